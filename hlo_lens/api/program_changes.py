@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.recompiled import Change, ChangedPart
 from hlo_lens.analysis.program_edits.donation import edit_donation
+from hlo_lens.analysis.program_edits.dtype import edit_dtype
+from hlo_lens.analysis.program_edits.mesh import edit_mesh
 from hlo_lens.analysis.program_edits.sharding import edit_sharding
 from hlo_lens.jax_bridge.recompile.program import foreign_calls, text_of
 from hlo_lens.model.devices.targets import parse_target
+from hlo_lens.model.shapes.shardy import MESHES, shardy_meshes
 from hlo_lens.syntax.hlo.module import parse_hlo
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.program_edits.edit import ProgramEdit
     from hlo_lens.model.hlo.module import HloModule
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     _Editor = Callable[[HloModule, str, Sequence[Mesh]], ProgramEdit]
 
 _EDITORS: Mapping[str, _Editor] = {
+    "mesh": lambda module, value, meshes: edit_mesh(module, value, meshes=meshes),
     "shard": lambda module, value, meshes: edit_sharding(module, [value], meshes=meshes),
+    "dtype": lambda module, value, _: edit_dtype(module, [value]),
     "undonate": lambda module, value, _: edit_donation(module, undonate=[value]),
     "donate": lambda module, value, _: edit_donation(module, donate=[value]),
 }
@@ -55,6 +61,37 @@ def edited(
             if edit.replacements:
                 module = parse_hlo(edit.text_of(module))
     return module, tuple(made.get(place, change) for place, change in enumerate(changes))
+
+
+def mesh_splits(module: HloModule, meshes: Sequence[Mesh] = ()) -> tuple[str, ...]:
+    """Return every split of a program's devices over the axes of its mesh: ``data=4,model=2``.
+
+    Args:
+        module: The program before optimizations.
+        meshes: Meshes of a program whose text names none.
+
+    Raises:
+        UsageError: If the program has no mesh, or several.
+    """
+    named = shardy_meshes(module.frontend_attributes.get(MESHES, "")).values()
+    known = {one for one in (*named, *(() if named else meshes)) if one.axis_names}
+    if len(known) != 1:
+        raise UsageError(f"--mesh '*' needs a program with one mesh; this has {len(known)}")
+    (mesh,) = known
+    return tuple(
+        ",".join(f"{name}={size}" for name, size in zip(mesh.axis_names, sizes, strict=True))
+        for sizes in _factors(mesh.size, len(mesh.axis_names))
+    )
+
+
+def _factors(size: int, count: int) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write a number as a product of some numbers, the largest first."""
+    if count == 1:
+        yield (size,)
+        return
+    for first in range(size, 0, -1):
+        if size % first == 0:
+            yield from ((first, *rest) for rest in _factors(size // first, count - 1))
 
 
 def _with_parts(change: Change, edit: ProgramEdit) -> Change:

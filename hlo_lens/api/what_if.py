@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, figures
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of
-from hlo_lens.api.program_changes import checked_target, edited
+from hlo_lens.api.program_changes import checked_target, edited, mesh_splits
 from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
 from hlo_lens.jax_bridge.recompile.dumped import Again, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
@@ -44,20 +44,27 @@ class Asked:
         flags: Flags, name to values.
         edits: Changes of the program: kind and value, all made together.
         versions: Versions of jax to compile with: ``jax==0.9.2``.
+        meshes: Sizes of mesh axes: ``data=8,model=4``; ``*`` for every split of the devices.
     """
 
     targets: tuple[str, ...] = ()
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     edits: tuple[tuple[str, str], ...] = ()
     versions: tuple[str, ...] = ()
+    meshes: tuple[str, ...] = ()
 
-    def combinations(self) -> list[tuple[Change, ...]]:
+    def combinations(self, base: Base) -> list[tuple[Change, ...]]:
         """Return the changes of each combination of values; one of no changes for none.
+
+        Args:
+            base: The module that is changed.
 
         Raises:
             UsageError: If there are too many.
         """
         choices = [[Change(kind=kind, target=value)] for kind, value in self.edits]
+        if self.meshes:
+            choices.insert(0, [Change(kind="mesh", target=one) for one in self._splits(base)])
         for name, values in self.flags.items():
             choices.append([Change(kind="flag", target=f"{name}={value}") for value in values])
         if self.versions:
@@ -68,6 +75,16 @@ class Asked:
         if len(found) > _MOST_COMPILES:
             raise UsageError(f"more than {_MOST_COMPILES} combinations of values")
         return found
+
+    def _splits(self, base: Base) -> list[str]:
+        """Return the meshes, with those that ``*`` means for a module."""
+        found: list[str] = []
+        for one in self.meshes:
+            if one == "*" and base.program is not None:
+                found += mesh_splits(base.program.module, base.dump.lowered_meshes)
+            else:
+                found.append(one)
+        return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +117,8 @@ def what_if(
     donate: str | Sequence[str] = (),
     undonate: str | Sequence[str] = (),
     shard: Mapping[str, object] | None = None,
+    dtype: Mapping[str, str] | None = None,
+    mesh: str | Sequence[str] = (),
     versions: str | Sequence[str] = (),
     output: str | Path | None = None,
     python: str = sys.executable,
@@ -116,6 +135,8 @@ def what_if(
         donate: Patterns of arguments to donate, as `hlo_lens.testing.assert_donated` takes them.
         undonate: Patterns of arguments that are no longer donated.
         shard: Pattern to a PartitionSpec, or its text: ``{"params['w']": "P(None, 'model')"}``.
+        dtype: Pattern to the element type of stored arguments: ``{"opt/**": "bf16"}``.
+        mesh: Sizes of mesh axes, ``"data=8,model=4"``; ``"*"`` for every split of the devices.
         versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
@@ -129,8 +150,13 @@ def what_if(
     edits = [("donate", one) for one in _texts(donate)]
     edits += [("undonate", one) for one in _texts(undonate)]
     edits += [("shard", f"{name}={_spec_text(spec)}") for name, spec in (shard or {}).items()]
+    edits += [("dtype", f"{name}={element}") for name, element in (dtype or {}).items()]
     asked = Asked(
-        targets=_texts(target), flags=given, edits=tuple(edits), versions=_texts(versions)
+        targets=_texts(target),
+        flags=given,
+        edits=tuple(edits),
+        versions=_texts(versions),
+        meshes=_texts(mesh),
     )
     means = Means(python=python, minutes=minutes)
     found = modules_of(program, module=module)
@@ -183,14 +209,13 @@ def what_if_modules(
         parse_target(one)  # an error before the first compile
     for one in asked.versions:
         requirements(one, "cpu")  # as above
-    combinations = asked.combinations()
     pool = Compiler(means, progress)
     with ThreadPoolExecutor(side_by_side()) as workers:
         bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
-        rows = [(base, changes) for base in bases for changes in combinations]
+        rows = [(base, changes) for base in bases for changes in asked.combinations(base)]
         pool.expect(len(rows))
         found = tuple(workers.map(lambda row: _changed(row[0], row[1], pool), rows))
-    if len(combinations) == 1 and len(combinations[0]) > 1:
+    if len(rows) == len(bases):
         found = tuple(_with_parts(one, base, pool) for one, base in zip(found, bases, strict=True))
     if output is not None:
         found = _kept(found, Path(output))

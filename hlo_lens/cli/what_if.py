@@ -24,6 +24,7 @@ Example:
   hlo-lens what-if DIR --target v5p:2x2x2
   hlo-lens what-if DIR --target v5e:4x4,v5e:4x8 -f json
   hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
+  hlo-lens what-if DIR --mesh '*' --dtype 'opt/**=bf16'
   hlo-lens what-if DIR --with 'jax==0.9.2'
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
@@ -54,6 +55,19 @@ Example:
     multiple=True,
     metavar="PATTERN=P(..)",
     help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
+)
+@click.option(
+    "--dtype",
+    multiple=True,
+    metavar="PATTERN=TYPE",
+    help="Element type of stored arguments, and of the results that they become: 'opt/**=bf16'.",
+)
+@click.option(
+    "--mesh",
+    "meshes",
+    multiple=True,
+    metavar="AXES",
+    help="Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
 )
 @click.option(
     "--with",
@@ -93,6 +107,8 @@ def what_if(
     donate: Sequence[str],
     undonate: Sequence[str],
     shard: Sequence[str],
+    dtype: Sequence[str],
+    meshes: Sequence[str],
     versions: Sequence[str],
     python: str,
     minutes: float,
@@ -110,13 +126,14 @@ def what_if(
     from hlo_lens.api.recompiling import Means
     from hlo_lens.api.what_if import Asked, what_if_modules
 
-    edited = (("donate", donate), ("undonate", undonate), ("shard", shard))
+    edited = (("donate", donate), ("undonate", undonate), ("shard", shard), ("dtype", dtype))
     edits = [(kind, value) for kind, values in edited for value in values]
     asked = Asked(
         targets=tuple(_words(targets)),
         flags=_flags(flags),
         edits=tuple(edits),
         versions=tuple(versions),
+        meshes=tuple(meshes),
     )
     modules = select_modules(read_dump(path).modules, pattern)
     means = Means(python=python, minutes=minutes)

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import hlo_lens
+from hlo_lens.api.program_changes import mesh_splits
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile.cache import cache_folder, cache_state, clear_cache
 from hlo_lens.jax_bridge.recompile.process import Limits, compiled
@@ -22,9 +23,10 @@ from hlo_lens.jax_bridge.recompile.program import (
     without_root_sharding,
 )
 from hlo_lens.jax_bridge.recompile.request import CompileRequest
-from hlo_lens.jax_bridge.recompile.worker import _without_attribute, _without_field
+from hlo_lens.jax_bridge.recompile.worker import _without_attribute, _without_field, _without_frames
 from hlo_lens.model.devices.targets import CPU, gpu_config
 from hlo_lens.model.dump import given
+from hlo_lens.text.errors import UsageError
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jaxlib") is None, reason="jax is not installed"
@@ -203,3 +205,26 @@ def test_interpreter_without_jax_is_an_error(tmp_path: Path) -> None:
     )
     assert run.exit_code == 3
     assert "cannot be run" in run.stderr
+
+
+def test_every_split_of_the_devices_is_a_mesh() -> None:
+    text = PROGRAM.replace(
+        "}}\n",
+        "}}, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = "
+        '#sdy.mesh<["a"=2, "b"=2]>}}\n',
+        1,
+    )
+    assert mesh_splits(hlo_lens.parse_hlo(text)) == ("a=4,b=1", "a=2,b=2", "a=1,b=4")
+    with pytest.raises(UsageError, match="this has 0"):
+        mesh_splits(hlo_lens.parse_hlo(PROGRAM))
+
+
+def test_tables_of_stack_frames_are_left_out_for_old_parsers() -> None:
+    text = (
+        'HloModule m\n\nFileNames\n1 "a.py"\n\nStackFrames\n1 {file_location_id=1}\n\n\n'
+        "%f (x: f32[]) -> f32[] {\n  ROOT %x = f32[] parameter(0), "
+        'metadata={op_name="x" stack_frame_id=1}\n}\n'
+    )
+    without = _without_frames(text)
+    assert without.startswith("HloModule m\n\n%f (x")
+    assert 'metadata={op_name="x"}' in without
