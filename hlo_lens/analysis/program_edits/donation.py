@@ -20,7 +20,13 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program_edits.arguments import EntryArrays, index_of, positions, shape_of
+from hlo_lens.analysis.program_edits.arguments import (
+    EntryArrays,
+    index_of,
+    positions,
+    result_name,
+    shape_of,
+)
 from hlo_lens.analysis.program_edits.edit import Change, ProgramEdit, set_header
 from hlo_lens.analysis.sharding.sources import index_text
 
@@ -80,11 +86,39 @@ def edit_donation(
         changes += [_undonated(arrays, place, before) for place in places]
     if before == after:
         return ProgramEdit(changes=tuple(changes))
+    return _edit(arrays, after, changes)
+
+
+def renew_donation(module: HloModule) -> ProgramEdit:
+    """Return the text's change for pairs that no longer agree, as after a change of shardings."""
+    arrays = EntryArrays.of(module)
+    before = _pairs_of_text(arrays)
+    if all(_agree(arrays, *pair) for pair in before.outputs.items()):
+        return ProgramEdit()
+    after = _made(arrays, sorted(before.arguments), range(len(arrays.results)))
+    after = _Pairs(after.outputs, after.donors, before.kinds)
+    changes = []
+    for place in sorted(before.arguments):
+        name, now = str(arrays.arguments[place].value.name), "no result can have its memory"
+        if place in after.arguments:
+            now = _use(arrays, place, after)
+        if now != _use(arrays, place, before):
+            changes.append(Change(kind="donate", target=name, effect=f"donated before; now {now}"))
+    return _edit(arrays, after, changes)
+
+
+def _edit(arrays: EntryArrays, pairs: _Pairs, changes: Iterable[Change]) -> ProgramEdit:
+    """Return the edit of the header to these pairs."""
     header = {
-        "input_output_alias": _alias_text(arrays, after),
-        "buffer_donor": _donor_text(arrays, after),
+        "input_output_alias": _alias_text(arrays, pairs),
+        "buffer_donor": _donor_text(arrays, pairs),
     }
-    return ProgramEdit(changes=tuple(changes), replacements=set_header(module, header))
+    return ProgramEdit(changes=tuple(changes), replacements=set_header(arrays.module, header))
+
+
+def _agree(arrays: EntryArrays, argument: int, output: int) -> bool:
+    """Return whether an argument and a result are equal arrays on one device."""
+    return _array(arrays.arguments[argument]) == _array(arrays.results[output])
 
 
 def donated_results(arrays: EntryArrays) -> dict[int, int]:
@@ -235,8 +269,7 @@ def _use(arrays: EntryArrays, place: int, pairs: _Pairs) -> str:
     """Return what becomes of a donated argument's memory."""
     if place not in pairs.outputs:
         return "XLA may use its memory for any result (buffer_donor)"
-    index = arrays.results[pairs.outputs[place]].value.index
-    return f"{f'result {index}' if index else 'the result'} has its memory"
+    return f"{result_name(arrays.results[pairs.outputs[place]])} has its memory"
 
 
 # ---- the header --------------------------------------------------------------------------------

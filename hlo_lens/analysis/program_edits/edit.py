@@ -38,7 +38,7 @@ class Change:
         target: Argument name as ``hlo-lens sharding`` prints it, result, source line or mesh.
         applies: Whether the text was changed for it.
         why_not: Why it does not apply; empty if it does.
-        effect: What the text has now: ``output {3} has its memory``; empty if it does not apply.
+        effect: What the text has now: ``result{3} has its memory``; empty if it does not apply.
     """
 
     kind: str

@@ -28,8 +28,8 @@ def test_results_go_to_arguments_in_order() -> None:
         "{ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }"
     )
     assert [(change.target, change.effect) for change in edit.changes] == [
-        ("state['w'][0].mu", "result {0} has its memory"),
-        ("state['w'][0].nu", "result {1} has its memory"),
+        ("state['w'][0].mu", "result{0} has its memory"),
+        ("state['w'][0].nu", "result{1} has its memory"),
     ]
 
 
@@ -62,7 +62,7 @@ def test_reasons() -> None:
     edit = edit_donation(module, donate=["d", "state", "x"], undonate=["c"])
     assert [(change.target, change.why_not) for change in edit.changes] == [
         ("d", "no free result has its shape or number of elements"),
-        ("state['w'][0].mu", "already donated; result {0} has its memory"),
+        ("state['w'][0].mu", "already donated; result{0} has its memory"),
         ("state['w'][0].nu", ""),
         ("x", "no argument is called 'x'; there is state['w'][0].mu, state['w'][0].nu, c, d"),
         ("c", "it is not donated"),

@@ -81,8 +81,8 @@ def test_donation_stays() -> None:
     module = edited(donated, edit_dtype(parse_hlo(donated), ["state=bf16"]))
     again = edit_donation(module, donate=["state"])
     assert [change.why_not for change in again.changes] == [
-        "already donated; result {0} has its memory",
-        "already donated; result {1} has its memory",
+        "already donated; result{0} has its memory",
+        "already donated; result{1} has its memory",
     ]
 
 
