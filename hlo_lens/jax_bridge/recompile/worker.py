@@ -89,7 +89,7 @@ def _without_attribute(text: str, name: str) -> str:
     return "".join([*parts, text[last:]])
 
 
-_FRAMES = re.compile(r"\n\n?FileNames\n.*?\n(?=\n*(?:%|ENTRY|[A-Za-z_][\w.-]* [({]))", re.DOTALL)
+_FRAMES = re.compile(r"\n+FileNames\n.*?\n+(?=%|ENTRY|[A-Za-z_][\w.-]* [({])", re.DOTALL)
 
 
 def _without_frames(text: str) -> str:
