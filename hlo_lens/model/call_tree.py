@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 NO_PARENT = -1
 
-CALLS, SECONDS, SAMPLES = "calls", "seconds", "samples"
-PROFILES = (SECONDS, SAMPLES)
+CALLS, SECONDS, PERCENT, SAMPLES = "calls", "seconds", "percent", "samples"
+PROFILES = (SECONDS, PERCENT, SAMPLES)
 """Measures of trees that texts hold; those of profiles."""
 
 _NANOSECONDS = 10**9
@@ -28,7 +28,7 @@ _NANOSECONDS = 10**9
 
 def in_unit(amount: int, measure: str) -> float:
     """Return an amount of a tree in the unit of its measure: nanoseconds as seconds."""
-    return amount / _NANOSECONDS if measure == SECONDS else amount
+    return amount / _NANOSECONDS if measure in (SECONDS, PERCENT) else amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ class CallTree:
         own: Amount of each node itself, without its calls: 1 for a call drawn once, more for a
             repeated one; or bytes, nanoseconds, samples, instructions.
         lines: 1-based line of the text for each node; empty if no text draws the tree.
-        measure: Measure of `own`: ``calls``, ``seconds`` (counted in nanoseconds), ``samples``,
-            ``memory``, ``wire-bytes`` or ``count``.
+        measure: Measure of `own`: ``calls``, ``seconds`` and ``percent`` (counted in parts of
+            10**-9), ``samples``, ``memory``, ``wire-bytes`` or ``count``.
         unknown: Number of items with an unknown amount, of each node; empty for none.
         residuals: Bracketed label and amount of items without a node.
         residual_unknown: Number of items without a node and with an unknown amount.

@@ -13,7 +13,7 @@ from hlo_lens.analysis.call_trees.communication_kind import (
 from hlo_lens.analysis.call_trees.grouping import BYTE_MEASURES
 from hlo_lens.analysis.call_trees.outline import OTHERS, CallTreeOutline, OutlineLine
 from hlo_lens.analysis.call_trees.source_files import Places
-from hlo_lens.model.call_tree import PROFILES, SECONDS, in_unit
+from hlo_lens.model.call_tree import PERCENT, PROFILES, SECONDS, in_unit
 from hlo_lens.report.render.table import Section, Table, shorten
 from hlo_lens.text.units import format_bytes, format_count, format_ratio, format_seconds, plural
 
@@ -216,6 +216,8 @@ _LEVELS = 16
 
 def amount_text(amount: int, unknown: int, measure: str) -> str:
     """Return an amount in its unit, with ``x?`` for unknown parts."""
+    if measure == PERCENT:
+        return f"{in_unit(amount, measure):.6g}%"
     if measure == SECONDS:
         return format_seconds(in_unit(amount, measure))
     text = format_bytes(amount) if measure in BYTE_MEASURES else format_count(amount)

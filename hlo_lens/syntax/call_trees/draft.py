@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable
 from dataclasses import replace
 
-from hlo_lens.model.call_tree import CALLS, NO_PARENT, CallFrame, CallTree
+from hlo_lens.model.call_tree import CALLS, NO_PARENT, PERCENT, CallFrame, CallTree
 from hlo_lens.syntax.call_trees.seconds import seconds_tree
 from hlo_lens.syntax.call_trees.tree_lines import CORNER, FORKS, Label
 
@@ -35,6 +35,7 @@ class TreeDraft:
         self.begins_inside = False
         self.missing = 0
         self.measure = CALLS
+        self.is_percent = False
         self.nanoseconds: dict[int, int] = {}
         """Seconds printed in the labels of nodes, times 10**9."""
         self.excess: list[tuple[int, int]] = []
@@ -51,7 +52,8 @@ class TreeDraft:
         repeated = self._repeated.get(text)
         if repeated is not None:
             return repeated
-        frame, times, nanoseconds = read(text)
+        frame, times, nanoseconds, is_percent = read(text)
+        self.is_percent |= is_percent
         number = self._numbers.get(frame)
         if number is None:
             if frame.file is not None:  # one text object for each file
@@ -141,4 +143,4 @@ class TreeDraft:
         if weighted is None:
             return tree
         tree, self.excess = weighted
-        return tree
+        return replace(tree, measure=PERCENT) if self.is_percent else tree

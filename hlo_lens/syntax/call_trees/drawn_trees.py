@@ -201,7 +201,8 @@ class TreeScan(LineScan):
         if draft.frame_ids:
             self.found.append(draft.done())
             for line, amount in draft.excess:
-                message = f"the calls below have {amount / 10**9:.9g} seconds more than this one"
+                more = f"{amount / 10**9:.9g} more seconds or percent"
+                message = f"the calls below have {more} than this one"
                 self.gaps.append(Gap(path=self.source.path, line=line, column=1, message=message))
         self._draft = TreeDraft()
 

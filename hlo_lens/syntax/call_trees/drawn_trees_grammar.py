@@ -14,8 +14,8 @@ from hlo_lens.syntax.call_trees.tree_lines import (
     TREE_LINE,
     Label,
     TreeLine,
-    nanoseconds_of,
     tree_line,
+    with_amount,
 )
 from hlo_lens.syntax.grammar.parsers import build_parser
 
@@ -73,4 +73,5 @@ def label_by_grammar(text: str) -> Label:
     )
     repeats = 1 if times is None else int("".join(filter(str.isdecimal, times)))
     seconds = SECONDS.match(tokens["SECONDS"] + "?") if "SECONDS" in tokens else None
-    return Label(frame, repeats, None if seconds is None else nanoseconds_of(seconds))
+    label = Label(frame, repeats)
+    return label if seconds is None else with_amount(label, seconds)

@@ -53,7 +53,9 @@ _TIMES = (
     r"(?:\s+(?:[x\u00d7] ?(\d{1,9})|\([x\u00d7] ?(\d{1,9})\)|\((\d{1,9}) calls?\)"
     r"|\[[x\u00d7] ?(\d{1,9})\]))?\s*$"
 )
-SECONDS = re.compile(r"(\d{1,9})\.(\d{1,9})\d*(?:([num]?)s)?\s+(?=\S)")
+SECONDS = re.compile(r"(\d{1,9})\.(\d{1,9})\d*(?:([num]?)s|(%))?\s+(?=\S)")
+"""Seconds, or percent of all, before a function."""
+
 _PARTS = {"": 1, "m": 10**3, "u": 10**6, "n": 10**9}
 """Number of each unit in a second."""
 
@@ -108,11 +110,15 @@ class TreeLine(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Label of a line: a function, its number of repeats, and the nanoseconds before it."""
+    """Label of a line: a function, its number of repeats, and the nanoseconds before it.
+
+    A percentage before it is 10**9 times as many.
+    """
 
     frame: CallFrame
     times: int = 1
     nanoseconds: int | None = None
+    is_percent: bool = False
 
 
 def tree_line(match: re.Match[str], start: int, end: int, label: str) -> TreeLine:
@@ -128,14 +134,14 @@ def label_of(text: str) -> Label:
     seconds = SECONDS.match(text)
     if seconds is None:
         return _call_of(text)
-    frame, times, _ = _call_of(text[seconds.end() :])
-    return Label(frame, times, nanoseconds_of(seconds))
+    return with_amount(_call_of(text[seconds.end() :]), seconds)
 
 
-def nanoseconds_of(match: re.Match[str]) -> int:
-    """Return the nanoseconds of a match of `SECONDS`."""
-    whole, digits, unit = match.groups()
-    return int(f"{whole}{digits:0<9}") // _PARTS[unit or ""]
+def with_amount(label: Label, match: re.Match[str]) -> Label:
+    """Return a label with the amount of a match of `SECONDS`."""
+    whole, digits, unit, percent = match.groups()
+    nanoseconds = int(f"{whole}{digits:0<9}") // _PARTS[unit or ""]
+    return label._replace(nanoseconds=nanoseconds, is_percent=percent is not None)
 
 
 def _call_of(text: str) -> Label:

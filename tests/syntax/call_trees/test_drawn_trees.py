@@ -123,7 +123,7 @@ def test_branches_of_all_styles_give_one_tree(fork: str, last: str, bar: str) ->
     ],
 )
 def test_labels(label: str, function: str, file: str | None, line: int | None, times: int) -> None:
-    frame, repeats, _ = label_of(label)
+    frame, repeats, *_ = label_of(label)
     if function == "<lambda>":
         file, line = "<frozen importlib._bootstrap>", 24
     assert (frame.function, frame.file, frame.line, repeats) == (function, file, line, times)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hlo_lens.model.call_tree import in_unit
 from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
 from hlo_lens.syntax.call_trees.drawn_trees_grammar import label_by_grammar
 from hlo_lens.syntax.call_trees.tree_lines import label_of
@@ -87,7 +88,7 @@ def test_callees_with_more_seconds_than_their_caller_are_a_gap() -> None:
     (gap,) = parse_call_trees(rounded.replace("0.006", "0.060")).gaps
     assert (gap.line, gap.message) == (
         1,
-        "the calls below have 0.055 seconds more than this one",
+        "the calls below have 0.055 more seconds or percent than this one",
     )
 
 
@@ -105,6 +106,7 @@ def test_tree_with_seconds_at_some_calls_only_counts_calls() -> None:
         ("12.5ns f  a.py:3", 12),
         ("0.1234567891 f  <built-in>", 123456789),
         ("1.5m f  a.py:3", None),
+        ("60.5% f  a.py:3", 60500000000),
         ("f  a.py:3", None),
     ],
 )
@@ -201,3 +203,11 @@ def test_stacks_of_austin_have_places_and_comments() -> None:
     (tree,) = parse_call_trees(text).trees
     assert [str(tree.frame(n)) for n in range(4)] == ["P4", "T1", "main, a.py:3", "step, a.py:9"]
     assert tree.total == 13
+
+
+def test_percentages_are_amounts_of_their_own() -> None:
+    text = "100.0% main  a.py:1\n├─ 60.5% f  a.py:2\n└─ 9.5% g  a.py:3\n"
+    (tree,) = parse_call_trees(text).trees
+    assert tree.measure == "percent"
+    assert [tree.frame(n).function for n in range(3)] == ["main", "f", "g"]
+    assert [in_unit(amount, tree.measure) for amount in tree.own] == [30.0, 60.5, 9.5]
