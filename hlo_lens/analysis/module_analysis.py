@@ -274,7 +274,7 @@ class ModuleAnalysis:
     @property
     def num_devices(self) -> int:
         """Devices of one replica: the header's number, or that of the entry's shardings."""
-        return self.summary.evident_partitions or self.summary.num_partitions
+        return self.summary.evident_partitions or self.summary.num_partitions or 1
 
     @property
     def is_estimate_left_out(self) -> bool:

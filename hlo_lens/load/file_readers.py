@@ -31,6 +31,7 @@ from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.notebook import notebook_outputs
 from hlo_lens.text.quotations import without_quotation
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
+from hlo_lens.text.wrapped_lines import without_wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -149,7 +150,11 @@ def _texts(source: Source) -> list[Source]:
     source = notebook_outputs(source) or source
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
         source = cut_log_prefixes(source) or without_quotation(source) or source
-    return without_leads(source)
+    texts = without_leads(source)
+    return [without_wraps(one) if sniff(one.text) in _LOGS else one for one in texts]
+
+
+_LOGS = (DumpKind.LOG, DumpKind.OTHER)
 
 
 def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:

@@ -119,6 +119,38 @@ ALL = (
 """All words that make a text a log."""
 
 
+MESSAGE_WORDS = (
+    *OUT_OF_MEMORY,
+    *FAILED_ALLOCATION,
+    *ALLOCATOR_STATE,
+    *REMATERIALIZATION_LIMIT,
+    *WARNINGS,
+    "Can't reduce memory use below",
+    "by rematerialization; only reduced to ",
+    "down from ",
+    "The compiler was not able to go from sharding",
+    "The compiler cannot go from sharding",
+    "without doing a full rematerialization of the tensor for HLO operation",
+    "efficiently for HLO operation",
+    "HLO operation: %",
+    "HLO operation %",
+    "exceeds the base limit",
+    "Exceeded hbm capacity by ",
+    " totalling ",
+    " memory_limit_: ",
+    " available bytes: ",
+    " available size: ",
+    " curr_region_allocation_bytes_: ",
+    " allocated for chunks. ",
+    "was not possible. There are ",
+    "is taking > ",
+    " [executable_name=",
+    "Total bytes in pool: ",
+    "total_region_allocated_bytes_: ",
+)
+"""Phrases of messages, which the end of a line may divide where a text was wrapped."""
+
+
 def has_log_words(text: str) -> bool:
     """Whether a text contains any of the words."""
     return any(word in text for word in ALL)

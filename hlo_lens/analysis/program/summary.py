@@ -32,7 +32,8 @@ class Summary(Result):
         name: Name in the header; empty without a header.
         backend: ``cpu``, ``gpu``, ``tpu``, or None if unknown.
         is_scheduled: Whether instructions are in execution order.
-        num_partitions: Devices over which one replica is divided.
+        num_partitions: Devices over which one replica is divided; None if it is not printed and
+            the entry's shardings are over several.
         evident_partitions: The same, or that of the entry's shardings if not printed; None if
             neither shows it.
         replica_count: Replicas.
@@ -54,7 +55,7 @@ class Summary(Result):
     name: str
     backend: str | None
     is_scheduled: bool
-    num_partitions: int
+    num_partitions: int | None
     evident_partitions: int | None
     replica_count: int
     computations: int
@@ -90,13 +91,14 @@ def summary(
         with_operands: Whether to look up undefined operands in a module of any size.
     """
     module = table.module
+    evident = evident_partitions(table)
     with_operands = with_operands or module.instruction_count <= _QUICKLY_CHECKED
     return Summary(
         name=module.name,
         backend=backend,
         is_scheduled=module.is_scheduled,
-        num_partitions=module.num_partitions,
-        evident_partitions=evident_partitions(table),
+        num_partitions=module.num_partitions if evident in (None, module.num_partitions) else None,
+        evident_partitions=evident,
         replica_count=module.replica_count,
         computations=len(module.computations),
         instructions=module.instruction_count,

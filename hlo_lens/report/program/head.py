@@ -158,10 +158,10 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
 def _devices_text(facts: Summary) -> str:
     """Return partitions and replicas; partitions by the shardings if the header has none."""
     replicas = plural(facts.replica_count, "replica")
-    evident = facts.evident_partitions
-    if evident is None or evident == facts.num_partitions:
+    if facts.num_partitions is not None:
         return f"{plural(facts.num_partitions, 'partition')} x {replicas}"
-    return f"{plural(evident, 'partition')} x {replicas} by its shardings; the header has no number"
+    evident = plural(facts.evident_partitions or 1, "partition")
+    return f"{evident} x {replicas} by its shardings; the header has no number"
 
 
 def _coverage_text(facts: Summary) -> str:
