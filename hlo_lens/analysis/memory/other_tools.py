@@ -101,6 +101,6 @@ def _pjrt(
             tool, given or layout.held_bytes(DEFAULT_SPACE), "leaves temporaries out on CPU"
         )
     elif backend == "tpu":
-        yield OtherPeak(tool, given, "adds other memory spaces on TPU")
+        yield OtherPeak(tool, given, "may count other memory spaces on TPU")
     elif given is not None:
         yield OtherPeak(tool, given, "counted by PJRT")

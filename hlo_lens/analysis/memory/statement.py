@@ -91,7 +91,7 @@ class MemoryStatement(Result):
         Column("output_bytes", Unit.BYTES, "results, aliased arguments included"),
         Column("temp_bytes", Unit.BYTES, "preallocated temporaries"),
         Column("constant_bytes", Unit.BYTES, "constants of the program"),
-        Column("thread_local_bytes", Unit.BYTES, "scalars that are on no heap"),
+        Column("thread_local_bytes", Unit.BYTES, "local to called computations, not in totals"),
         Column("other_bytes", Unit.BYTES, "allocations that are none of these"),
         Column("total_bytes", Unit.BYTES, "all allocations but thread-local"),
         Column("peak_bytes", Unit.BYTES, "most bytes held at one instant"),

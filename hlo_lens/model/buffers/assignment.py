@@ -120,7 +120,7 @@ class BufferAllocation:
 
     @property
     def is_thread_local(self) -> bool:
-        """Whether it is thread-local: a scalar of a reducer or the like, in no heap."""
+        """Whether it is local to a called computation, a reducer or a thread: in no heap."""
         return bool(self._flags & at.IS_THREAD_LOCAL)
 
     @property

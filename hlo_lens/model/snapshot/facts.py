@@ -132,7 +132,7 @@ class SpaceFacts:
         output_bytes: Allocations that may live out, aliased parameters included.
         temp_bytes: Preallocated temporaries; an estimate does not know those of VMEM and CMEM.
         constant_bytes: Constants that are not results.
-        thread_local_bytes: Scalars that are on no heap.
+        thread_local_bytes: Local to called computations, in no total.
         other_bytes: Allocations that are none of these.
         total_bytes: All allocations but thread-local ones.
         peak_bytes: Whole arguments, outputs, constants and other allocations, and the largest union
@@ -206,7 +206,7 @@ class MemoryFacts:
         alias_bytes: Arguments whose memory results reuse.
         temp_bytes: Temporaries.
         constant_bytes: Constants in the default memory space.
-        thread_local_bytes: Thread-local scalars in it.
+        thread_local_bytes: Local to called computations.
         total_bytes: What must fit: allocations of the default memory space but thread-local ones,
             and the generated code where its size is known.
         generated_code_bytes: Size of the program's code; None if unknown.

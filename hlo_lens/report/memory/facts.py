@@ -121,7 +121,7 @@ def _other_tools(results: MemoryResults) -> Iterator[str]:
     """Yield the peaks of other tools that differ from ours."""
     texts = []
     for one in results.other_peaks:
-        size = "another size" if one.peak_bytes is None else format_bytes(one.peak_bytes)
+        size = "not known" if one.peak_bytes is None else format_bytes(one.peak_bytes)
         texts.append(f"{one.tool} {size} ({one.definition})")
     if texts:
-        yield f"other tools have other peaks: {'; '.join(texts)}"
+        yield f"peaks of other tools: {'; '.join(texts)}"
