@@ -14,7 +14,8 @@ import hlo_lens
 from hlo_lens.api.program_changes import mesh_splits
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile.cache import cache_folder, cache_state, clear_cache
-from hlo_lens.jax_bridge.recompile.process import Limits, compiled
+from hlo_lens.jax_bridge.recompile.dumped import dumped_flags, shortage
+from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import (
     device_assignment,
     foreign_calls,
@@ -93,6 +94,26 @@ def test_donation_is_compiled_and_a_pattern_without_argument_is_named() -> None:
     assert [part.target for part in donate.parts] == ["x"]
     assert "'none'" in (none.why_not or "")
     assert (donate.alone, none.alone) == (row.predicted, None)
+
+
+@needs_jax
+def test_broadcast_of_a_dimension_of_size_one_is_compiled_as_it_was() -> None:
+    text = """\
+HloModule jit_f, entry_computation_layout={(f32[8]{0})->f32[8,64]{1,0}}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  a = f32[8,1]{1,0} reshape(x)
+  b = f32[8,1]{1,0} broadcast(a), dimensions={0,1}
+  c = f32[8]{0} reshape(b)
+  d = f32[8,64]{1,0} broadcast(c), dimensions={0}
+  ROOT e = f32[8,64]{1,0} sine(d)
+}
+"""
+    found = compiled(CompileRequest(text=text, backend="cpu"))
+    (before,) = found.dump.glob("*.before_optimizations.txt")
+    opcodes = [one.opcode for one in hlo_lens.parse_hlo(before.read_text("utf-8")).instructions]
+    assert opcodes == ["parameter", "reshape", "broadcast", "reshape", "broadcast", "sine"]
 
 
 @needs_jax
@@ -228,3 +249,33 @@ def test_tables_of_stack_frames_are_left_out_for_old_parsers() -> None:
     without = _without_frames(text)
     assert without.startswith("HloModule m\n\n%f (x")
     assert 'metadata={op_name="x"}' in without
+
+
+def test_message_of_a_program_that_does_not_fit_is_read() -> None:
+    error = (
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+        "required for HLO temporaries (25.74G) exceeds available HBM (15.75G). HLO module: jit_f. "
+        "See https://openxla.org/xla/errors/error_1000 for more details.\n"
+    )
+    made = Compilation(dump=Path(), versions={}, step="compile", error=error)
+    assert dict(shortage(made)) == {"hbm HLO temporaries": "25.74G", "available": "15.75G"}
+    assert shortage(Compilation(dump=Path(), versions={}, step="parse", error=error)) == ()
+
+
+def test_flags_that_the_new_compile_lacks_are_those_of_the_dump() -> None:
+    dump, again = (
+        hlo_lens.ModuleDump(name="m", kind=hlo_lens.modules_of(PROGRAM)[0].kind) for _ in "ab"
+    )
+    shared = 'xla_dump_to: "DIR"\nxla_a: false\nxla_b: X\nxla_b: Y\n'
+    dump.settings = {"debug_options": given(f'{shared}xla_tpu_c: 5\nxla_d: "x"\n')}
+    again.settings = {"debug_options": given(shared.replace("DIR", "OTHER"))}
+    assert dumped_flags(dump, again) == {"xla_tpu_c": "5", "xla_d": "x"}
+
+
+def test_doctor_shows_the_cache_and_empties_it(cache: Path) -> None:
+    (cache / "compiles" / "x").mkdir(parents=True)
+    shown = CliRunner().invoke(main, ["doctor", "-f", "json"])
+    assert f"{cache}: 1 compile" in json.loads(shown.stdout)["cache"]
+    cleared = CliRunner().invoke(main, ["doctor", "--clear-cache"])
+    assert "deleted 1 compile" in cleared.stderr
+    assert not (cache / "compiles").exists()
