@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.model.snapshot.facts import (
@@ -60,8 +61,14 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
 
 def copied(kind: type[F], source: object, /, **others: object) -> F:
     """Return a dataclass with the fields of another by name, and others as given."""
-    names = [field.name for field in fields(kind) if field.name not in others]
+    names = _names(kind, tuple(others))
     return kind(**{name: getattr(source, name) for name in names}, **others)
+
+
+@cache
+def _names(kind: type[DataclassInstance], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that are not given."""
+    return tuple(field.name for field in fields(kind) if field.name not in given)
 
 
 def coverage_facts(summary: Summary) -> CoverageFacts:

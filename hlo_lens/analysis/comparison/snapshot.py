@@ -120,22 +120,26 @@ def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
 
 def _entry_rows(results: ShardingResults) -> tuple[EntryFact, ...]:
     """Return the parameters, then the outputs of a module."""
-    return tuple(map(_entry, results.table.values))
+    placed: dict[int, dict[str, object]] = {}  # by the cells, which equal placements share
+    found = []
+    for value in results.table.values:
+        entry, key = value.value, id(value.cells)
+        if key not in placed:
+            placed[key] = _placement(value)
+        name = entry.name if entry.kind == "parameter" else None
+        found.append(copied(EntryFact, entry, kind=entry.kind, name=name, **placed[key]))
+    return tuple(found)
 
 
-def _entry(value: ShardedValue) -> EntryFact:
-    entry = value.value
+def _placement(value: ShardedValue) -> dict[str, object]:
+    """Return the fields that values of equal placement share."""
     part, whole = value.device_shape, value.global_shape
-    return copied(
-        EntryFact,
-        entry,
-        kind=entry.kind,
-        name=entry.name if entry.kind == "parameter" else None,
-        global_shape=None if whole is None else whole.to_text(layout=False),
-        device_shape=None if part is None else part.to_text(layout=False),
-        device_bytes=value.device_bytes,
-        padded_device_bytes=None if part is None else part.padded_size_bytes,
-        spec=value.spec_text,
-        sharding=None if value.sharding is None else value.sharding.to_v2().text,
-        replication_factor=value.replication_factor,
-    )
+    return {
+        "global_shape": None if whole is None else whole.to_text(layout=False),
+        "device_shape": None if part is None else part.to_text(layout=False),
+        "device_bytes": value.device_bytes,
+        "padded_device_bytes": None if part is None else part.padded_size_bytes,
+        "spec": value.spec_text,
+        "sharding": None if value.sharding is None else value.sharding.to_v2().text,
+        "replication_factor": value.replication_factor,
+    }
