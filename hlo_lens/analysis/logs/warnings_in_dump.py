@@ -155,12 +155,23 @@ def _instruction_join(
     for stage in ("before", "after"):
         for dump in modules:
             module = dump.before if stage == "before" else dump.hlo
-            if module is None:
+            if module is None or not _has_devices_of(module, join.warning):
                 continue
             found, how = _candidates(module, printed)
             if found:
                 return _with(join, dump.title, stage, found, how)
     return replace(join, how="not found")
+
+
+def _has_devices_of(module: HloModule, warning: CompilerWarning) -> bool:
+    """Whether the shardings of a warning may be over the devices of a module."""
+    counts = {
+        count
+        for one in (warning.from_sharding, warning.to_sharding)
+        if one is not None and (count := one.num_devices or 1) > 1
+    }
+    known = module.num_partitions if "num_partitions" in module.header else None
+    return known is None or counts <= {known}
 
 
 def _with(
@@ -197,8 +208,6 @@ def _candidates(
         shaped = [one for one in chosen if _fits(one, printed.shape)]
         if shaped:
             return shaped, f"{how} and shape"
-        if chosen:
-            return chosen, how
     return (), ""
 
 
@@ -223,7 +232,7 @@ def _instructions(module: HloModule) -> Iterator[HloInstruction]:
 
 def _is_same_shape(instruction: HloInstruction, shape: Shape | None) -> bool:
     whole = instruction.shape
-    return shape is None or (whole is not None and whole.dimensions == shape.dimensions)
+    return whole is not None and shape is not None and _array(whole) == _array(shape)
 
 
 def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:

@@ -245,6 +245,21 @@ def test_operation_of_another_opcode_is_found_by_its_path() -> None:
     assert joined(text)[0][3] == "operation and shape"
 
 
+NOT_OF_THE_DUMP = {
+    "another shape": ("f32[128,4,12]", "f32[128,4,11]"),
+    "another type": ("f32[128,4,12]", "bf16[128,4,12]"),
+    "another number of devices": ("<=[8]", "<=[16]"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), NOT_OF_THE_DUMP.values(), ids=NOT_OF_THE_DUMP)
+def test_warning_of_another_program_is_not_joined(old: str, new: str) -> None:
+    text = LOG.replace("{devices=[4,1,2]<=[8]}", "{devices=[8,1,2]<=[16]}") if "16" in new else LOG
+    changed = text.replace(old, new)
+    assert changed != LOG
+    assert joined(changed)[0][3] == "not found"
+
+
 def test_slow_compile_is_joined_by_the_name_of_its_module() -> None:
     text = "[Compiling module jit_update for CPU] Very slow compile? If you want"
     assert joined(text) == [("jit_update", None, (), "name", None)]
