@@ -17,6 +17,7 @@ from hlo_lens.syntax.logs.out_of_memory import parse_oom_with_grammar, read_comp
 from hlo_lens.syntax.logs.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.html_text import without_html
 from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 from hlo_lens.text.wrapped_lines import without_wraps
@@ -63,7 +64,7 @@ def parse_log(
         source = cut_log_prefixes(source) or source
         bare = without_leads(source)
         source = bare[0] if len(bare) == 1 else source
-    source = without_wraps(source)
+    source = without_wraps(without_html(source))
     found = _by_grammar(source) if uses_grammar(reader) else _Scan(source).log()
     if found.is_empty and not may_be_empty:
         if found.gaps:
