@@ -58,7 +58,7 @@ def collectives_report(
     mesh: Mesh | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Return the report on the collectives of some modules.
+    """Return the report on the collectives of some modules, to explain one of those that have it.
 
     Raises:
         UnknownNameError: If no module has the collective to explain.
@@ -73,7 +73,7 @@ def collectives_report(
         raise UnknownNameError(
             f"no collective is named {view.why!r}{hint or '; see hlo-lens collectives PATH -n 0'}"
         )
-    pairs = list(zip(known, reasons, strict=True))
+    pairs = [(one, why) for one, why in zip(known, reasons, strict=True) if why or not view.why]
     pages = (collectives_page(one, view, why) for one, why in with_progress(pairs, progress))
     return report_of_pages("collectives", pages)
 

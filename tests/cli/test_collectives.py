@@ -82,6 +82,13 @@ def test_why_explains_one_collective() -> None:
     assert "dimension 0 of operand 1 (as params['w_out']), divided over model" in text
 
 
+def test_why_leaves_out_modules_without_the_collective() -> None:
+    result = _run("collectives", str(SAMPLES / "tpu"), "--why", "all-reduce.11", "-f", "json")
+    modules = json.loads(result.stdout)["modules"]
+    assert modules
+    assert all(one["why"] for one in modules)
+
+
 def test_why_of_an_unknown_name_is_an_error() -> None:
     result = _run("collectives", DUMP, "--why", "all-reduce.999")
     assert result.exit_code != 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.oom_message import (
@@ -191,12 +192,13 @@ def shortage_table(shortage: MemoryShortage, note: str = _OF_MESSAGE) -> Table:
     optional = ("padding_bytes", "is_enough", "op_name", "source")
     missing = shortage.missing
     against = "" if missing is None else f"; missing: {bounds_text(missing)}"
-    return Table.of(
+    table = Table.of(
         shortage,
         title=f"Remedies, and the most bytes that each alone would free{against}",
         shown=(*("what", "buffers", "at_most_bytes"), *filled(shortage.COLUMNS, rows, optional)),
         notes=(note,),
     )
+    return replace(table, kept=("at_most_bytes", "is_enough", "source"))
 
 
 def _allocations_table(message: CompileOutOfMemory) -> Table:

@@ -110,7 +110,7 @@ def _tables(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Table]:
     if by_source is not None:
         command = lead.command("memory", analysis.dump, "--by source")
         yield replace(source_table(by_source), command=command)
-    else:
+    elif analysis.largest.row_count:
         yield largest_table(analysis.largest)
     if analysis.collectives.collectives:
         command = lead.command("collectives", analysis.dump)

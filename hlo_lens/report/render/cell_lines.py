@@ -166,11 +166,22 @@ def with_short_paths(line: str, width: int) -> str:
     return line
 
 
+def _last_scopes(text: str, width: int) -> str:
+    """Return the last scopes of a path; arguments in brackets after the last are cut first.
+
+    >>> _last_scopes("jit(f)/embed/convert_element_type[new_dtype=bfloat16 weak_type=False]", 32)
+    '...embed/convert_element_type'
+    """
+    bare = _ARGUMENTS.sub("", text) if cell_width(text) > width else text
+    return last_parts(bare, width)
+
+
 _PATH = re.compile(r"\S*/\S+")
+_ARGUMENTS = re.compile(r"(?<=\w)\[\w+=[^/]*\]$")
 _CUT: Mapping[Role, Callable[[str, int], str]] = {
     Role.NAME: _end,
     Role.PLACE: last_parts,
-    Role.SCOPE: last_parts,
+    Role.SCOPE: _last_scopes,
     Role.SHAPE: _without_layouts,
 }
 

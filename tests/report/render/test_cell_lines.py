@@ -38,6 +38,12 @@ def test_scopes_lose_those_in_front() -> None:
     assert column_lines([scope], Role.SCOPE, 20) == [[".../dot_general"]]
 
 
+def test_scopes_lose_arguments_of_the_operation_before_scopes() -> None:
+    name = "jit(f)/embed/convert_element_type[new_dtype=bfloat16 weak_type=False]"
+    assert column_lines([name], Role.SCOPE, 30) == [[".../embed/convert_element_type"]]
+    assert column_lines([name], Role.SCOPE, 80) == [[name]]
+
+
 def test_shapes_lose_layouts_first() -> None:
     shape = "f32[128,64]{1,0:T(8,128)S(1)}"
     assert column_lines([shape], Role.SHAPE, 12) == [["f32[128,64]"]]
