@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Column, Row, Unit
@@ -193,12 +194,12 @@ def warnings_section(name: str, result: WarningJoins) -> Section:
         name: Name of the log.
         result: Its warnings.
     """
+    title = "Warnings, equal ones together"
+    table = Table.of(result, title=title, shown=_warning_columns(result))
     return Section(
         title=f"{name}: compiler warnings",
         facts=tuple(_warning_facts(result)),
-        tables=(
-            Table.of(result, title="Warnings, equal ones together", shown=_warning_columns(result)),
-        ),
+        tables=(replace(table, kept=("warning", "about")),),
         notes=tuple(_warning_notes(result)),
     )
 
