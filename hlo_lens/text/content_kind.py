@@ -66,7 +66,8 @@ _SIGNS = tuple((row.kind, re.compile(sign, re.MULTILINE)) for row in ROWS for si
 _HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
 """A module header that follows other words on its line, as in a log."""
 
-_WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR)
+_FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE)
+_WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR, *_FOREIGN)
 """Kinds whose signs also occur in logs."""
 
 _SNIFFED = 1 << 16
@@ -88,6 +89,7 @@ def sniff(text: str) -> DumpKind:
         for rank, (kind, sign) in enumerate(_SIGNS)
         if (m := sign.search(head)) is not None
     ]
+    found = [one for one in found if one[2] not in _FOREIGN] or found
     tree = call_tree_start(head)
     if tree is not None:
         found = [one for one in found if one[2] not in _WEAK]

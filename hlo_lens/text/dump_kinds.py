@@ -26,6 +26,8 @@ class DumpKind(enum.Enum):
     PROFILE_TABLE = "table of a profiler"
     MLIR = "MLIR"
     TEXTPROTO = "text proto"
+    LAZY_IR = "IR of PyTorch's lazy tensors"
+    TORCH_MESSAGE = "memory message of PyTorch"
     LLVM_IR = "LLVM IR"
     PTX = "PTX"
     ARCHIVE = "archive"
@@ -82,6 +84,8 @@ TREE_FORMS = (
 
 _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"
 
+_LAZY_IR = r"[ \t]*IR[ \t]*\{[ \t]*\n[^\n=]*=[^\n]*\w::\w"
+
 ROWS = (
     KindRow(
         kind=DumpKind.HLO,
@@ -89,7 +93,8 @@ ROWS = (
         headers=("HloModule ",),
         signs=(
             r"^[ \t]*HloModule(?:[ ,]|$)",
-            r"^[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{[ \t]*\n"
+            rf"^(?!{_LAZY_IR})"
+            r"[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{[ \t]*\n"
             r"\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s",
             r"^[ \t]*ENTRY[ \t]*\{",
             rf"\A\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?[a-z][a-z0-9-]*\(",
@@ -156,6 +161,18 @@ ROWS = (
         kind=DumpKind.MLIR,
         signs=(r"^(?:#loc|module @|module attributes|module \{|func\.func )",),
         parser="hlo_lens.syntax.hlo.lowered:parse_stablehlo",
+    ),
+    KindRow(
+        kind=DumpKind.LAZY_IR,
+        signs=(rf"^{_LAZY_IR}",),
+        refusal=f"this is the IR of PyTorch's lazy tensors, not HLO; for HLO run the program with "
+        f'XLA_FLAGS="{TEXT_FLAGS}", or print torch_xla._XLAC._get_xla_tensors_hlo([tensor])',
+    ),
+    KindRow(
+        kind=DumpKind.TORCH_MESSAGE,
+        signs=(r"^[^\n]{0,200}(?:CUDA|HIP|XPU) out of memory\. Tried to allocate ",),
+        refusal="this is a message of PyTorch's own allocator, not of XLA; it has no values of a "
+        "program: torch.cuda.memory._dump_snapshot has them",
     ),
     KindRow(
         kind=DumpKind.LLVM_IR,

@@ -85,6 +85,24 @@ KINDS = {
     "boxes without lines": (DumpKind.LOG, "         \n  CPU 0    CPU 1  \n         \n"),
     "boxes": (DumpKind.LOG, "┌───────┐\n│ CPU 0 │\n├───────┤\n│ CPU 1 │\n└───────┘\n"),
     "table": (DumpKind.OTHER, "+----+\n| a1 |\n|----|\n| 12 |\n+----+\n"),
+    "lazy tensors": (
+        DumpKind.LAZY_IR,
+        "IR {\n  %0 = f32[] prim::Constant(), xla_shape=f32[]\n  %1 = f32[] aten::add(%0, %0)\n}\n",
+    ),
+    "lazy tensors after a debug print": (
+        DumpKind.LAZY_IR,
+        "[ScheduleSyncTensorsGraph]\n\n## BEGIN_GRAPH\nIR {\n"
+        "  %0 = [Float[2]] lazy_tensors::device_data(), device=CPU0\n}\n## END_GRAPH\n",
+    ),
+    "lazy tensors and their HLO": (
+        DumpKind.HLO,
+        "IR {\n  %0 = f32[] prim::Constant()\n}\nHloModule m\n\nENTRY %e {\n"
+        "  ROOT %p = f32[] parameter(0)\n}\n",
+    ),
+    "message of PyTorch": (
+        DumpKind.TORCH_MESSAGE,
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0\n",
+    ),
     "stablehlo": (DumpKind.MLIR, "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"),
     "mlir locations": (DumpKind.MLIR, '#loc = loc(unknown)\n#loc1 = loc("x")\nmodule @m {\n'),
     "llvm": (DumpKind.LLVM_IR, "; ModuleID = 'x'\nsource_filename = \"x\"\n"),
