@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.sharding.sources import custom_call_target, module_shardings
@@ -22,6 +23,7 @@ FUNC_RESULT = "xla.sdy.FuncResultSharding"
 """Target of the custom call that states the sharding of a result for Shardy."""
 
 _SHOWN = 8
+_RESULT = re.compile(r"result(?:[\[{][\d,]*[\]}])?")
 _PARAMETERS = "allow_spmd_sharding_propagation_to_parameters"
 _OUTPUT = "allow_spmd_sharding_propagation_to_output"
 
@@ -67,6 +69,9 @@ class EntryArrays:
 
     def nothing_matches(self, pattern: str) -> str:
         """Return the reason why a change of no argument does not apply."""
+        if _RESULT.fullmatch(pattern):
+            names = listed([result_name(value) for value in self.results], _SHOWN)
+            return f"no result is called {pattern!r}; there is {names}"
         there = listed([str(value.value.name) for value in self.arguments], _SHOWN) or "none"
         return f"no argument is called {pattern!r}; there is {there}"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program_edits.constraint import edit_constraint
 from hlo_lens.analysis.program_edits.donation import edit_donation, renew_donation
 from hlo_lens.analysis.program_edits.dtype import edit_dtype
-from hlo_lens.analysis.program_edits.mesh import edit_mesh
+from hlo_lens.analysis.program_edits.mesh import edit_mesh, resized_mesh
 from hlo_lens.analysis.program_edits.sharding import edit_sharding
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def _steps(request: EditRequest) -> Iterator[Callable[[HloModule], ProgramEdit]]
     """Yield the edits that a request needs, in order."""
     meshes = request.meshes
     if request.mesh:
-        yield lambda module: edit_mesh(module, request.mesh, meshes=meshes)
+        yield lambda module: edit_mesh(module, request.mesh, meshes=request.meshes)
+        meshes = (*(resized_mesh(mesh, request.mesh) for mesh in meshes), *meshes)
     if request.donate or request.undonate:
         yield lambda module: edit_donation(module, donate=request.donate, undonate=request.undonate)
     if request.shard:

@@ -24,7 +24,7 @@ from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.sharding import HloSharding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
@@ -57,6 +57,17 @@ def edit_mesh(module: HloModule, request: str, *, meshes: Sequence[Mesh] = ()) -
     """
     wanted = Mesh.from_sizes_text(request)
     return _Resizer(module, wanted, meshes).edit(request)
+
+
+def resized_mesh(mesh: Mesh, request: str) -> Mesh:
+    """Return a mesh with the sizes of a request; axes that it does not name keep theirs."""
+    wanted = Mesh.from_sizes_text(request)
+    return _resized(mesh, dict(zip(wanted.axis_names, wanted.axis_sizes, strict=True)))
+
+
+def _resized(mesh: Mesh, wanted: Mapping[str, int]) -> Mesh:
+    sizes = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+    return Mesh.of({name: wanted.get(name, size) for name, size in sizes})
 
 
 class _Resizer:
@@ -111,8 +122,7 @@ class _Resizer:
         return self._uneven()
 
     def _resized(self, mesh: Mesh) -> Mesh:
-        sizes = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
-        return Mesh.of({name: self.wanted.get(name, size) for name, size in sizes})
+        return _resized(mesh, self.wanted)
 
     def _of_one_device(self) -> Iterator[HloInstruction]:
         """Yield instructions of manual parts, and collectives."""

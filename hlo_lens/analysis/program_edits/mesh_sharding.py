@@ -85,7 +85,8 @@ class ProgramMeshes:
             tried |= self._named
         elif self._given:
             fitting = [mesh for mesh in self._given if wanted <= set(mesh.axis_names)]
-            tried[None] = (fitting or self._given)[0]
+            sized = [mesh for mesh in fitting if mesh.size == self._devices]
+            tried[None] = (sized or fitting or self._given)[0]
         for name, mesh in tried.items():
             if wanted <= set(mesh.axis_names) and mesh.size == self._devices:
                 return MeshSharding(spec=spec, mesh=mesh, name=name, names_axes=self._names_axes)

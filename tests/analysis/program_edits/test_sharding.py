@@ -79,6 +79,7 @@ def test_sharding_and_back_is_the_text_again(text: str) -> None:
         ("x=P('data', 'data')", "axes 'data' and 'data' overlap"),
         ("x=P('data', None, None)", "P('data', None, None) is for 3 dimensions, it has 2"),
         ("x=P('data')", "it is sharded so: P('data',)"),
+        ("result{2}=P('data')", "no result is called 'result{2}'; there is result{0}, result{1}"),
         ("y=P('data')", "no argument is called 'y'; there is p['w'], x"),
     ],
 )
