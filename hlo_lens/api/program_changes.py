@@ -6,10 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.recompiled import Change, ChangedPart
-from hlo_lens.analysis.program_edits.donation import edit_donation
-from hlo_lens.analysis.program_edits.dtype import edit_dtype
-from hlo_lens.analysis.program_edits.mesh import edit_mesh
-from hlo_lens.analysis.program_edits.sharding import edit_sharding
+from hlo_lens.analysis.program_edits.edit_program import EditRequest, edit_program
 from hlo_lens.jax_bridge.recompile.program import foreign_calls, text_of
 from hlo_lens.model.devices.targets import parse_target
 from hlo_lens.model.shapes.shardy import MESHES, shardy_meshes
@@ -17,25 +14,14 @@ from hlo_lens.syntax.hlo.module import parse_hlo
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.program_edits.edit import ProgramEdit
+    from hlo_lens.analysis.program_edits import edit
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
 
-    _Editor = Callable[[HloModule, str, Sequence[Mesh]], ProgramEdit]
-
-_EDITORS: Mapping[str, _Editor] = {
-    "mesh": lambda module, value, meshes: edit_mesh(module, value, meshes=meshes),
-    "shard": lambda module, value, meshes: edit_sharding(module, [value], meshes=meshes),
-    "dtype": lambda module, value, _: edit_dtype(module, [value]),
-    "undonate": lambda module, value, _: edit_donation(module, undonate=[value]),
-    "donate": lambda module, value, _: edit_donation(module, donate=[value]),
-}
-"""Edits of the text in the order in which they are made: donation pairs arrays of equal shards."""
-
-EDITS = tuple(_EDITORS)
-"""Kinds of changes of the text."""
+EDITS = ("mesh", "donate", "undonate", "shard", "dtype", "constraint")
+"""Kinds of changes of the program's text."""
 
 
 def edited(
@@ -51,16 +37,37 @@ def edited(
     Raises:
         UsageError: If a change is malformed.
     """
-    made: dict[int, Change] = {}
-    for kind, editor in _EDITORS.items():
-        for place, change in enumerate(changes):
-            if change.kind != kind:
-                continue
-            edit = editor(module, change.target, meshes)
-            made[place] = _with_parts(change, edit)
-            if edit.replacements:
-                module = parse_hlo(edit.text_of(module))
-    return module, tuple(made.get(place, change) for place, change in enumerate(changes))
+    own = [change for change in changes if change.kind in EDITS]
+    if not own:
+        return module, tuple(changes)
+    found = edit_program(module, _request(own, meshes), parse_hlo)
+    parts = {kind: [one for one in found.changes if one.kind == kind] for kind in EDITS}
+    made: list[Change] = []
+    for change in changes:
+        if change.kind not in EDITS:
+            made.append(change)
+            continue
+        of_kind = parts[change.kind]
+        count = len(of_kind)
+        if sum(one.kind == change.kind for one in own) > 1:
+            alone = edit_program(module, _request([change], meshes), parse_hlo)
+            count = sum(one.kind == change.kind for one in alone.changes)
+        made.append(_with_parts(change, of_kind[:count]))
+        parts[change.kind] = of_kind[count:]
+    return found.module, tuple(made)
+
+
+def _request(changes: Sequence[Change], meshes: Sequence[Mesh]) -> EditRequest:
+    values = {k: tuple(one.target for one in changes if one.kind == k) for k in EDITS}
+    return EditRequest(
+        mesh=",".join(values["mesh"]),
+        donate=values["donate"],
+        undonate=values["undonate"],
+        shard=values["shard"],
+        dtype=values["dtype"],
+        constraint=values["constraint"],
+        meshes=tuple(meshes),
+    )
 
 
 def mesh_splits(module: HloModule, meshes: Sequence[Mesh] = ()) -> tuple[str, ...]:
@@ -94,7 +101,7 @@ def _factors(size: int, count: int) -> Iterator[tuple[int, ...]]:
             yield from ((first, *rest) for rest in _factors(size // first, count - 1))
 
 
-def _with_parts(change: Change, edit: ProgramEdit) -> Change:
+def _with_parts(change: Change, edits: Sequence[edit.Change]) -> Change:
     parts = tuple(
         ChangedPart(
             kind=one.kind,
@@ -103,7 +110,7 @@ def _with_parts(change: Change, edit: ProgramEdit) -> Change:
             why_not=one.why_not or None,
             note=one.effect,
         )
-        for one in edit.changes
+        for one in edits
     )
     refused = "; ".join(dict.fromkeys(one.why_not or "" for one in parts if not one.applies))
     applies = any(one.applies for one in parts)

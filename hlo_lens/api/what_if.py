@@ -118,6 +118,7 @@ def what_if(
     undonate: str | Sequence[str] = (),
     shard: Mapping[str, object] | None = None,
     dtype: Mapping[str, str] | None = None,
+    constraint: str | Sequence[str] = (),
     mesh: str | Sequence[str] = (),
     versions: str | Sequence[str] = (),
     output: str | Path | None = None,
@@ -136,6 +137,7 @@ def what_if(
         undonate: Patterns of arguments that are no longer donated.
         shard: Pattern to a PartitionSpec, or its text: ``{"params['w']": "P(None, 'model')"}``.
         dtype: Pattern to the element type of stored arguments: ``{"opt/**": "bf16"}``.
+        constraint: Sharding constraints: ``"drop step.py:31"``, ``"add step.py:31=P('data')"``.
         mesh: Sizes of mesh axes, ``"data=8,model=4"``; ``"*"`` for every split of the devices.
         versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
         output: Folder for the new dump; None to leave it in the cache.
@@ -151,6 +153,7 @@ def what_if(
     edits += [("undonate", one) for one in _texts(undonate)]
     edits += [("shard", f"{name}={_spec_text(spec)}") for name, spec in (shard or {}).items()]
     edits += [("dtype", f"{name}={element}") for name, element in (dtype or {}).items()]
+    edits += [("constraint", one) for one in _texts(constraint)]
     asked = Asked(
         targets=_texts(target),
         flags=given,

@@ -63,6 +63,12 @@ Example:
     help="Element type of stored arguments, and of the results that they become: 'opt/**=bf16'.",
 )
 @click.option(
+    "--constraint",
+    multiple=True,
+    metavar="ACTION LINE",
+    help="Sharding constraint: 'drop step.py:31', or \"add step.py:31=P('data')\".",
+)
+@click.option(
     "--mesh",
     "meshes",
     multiple=True,
@@ -108,6 +114,7 @@ def what_if(
     undonate: Sequence[str],
     shard: Sequence[str],
     dtype: Sequence[str],
+    constraint: Sequence[str],
     meshes: Sequence[str],
     versions: Sequence[str],
     python: str,
@@ -126,7 +133,13 @@ def what_if(
     from hlo_lens.api.recompiling import Means
     from hlo_lens.api.what_if import Asked, what_if_modules
 
-    edited = (("donate", donate), ("undonate", undonate), ("shard", shard), ("dtype", dtype))
+    edited = (
+        ("donate", donate),
+        ("undonate", undonate),
+        ("shard", shard),
+        ("dtype", dtype),
+        ("constraint", constraint),
+    )
     edits = [(kind, value) for kind, values in edited for value in values]
     asked = Asked(
         targets=tuple(_words(targets)),
