@@ -69,8 +69,8 @@ class Runs:
         return bool(self.branches)
 
     @property
-    def at_least(self) -> int:
-        """Number of runs, with one run for each loop without known trip count."""
+    def of_single_trips(self) -> int:
+        """Number of runs, with one trip of each loop without known trip count."""
         return self.known_times if self.times is None else self.times
 
 

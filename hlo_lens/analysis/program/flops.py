@@ -12,8 +12,8 @@ Not counted: elementwise operations. The arithmetic of other custom calls (Palla
 kernels, LAPACK, callbacks) is known only where their backend_config prints a ``cost_estimate``,
 which is the estimate of the kernel's author; the total is unknown if there are others that run, if
 a loop around a product has no known trip count, or if a shape is not in the text; `at_least` is
-then the known part. Of the branches of a conditional the largest counts, and the total is an upper
-bound if they differ.
+then the known part, without what such loops run. Of the branches of a conditional the largest
+counts, and the total is an upper bound if they differ.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 class Product:
     """One matrix product, convolution or kernel; its fields are columns of `Flops`.
 
-    None means not known. `known_times` is the number of runs with one run for each loop without
+    None means not known. `known_times` is the number of runs with one trip of each loop without
     known trip count; `branches` as in `branch_sums`.
     """
 
@@ -141,11 +141,21 @@ class Flops(Result):
 
     @property
     def at_least(self) -> int | None:
-        """Known FLOP of one run; a loop without known trip count counts once.
+        """Known FLOP of one run; a loop without known trip count may not run at all.
 
         None if the text does not show which products run.
         """
         if not self.is_complete:
+            return None
+        return bounded_sum(SumPart(p.branches, p.run_flops or 0) for p in self.products).least
+
+    @property
+    def of_single_trips(self) -> int | None:
+        """Known FLOP of a run with one trip of each loop without known trip count.
+
+        None if the trip counts of all loops around products are known.
+        """
+        if all(product.times is not None for product in self.products):
             return None
         parts = (SumPart(p.branches, (p.flops or 0) * p.known_times) for p in self.products)
         return bounded_sum(parts).least
@@ -212,7 +222,7 @@ def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | Non
         is_estimate=is_kernel and flops is not None,
         is_opaque=is_kernel and flops is None,
         branches=runs.branches,
-        known_times=runs.at_least,
+        known_times=runs.of_single_trips,
     )
 
 

@@ -149,10 +149,17 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
         unknown = f"; {plural(flops.opaque, 'custom call')} of unknown arithmetic"
     if flops.total is None:
         known = f"at least {flops_text(least)} of products in one run" if least else "not known"
-        return f"{known}{unknown or '; a trip count or a shape is not known'}"
+        return f"{known}{unknown or _unknown_trips(flops)}"
     bound = "at most " * flops.is_at_most
     source = ", in part by estimates of kernels" * flops.is_estimate
     return f"{bound}{flops_text(flops.total)} of products in one run{source}{unknown}"
+
+
+def _unknown_trips(flops: Flops) -> str:
+    once = flops.of_single_trips
+    if not once:
+        return "; a trip count or a shape is not known"
+    return f"; {flops_text(once)} of products if loops of unknown trip count run once"
 
 
 def _devices_text(facts: Summary) -> str:

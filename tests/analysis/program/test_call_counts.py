@@ -66,7 +66,7 @@ def test_entry_runs_once() -> None:
 def test_loop_with_unknown_trip_count_makes_runs_unknown() -> None:
     found = counts()
     assert found.of("open_body") == Runs(times=None, loop_path=("w",))
-    assert found.of("open_body").at_least == 1
+    assert found.of("open_body").of_single_trips == 1
     assert found.of("body") == Runs(times=None, loop_path=("w", "w"), known_times=5)
 
 
@@ -77,7 +77,7 @@ def test_condition_runs_once_more_than_the_body() -> None:
 
 def test_branches_are_at_most() -> None:
     runs = counts().of("branch")
-    assert (runs.is_at_most, runs.at_least) == (True, 5)
+    assert (runs.is_at_most, runs.of_single_trips) == (True, 5)
 
 
 def test_fusions_run_with_their_computation_and_reducers_are_not_counted() -> None:
