@@ -313,4 +313,4 @@ class ModuleAnalysis:
 
         if self.memory is None:
             return None
-        return peak_memory(self.memory.layout, color=color, module=self.dump.hlo)
+        return peak_memory(self.memory.layout, color=color, module=self.dump.instructions)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.buffers.live_range import HloLiveRange
     from hlo_lens.model.call_tree import CallTrees
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.logs.log import LogText
     from hlo_lens.text.source import Source
 
@@ -34,7 +35,20 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
     assignment = parts.get(BUFFER_PARTS[DumpKind.BUFFER_ASSIGNMENT])
     if texts.live_range is None and assignment is not None:
         texts.live_range = Lazy(partial(_combined_live_range, assignment, source))
+    if texts.assignment is not None:
+        texts.instructions = Lazy(partial(_instructions, texts))
     return texts
+
+
+def _instructions(texts: BufferTexts) -> HloModule | None:
+    """Return the instructions that the used values print; None without used values."""
+    from hlo_lens.syntax.buffers.value_instructions import value_instructions  # imports Lark
+
+    assignment = None if texts.assignment is None else texts.assignment.get()
+    if assignment is None:
+        return None
+    values = assignment.values if texts.values is None else texts.values.get()
+    return None if values is None else value_instructions(assignment, values)
 
 
 def _parsed(kind: DumpKind, file: StoredFile, source: Source | None) -> Any:

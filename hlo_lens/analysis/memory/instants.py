@@ -28,10 +28,11 @@ def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -
         UnknownNameError: If there is no such instruction, value or instant.
     """
     layout = results.layout
+    module = results.module if results.peak is None else results.peak.module
     if at == "peak" or layout.schedule is None:
-        return peak_memory(layout, color=color, module=results.module)
+        return peak_memory(layout, color=color, module=module)
     position = _position(at, layout, layout.schedule)
-    return peak_memory(layout, color=color, at=position, module=results.module)
+    return peak_memory(layout, color=color, at=position, module=module)
 
 
 def _position(at: str, layout: MemoryLayout, schedule: Sequence[str]) -> int:

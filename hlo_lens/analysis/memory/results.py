@@ -158,7 +158,7 @@ def _results(
             f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
             "temporary values have no live range: it is not of the same compile"
         )
-    peaks = peaks_of(layout, module)
+    peaks = peaks_of(layout, module or dump.instructions)
     statement = memory_statement(
         layout,
         peaks,
