@@ -17,6 +17,7 @@ from hlo_lens.jax_bridge.recompile.cache import cache_folder, cache_state, clear
 from hlo_lens.jax_bridge.recompile.dumped import dumped_flags, shortage
 from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import (
+    SourceProgram,
     device_assignment,
     foreign_calls,
     request_of,
@@ -114,6 +115,32 @@ ENTRY main {
     (before,) = found.dump.glob("*.before_optimizations.txt")
     opcodes = [one.opcode for one in hlo_lens.parse_hlo(before.read_text("utf-8")).instructions]
     assert opcodes == ["parameter", "reshape", "broadcast", "reshape", "broadcast", "sine"]
+
+
+@needs_jax
+@pytest.mark.parametrize("alias", ["", "input_output_alias={ {}: (0, {}, may-alias) }, "])
+def test_memory_that_any_result_may_have_is_donated(alias: str) -> None:
+    donor = "buffer_donor={ (1, {}) }, "
+    text = PROGRAM.replace("entry_computation_layout={(", f"{alias}{donor}KEEP")
+    text = text.replace("KEEP", "entry_computation_layout={(f32[64,64]{1,0}, ", 1)
+    text = text.replace("  y = ", "  w = f32[64,64]{1,0} parameter(1)\n  y = ")
+    text = text.replace("dot(x, x)", "dot(x, w)")
+    program = SourceProgram(
+        module=hlo_lens.parse_hlo(text),
+        target=None,
+        assignment=None,
+        backend="cpu",
+        obstacle="",
+        has_elided_constants=False,
+    )
+    request = request_of(program, CPU)
+    assert request.donors == (1,)
+    found = compiled(request)
+    (before,) = found.dump.glob("*.before_optimizations.txt")
+    header = hlo_lens.parse_hlo(before.read_text("utf-8")).header
+    assert header["buffer_donor"] == "{ (1, {}) }"
+    assert ("input_output_alias" in header) == bool(alias)
+    assert found.memory_analysis["alias_size_in_bytes"] == 64 * 64 * 4
 
 
 @needs_jax

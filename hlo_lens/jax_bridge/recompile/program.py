@@ -191,8 +191,15 @@ def request_of(
         uses_shardy="xla.sdy" in made or "sharding={mesh[" in made,
         propagates_to_parameters=_booleans(header, "parameters"),
         propagates_to_output=_booleans(header, "output"),
+        donors=_donors(header),
         flags=flags or {},
     )
+
+
+def _donors(header: str) -> tuple[int, ...]:
+    """Return the parameters in ``buffer_donor``, but for parts of one."""
+    found = re.search(r"\bbuffer_donor=\{ (.*?\)) \}", header)
+    return () if found is None else tuple(map(int, re.findall(r"\((\d+), \{\}\)", found[1])))
 
 
 def _number(header: str, name: str) -> int:

@@ -32,6 +32,7 @@ class CompileRequest:
         propagates_to_parameters: Whether XLA may choose the sharding of each parameter; None where
             the program does not state it.
         propagates_to_output: The same for the results.
+        donors: Numbers of the donated parameters that no result is named for.
         flags: Flags of this compile, name to value.
     """
 
@@ -48,6 +49,7 @@ class CompileRequest:
     uses_shardy: bool = False
     propagates_to_parameters: tuple[bool, ...] | None = None
     propagates_to_output: tuple[bool, ...] | None = None
+    donors: tuple[int, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
 
     def written(self, folder: Path) -> Path:

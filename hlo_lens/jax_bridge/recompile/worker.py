@@ -116,6 +116,30 @@ def _parsed(text: str) -> tuple[Any, list[str]]:
             text = _without_attribute(text, found[1])
 
 
+def _mark_donors(module: Any, numbers: list[int]) -> None:
+    """Mark arguments of ``main`` as jax lowers those that XLA may use for any result.
+
+    The translation to MLIR leaves out ``buffer_donor``.
+    """
+    if not numbers:
+        return
+    from jaxlib.mlir import ir
+
+    mark = {"jax.buffer_donor": ir.BoolAttr.get(True)}
+    for function in module.body.operations:
+        if ir.StringAttr(function.attributes["sym_name"]).value != "main":
+            continue
+        count = len(function.regions[0].blocks[0].arguments)
+        arguments = [ir.DictAttr.get({}) for _ in range(count)]
+        if "arg_attrs" in function.attributes:
+            listed = ir.ArrayAttr(function.attributes["arg_attrs"])
+            arguments = [ir.DictAttr(one) for one in listed]
+        for number in numbers:
+            known = {entry.name: entry.attr for entry in arguments[number]}
+            arguments[number] = ir.DictAttr.get(known | mark)
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
+
+
 def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
     """Return the program as an MLIR module of jax, and the attributes left out."""
     if request["proto"] is not None:
@@ -129,12 +153,15 @@ def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
     try:
         made = _find("mlir").xla_computation_to_mlir_module(_find("XlaComputation")(serialized))
         if not isinstance(made, (str, bytes)):
+            with made.context:
+                _mark_donors(made, request["donors"])
             return made, dropped
         from jax._src.interpreters import mlir
         from jaxlib.mlir import ir
 
         with mlir.make_ir_context():
             parsed = ir.Module.parse(made)
+            _mark_donors(parsed, request["donors"])
             with contextlib.suppress(AttributeError, NotImplementedError):  # of older bindings
                 _join_broadcasts(parsed)
             return parsed, dropped
