@@ -179,7 +179,7 @@ class _Side:
             line = self.line(row)
             if self.constraints[line] > edited.get(line, 0):
                 return self._caller(row) or line
-        place = self.origins.of_row(row).place
+        place = self.origins.place(row)
         return None if place is None else self._names(place.file, place.line)
 
     @cached_property
