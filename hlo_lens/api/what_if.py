@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, figures
+from hlo_lens.analysis.comparison.recompiled import (
+    Change,
+    Figures,
+    Recompiled,
+    figures,
+    reproduction,
+)
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.program_changes import checked_target, edited, mesh_splits
@@ -128,7 +134,7 @@ def what_if(
     """Compile the program of a dump again, with changes, without the hardware.
 
     Args:
-        program: A dump with texts from before optimizations, or a compiled program of jax.
+        program: A dump with texts from before optimizations, or a program of `from_lowered`.
         module: Regular expression to find in the names of the modules wanted; None for all.
         target: Device and topology: ``"v5p:2x2x2"``, ``"h100_sxm"``, ``"cpu"``; a sequence for
             alternatives.
@@ -228,7 +234,9 @@ def what_if_modules(
 def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
     """Return a module with changes; without any, the module as compiled again."""
     if base.program is None or base.program.obstacle:
-        return _row(base, changes, base.target)
+        why = base.refusal
+        refused = tuple(replace(one, applies=False, why_not=why) for one in changes)
+        return _row(base, refused, base.target)
     program, target, flags, versions = base.program, base.target, dict(base.flags), ""
     module, checked = edited(program.module, changes, base.dump.lowered_meshes)
     checked = tuple(checked_target(module, one) if one.kind == "target" else one for one in checked)
@@ -246,6 +254,15 @@ def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompi
         flags = {k: v for k, v in flags.items() if k not in base.flags}
     again = compiled_again(replace(program, module=module), target, flags, pool, versions)
     return _row(base, checked, target, again)
+
+
+def _equal_note(base: Base, changes: tuple[Change, ...], found: Figures | None) -> list[str]:
+    """Return the note on other versions that give the figures of the dump, which `base` lacks."""
+    if found is None or base.reproduction.is_equal or {one.kind for one in changes} != {"with"}:
+        return []
+    if not reproduction(base.own, found).is_equal:
+        return []
+    return [f"with {changes[0].target} every figure equals that of the dump"]
 
 
 def _row(
@@ -283,7 +300,11 @@ def _row(
         seconds=0.0 if shown is None else shown.compilation.seconds,
         base_versions={} if base.again is None else base.again.versions(base.target),
         base_seconds=0.0 if base.again is None else base.again.compilation.seconds,
-        notes=(*base.notes, *(() if shown is None else shown.notes(base.program))),
+        notes=(
+            *base.notes,
+            *(() if shown is None else shown.notes(base.program)),
+            *_equal_note(base, changes, found),
+        ),
     )
 
 

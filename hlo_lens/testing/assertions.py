@@ -161,7 +161,7 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
     """Assert that a program, compiled for a target, fits in the memory of its devices.
 
     Args:
-        program: A dump with texts from before optimizations, or a compiled program of jax.
+        program: A dump with texts from before optimizations, or a program of `from_lowered`.
         target: Device and topology, such as ``v5e:4x4``.
         module: Regular expression to find in the names of the modules wanted.
 

@@ -28,6 +28,7 @@ from hlo_lens.jax_bridge.recompile.request import CompileRequest
 from hlo_lens.jax_bridge.recompile.worker import _without_attribute, _without_field, _without_frames
 from hlo_lens.model.devices.targets import CPU, gpu_config
 from hlo_lens.model.dump import given
+from hlo_lens.testing import assert_fits
 from hlo_lens.text.errors import UsageError
 
 needs_jax = pytest.mark.skipif(
@@ -173,6 +174,11 @@ def test_callbacks_and_custom_partitioning_are_refused() -> None:
     program = source_program(_before(dump), "cpu")
     assert program is not None
     assert "calls back into Python" in program.obstacle
+    (row,) = hlo_lens.what_if(_before(dump), target="cpu", donate="x").modules
+    assert not any(change.applies for change in row.changes)
+    assert "calls back into Python" in row.refusal
+    with pytest.raises(AssertionError, match="calls back into Python"):
+        assert_fits(_before(dump), target="v5e:1x1")
 
 
 def _before(dump: hlo_lens.ModuleDump) -> hlo_lens.ModuleDump:

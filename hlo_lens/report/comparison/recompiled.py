@@ -125,7 +125,9 @@ def _section(row: Recompiled, path: str) -> Section:
         facts.append(("peak at", _arrow(row.base.peak_source, row.predicted.peak_source)))
     if row.dump is not None:
         facts.append(("new dump", row.dump))
-        facts.append(("next", f"hlo-lens diff {shlex.quote(path)} {shlex.quote(row.dump)}"))
+        facts.append(
+            ("next", f"hlo-lens diff {shlex.quote(path or 'PATH')} {shlex.quote(row.dump)}")
+        )
     tables = (*_figure_tables(row), *_change_tables(row), *_difference_tables(row))
     return Section(title=row.name, facts=tuple(facts), tables=tables, notes=row.notes)
 
