@@ -129,13 +129,18 @@ def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
 _CUT = "ends before the end of the entry"
 
 
-def collectives_text(known: ModuleAnalysis) -> str:
-    """Return the number of collectives in the text and in one run, their bytes, and exposure."""
+def collectives_text(known: ModuleAnalysis, kinds: str = "") -> str:
+    """Return the number of collectives in the text and in one run, their bytes, and exposure.
+
+    Args:
+        known: What is known of the module.
+        kinds: Numbers of each kind in the text; empty to leave them out.
+    """
     found = known.collectives
     if not found.collectives:
         return "none" if found.is_complete else f"none before the end of the text, which {_CUT}"
     one = len(found.collectives)
-    parts = [f"{one:,} in the text"]
+    parts = [f"{one:,} in the text ({kinds})" if kinds else f"{one:,} in the text"]
     if found.is_complete:
         parts += [f"{_times_text(found)} in one run", _wire_text(found)]
     else:

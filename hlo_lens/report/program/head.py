@@ -214,7 +214,7 @@ def _collectives_text(analysis: ModuleAnalysis) -> str:
         is_whole = found.is_complete and not analysis.summary.gaps
         return "none" if is_whole else "none in the parts that were understood"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    return f"{collectives_text(analysis)}: {kinds}"
+    return collectives_text(analysis, kinds)
 
 
 def head_notes(analysis: ModuleAnalysis) -> Iterator[str]:
