@@ -32,9 +32,7 @@ ALLOCATOR_STATE = (
     *_STATE_HEADS,
     " Chunks of size ",
     "in use in bin.",
-    "Total size in pool: ",
-    "MaxInUse: ",
-    "MaxInUse | ",
+    "MaxInUse",
 )
 """Words of a state of an allocator that was pasted whole, or from some line on."""
 

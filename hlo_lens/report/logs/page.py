@@ -254,8 +254,8 @@ def _warning_notes(result: WarningJoins) -> Iterator[str]:
     yield from _donation_notes(result)
     if "LARGE_ARGUMENTS" in kinds:
         yield (
-            "arguments exceed the limit: arguments and outputs alone need more than the memory "
-            "that XLA's scheduler may use, so it cannot keep the program below it"
+            "arguments exceed the limit: arguments and outputs alone are larger than the memory "
+            "that XLA's scheduler plans with"
         )
     if "WRONG_RESULT" in kinds:
         yield (
