@@ -21,6 +21,7 @@ from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from hlo_lens.api.modules import Progress
     from hlo_lens.report.render.table import Report
@@ -76,7 +77,7 @@ def check(
     head: Side,
     *,
     baseline: Side | None = None,
-    budget: str | None = None,
+    budget: str | Path | None = None,
     rules: Sequence[str] = (),
     pattern: NamePattern | None = None,
     force: bool = False,
@@ -98,7 +99,7 @@ def check(
         DumpSyntaxError: If a dump cannot be parsed.
         UsageError: If a rule is not understood, or there is none.
     """
-    given = [] if budget is None else [*read_budget(read_source(budget).text, budget)]
+    given = [] if budget is None else [*read_budget(read_source(str(budget)).text, str(budget))]
     given += [short_rule(rule) for rule in rules]
     if not given:
         if baseline is None:
@@ -113,7 +114,7 @@ def check(
         )
         compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
     checked = judge_sides(given, side, compared, is_forced=force)
-    return dataclasses.replace(checked, budget=budget)
+    return dataclasses.replace(checked, budget=None if budget is None else str(budget))
 
 
 def judge_sides(

@@ -164,6 +164,9 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
     source, base = divmod(places[0], NODES)
     before, tree = walk.tree(source), walk.tree(row)
     operand = walk.operand(row, 0)
+    if len(operand) < before.sizes[base]:  # a damaged text: its source is not before it
+        walk.skip("async-update before its source")
+        return walk.define_all(row)
     given: dict[int, int] = {}
     arguments: list[list[int]] = []
     for number, (old, new) in enumerate(zip(before.children(base), tree.children(0), strict=False)):

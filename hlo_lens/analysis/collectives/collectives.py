@@ -159,8 +159,8 @@ class _Context:
     def read(self, op: CollectiveOp) -> CollectiveParts:
         """Return the attributes of a collective from its text."""
         attributes = op.instruction.attributes
-        channel = attributes.get("channel_id", "")
-        channel_id = int(channel) if channel.isdecimal() else None
+        channel = op.instruction.channel_id
+        channel_id = None if channel is None or channel < 0 else channel
         is_custom = op.instruction.opcode == CUSTOM_CALL
         mode = None if is_custom else _mode(op.kind, channel_id, attributes)
         frontend = attributes.get("frontend_attributes")

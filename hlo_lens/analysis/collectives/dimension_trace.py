@@ -107,7 +107,7 @@ class DimensionTrace:
     ) -> Found:
         opcode = instruction.opcode
         if opcode == "get-tuple-element":
-            number = int(instruction.attributes.get("index", "0"))
+            number = instruction.tuple_index or 0
             return self.operand(instruction, 0, (number, *index), dimension, calls)
         if opcode == "opt-barrier":
             return self.operand(instruction, 0, index, dimension, calls)

@@ -135,10 +135,10 @@ class CollectiveOrigins:
         end = op.instruction if op.done is None else op.done
         for user in self._origins.steps.users(Value(end.row)):
             element = self._module.instruction(user.row)
-            number = element.attribute("index") if element.opcode == "get-tuple-element" else None
+            number = element.tuple_index if element.opcode == "get-tuple-element" else None
             own = self._origins.own(user.row) if number is not None else None
             if number is None or own is None or own.place is None:
                 continue
             if not _COMBINED.search(own.op_name or ""):  # else it is that of all members
-                found.setdefault(int(number), own)
+                found.setdefault(number, own)
         return found

@@ -26,7 +26,7 @@ _SHORT = re.compile(
     r"(?P<op>>=|<=|==|!=|>|<)\s*(?P<sign>[+-]?)(?P<amount>[^+\-<>=!].*)"
 )
 
-_AMOUNT = re.compile(r"([+-]?)(\d+(?:\.\d+)?|\.\d+)\s*(%|[kKMGTPE]?i?[Bb]?)")
+_AMOUNT = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})\s*(%|[kKMGTPE]?i?[Bb]?)")
 _PREFIXES = "KMGTPE"
 
 

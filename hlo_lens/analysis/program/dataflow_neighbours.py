@@ -121,8 +121,8 @@ class Neighbourhood:
         instruction, index = place.instruction, place.index
         opcode = instruction.opcode
         if opcode == "get-tuple-element":
-            number = instruction.attributes.get("index", "")
-            return self._operand(place, 0, (int(number), *index)) if number.isdecimal() else None
+            number = instruction.tuple_index
+            return None if number is None else self._operand(place, 0, (number, *index))
         if opcode == "tuple":
             return self._operand(place, index[0], index[1:]) if index else self._operands(place)
         traits = opcode_traits(opcode)
@@ -150,7 +150,7 @@ class Neighbourhood:
         operand = root.operands[index[0]]
         producer, taken = body.instruction(operand.name), operand.index
         if producer is not None and producer.opcode == "get-tuple-element":
-            taken = (int(producer.attributes.get("index", "0")), *taken)
+            taken = (producer.tuple_index or 0, *taken)
             operand = producer.operands[0]
             producer, taken = body.instruction(operand.name), (*operand.index, *taken)
         if producer is None or producer.opcode != "parameter" or taken != index[:1]:
@@ -227,7 +227,7 @@ class Neighbourhood:
                 return
             index = index[len(taken) :]
         if opcode == "get-tuple-element":
-            number = int(user.attributes.get("index", "0"))
+            number = user.tuple_index
             if not index or index[0] == number:
                 yield _Place(user, index[1:], place.loops)
         elif opcode == "tuple":

@@ -71,6 +71,7 @@ class Origins:
         self._owned: dict[int, Origin | None] = {}
         self._near: dict[Value, Origin] = {}
         self._inside: dict[Value, Origin] = {}
+        self._open: set[int] = set()
 
     def of_row(self, row: int) -> Origin:
         """Return the origin of an instruction."""
@@ -322,10 +323,18 @@ class Origins:
     def _in_body(self, value: Value) -> Origin:
         """Return the origin of the result of a called computation, from inside it."""
         root = self.steps.root(value.row, "calls", "to_apply", "branch_computations")
-        if root is None:
+        if root is None or root in self._open:  # a damaged text may call what it is in
             return NO_ORIGIN
+        self._open.add(root)
+        found = self._of_result(Value(root, value.element))
+        self._open.remove(root)
+        return found
+
+    def _of_result(self, result: Value) -> Origin:
+        """Return the origin of the result of a computation: of the nearest value that has one."""
+        root = result.row
         place = self._module.links.owners[root]
-        waiting = deque([self.steps.definition(Value(root, value.element), is_local=True)])
+        waiting = deque([self.steps.definition(result, is_local=True)])
         seen = set(waiting)
         second = NO_ORIGIN
         visited = 0

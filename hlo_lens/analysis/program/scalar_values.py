@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
+_LONGEST = 40
+"""Digits of a constant that is followed."""
+
 _INTEGER = re.compile(r"([su])(\d+)$")
 _DEPTH = 64
 """Limit on the number of instructions through which a scalar is followed."""
@@ -188,7 +191,7 @@ def body_of(loop: HloInstruction) -> tuple[str, ...]:
 
 def _constant(instruction: HloInstruction) -> Value:
     found = _NUMBER.fullmatch(instruction.operand_text)
-    if found is None:
+    if found is None or len(found[1]) > _LONGEST:
         return Unknown(f"{instruction.name} is no integer")
     text = found[1]
     return Linear(None, int(text) if text not in ("true", "false") else int(text == "true"))
@@ -216,10 +219,10 @@ def _through_tuple(at: _Element) -> Value:
 
 
 def _through_element(at: _Element) -> Value:
-    position = at.instruction.attribute("index") or ""
-    if not position.isdecimal():
+    position = at.instruction.tuple_index
+    if position is None:
         return Unknown(f"{at.instruction.name} has no index")
-    return at.operand(0, (int(position), *at.index))
+    return at.operand(0, (position, *at.index))
 
 
 def _through_copy_start(at: _Element) -> Value:

@@ -61,6 +61,7 @@ class ValueSteps:
         self._callers: dict[int, Call | None] = {}
         self._sizes: dict[str, int] = {}
         self._kept: dict[int, dict[int, int]] = {}
+        self._open: set[int] = set()
 
     # ---- backwards -----------------------------------------------------------------------------
 
@@ -102,8 +103,8 @@ class ValueSteps:
         if opcode == "tuple":
             return self.operand(row, index[0], index[1:]) if index else None
         if opcode == "get-tuple-element":
-            number = self._module.instruction(row).attribute("index") or ""
-            return self.operand(row, 0, (int(number), *index)) if number.isdecimal() else None
+            number = self._module.instruction(row).tuple_index
+            return None if number is None else self.operand(row, 0, (number, *index))
         if opcode == "parameter":
             return None if is_local else self._outside(value)
         if opcode == "while":
@@ -135,9 +136,11 @@ class ValueSteps:
         """Return the value that the body of a loop gives an element; None if it keeps it."""
         row, index = value
         root = self.root(row, "body")
-        if root is None or not index:
+        if root is None or not index or row in self._open:
             return None
+        self._open.add(row)  # a damaged text may have a loop whose body is its own computation
         result = self.definition(Value(root, index), is_local=True)
+        self._open.remove(row)
         if self.opcodes[result.row] == "parameter":
             return None if result.element == index else self.operand(row, 0, result.element)
         return result
@@ -240,7 +243,7 @@ class ValueSteps:
         if opcode == "tuple":
             yield Value(user, (position, *index))
         elif opcode == "get-tuple-element":
-            number = int(self._module.instruction(user).attribute("index") or 0)
+            number = self._module.instruction(user).tuple_index
             if not index or index[0] == number:
                 yield Value(user, index[1:])
         elif opcode == "while":

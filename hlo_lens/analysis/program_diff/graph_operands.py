@@ -10,7 +10,7 @@ from operator import sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
-from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
+from hlo_lens.model.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -173,10 +173,10 @@ class GraphOperands:
             known = self._own_indices.get(digits)
             if known is not None:
                 return known
-            if digits.isdecimal():
+            if digits.isdecimal() and len(digits) < LONG_NUMBER:
                 return self._own_indices.setdefault(digits, (int(digits),))
-        number = self._graph.module.instruction(row).attribute("index")
-        return (int(number),) if number is not None and number.isdecimal() else ()
+        number = self._graph.module.instruction(row).tuple_index
+        return () if number is None else (number,)
 
 
 def numbers_key(numbers: Iterable[int]) -> bytes:

@@ -245,9 +245,7 @@ def _source_of(
     """Return the instruction behind a get-tuple-element, and the shape index it takes."""
     found = module.entry.instruction(name)
     if found is not None and found.opcode == "get-tuple-element" and found.operand_names:
-        place = found.attribute("index")
-        behind = module.entry.instruction(found.operand_names[0])
-        return behind, int(place) if place and place.isdecimal() else 0
+        return module.entry.instruction(found.operand_names[0]), found.tuple_index or 0
     return found, index[0] if index else 0
 
 

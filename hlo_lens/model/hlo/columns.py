@@ -145,6 +145,9 @@ START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LA
 closing brace, and its rows as a half-open range."""
 _STRIDE = 9
 
+LONG_NUMBER = 20
+"""Digits that no number of XLA has, which is of 64 bits; Python refuses more than 4,300."""
+
 _ENTRY, _COMPLETE, _INLINE = 1, 2, 4
 _NOWHERE = (0, 0)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import (
     END,
+    LONG_NUMBER,
     NAME,
     OPCODE,
     OPCODE_END,
@@ -194,7 +195,7 @@ class HloInstruction:
         text = self.operand_text.strip()
         if "/" in text:  # a comment
             text = "".join(operand.name for operand in self._reader_operands())
-        return int(text) if text.isdecimal() else None
+        return int(text) if text.isdecimal() and len(text) < LONG_NUMBER else None
 
     def _reader_operands(self) -> tuple[HloOperand, ...]:
         return self.computation.module.reader.operands(self.operand_text)
@@ -284,10 +285,17 @@ class HloInstruction:
             return None
 
     @property
+    def tuple_index(self) -> int | None:
+        """K of ``get-tuple-element(...), index=K``; None if it is not printed or no such number."""
+        value = self.attribute("index") or ""
+        return int(value) if value.isdecimal() and len(value) < LONG_NUMBER else None
+
+    @property
     def channel_id(self) -> int | None:
         """Channel of a collective, send or recv; None if there is none or it is masked."""
         value = self.attribute("channel_id")
-        return int(value) if value and value.lstrip("-").isdecimal() else None
+        is_known = value and len(value) < LONG_NUMBER and value.lstrip("-").isdecimal()
+        return int(value) if value and is_known else None
 
     @property
     def metadata(self) -> OpMetadata | None:

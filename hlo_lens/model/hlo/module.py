@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import (
+    LONG_NUMBER,
     OPCODE,
     OPCODE_END,
     SHAPE,
@@ -237,7 +238,7 @@ class HloModule:
 
     def _count(self, name: str) -> int:
         value = self.header.get(name, "1")
-        return int(value) if value.isdecimal() else 1
+        return int(value) if value.isdecimal() and len(value) < LONG_NUMBER else 1
 
     @functools.cached_property
     def entry_computation_layout(self) -> ProgramShape | None:

@@ -86,7 +86,7 @@ def read_partition_spec(text: str) -> PartitionSpec:
         raise UsageError(message)
     try:
         found: object = ast.literal_eval(f"({words},)" if words else "()")
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise UsageError(message) from error
     if isinstance(found, tuple) and len(found) == 1 and _is_spec(found[0]):
         found = found[0]

@@ -106,7 +106,12 @@ def parse_operands(text: str) -> tuple[HloOperand, ...]:
 
 
 def _index(text: str) -> ShapeIndex:
-    return tuple(int(digits) for digits in _INT.findall(text))
+    return tuple(map(_number, _INT.findall(text)))
+
+
+def _number(digits: str) -> int:
+    """Return a number; of one that no number of XLA is as long as, the first beyond 64 bits."""
+    return int(digits) if len(digits) < _LONGEST else 1 << 64
 
 
 @functools.lru_cache(maxsize=256)
@@ -180,7 +185,7 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
     return tuple(
         InputOutputAlias(
             output_index=_index(m[1]),
-            parameter_number=int(m[2]),
+            parameter_number=_number(m[2]),
             parameter_index=_index(m[3]),
             kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one string for all
         )
@@ -190,7 +195,7 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
 
 def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
     """Return parameter number and index of each entry of a ``buffer_donor`` value."""
-    return tuple((int(m[1]), _index(m[2])) for m in _DONOR.finditer(text))
+    return tuple((_number(m[1]), _index(m[2])) for m in _DONOR.finditer(text))
 
 
 def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
@@ -214,7 +219,7 @@ def _string(row: re.Match[str]) -> str:
 
 
 def _fields(row: re.Match[str]) -> dict[str, int]:
-    return {name: int(value) for name, value in TABLE_FIELD.findall(row[2])}
+    return {name: _number(value) for name, value in TABLE_FIELD.findall(row[2])}
 
 
 def file_location(fields: Mapping[str, int]) -> FileLocation:

@@ -1,0 +1,77 @@
+"""Mutated inputs lead to a result or a HloLensError: a short seeded run, and past findings."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.text.errors import HloLensError, UsageError
+from tests import fuzz
+from tests.analysis.texts import LOOP
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG = "9" * 4400
+HEAD = "HloModule m, is_scheduled=true\n\n"
+ENTRY = f"{HEAD}ENTRY e {{\n  p = f32[8] parameter(0)\n"
+
+HLO = {
+    "an instruction that names itself": f"{ENTRY}  ROOT q = f32[8] add(q, p)\n}}\n",
+    "a view of itself": f"{ENTRY}  ROOT b = f32[8] bitcast(b)\n}}\n",
+    "recv-done of another shape": f"{HEAD}ENTRY e {{\n  t = token[] after-all()\n"
+    "  r = (f32[8], u32[], token[]) recv(t), channel_id=1\n"
+    "  ROOT d = f32[9] recv-done(r), channel_id=1\n}\n",
+    "async-update before its source": f"{HEAD}f {{\n  ROOT a = f32[8] parameter(0)\n}}\n\n"
+    "ENTRY e {\n  p = f32[8] parameter(0)\n"
+    "  u = ((f32[8]), f32[8], s32[]) async-update(s), calls=f\n"
+    "  s = ((f32[8]), f32[8], s32[]) async-start(p), calls=f\n"
+    "  ROOT d = f32[8] async-done(u), calls=f\n}\n",
+    "async-update of itself": f"{ENTRY}  u = ((f32[8]), f32[8], s32[]) async-update(u)\n"
+    "  ROOT d = f32[8] async-done(u)\n}\n",
+    "a loop whose body contains it": f"{HEAD}ENTRY e {{\n  p = (s32[]) parameter(0)\n"
+    "  ROOT w = (s32[]) while(w), condition=e, body=e\n}\n",
+    "a fusion that calls its own computation": f"{ENTRY}"
+    "  ROOT q = f32[8] fusion(p), kind=kLoop, calls=e\n}\n",
+    "long numbers": f"HloModule m, replica_count={LONG}, num_partitions={LONG}, "
+    f"input_output_alias={{ {{{LONG}}}: ({LONG}, {{}}, may-alias) }}\n\nENTRY e {{\n"
+    f"  p = f32[8] parameter({LONG}), sharding={{devices=[{LONG}]<=[{LONG}]}}\n"
+    f"  q = f32[{LONG}] get-tuple-element(p), index={LONG}\n"
+    f"  c = s32[] constant({LONG})\n"
+    f"  ROOT r = f32[8] all-reduce(p), channel_id={LONG}, replica_groups={{{{{LONG},1}}}}\n}}\n",
+    "NUL bytes": "HloModule m\0\n\nENTRY e {\n  ROOT p = f32[8] parameter(0)\0\n}\n\0",
+}
+
+
+def test_a_seeded_run_has_no_findings() -> None:
+    counts, found = fuzz.fuzzed(14, 400)
+    assert found == {}
+    assert counts.total() == 400
+
+
+@pytest.mark.parametrize("target", ["hlo", "hlo-pages", "hlo-diff", "hlo-file", "grammar"])
+@pytest.mark.parametrize("text", HLO.values(), ids=HLO.keys())
+def test_strange_hlo_gives_a_result_or_an_error(text: str, target: str) -> None:
+    _, run, _ = fuzz.TARGETS[target]
+    with contextlib.suppress(HloLensError):
+        run(text.encode())
+
+
+@pytest.mark.parametrize("line", ["{{0,1},'y'}", f"collectives.static.all-reduce<={LONG}"])
+def test_strange_small_texts_give_a_result_or_an_error(line: str) -> None:
+    fuzz.small_texts(line.encode())
+
+
+def test_a_budget_may_be_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "budget.toml"
+    path.write_text(fuzz.BUDGET.replace('module = "train_step"\n', ""))
+    checked = hlo_lens.check(LOOP, budget=path)
+    assert checked.budget == str(path)
+
+
+def test_a_number_of_a_rule_has_an_end() -> None:
+    with pytest.raises(UsageError):
+        hlo_lens.check(LOOP, rules=(f"memory.total_bytes>{LONG}",))
