@@ -57,6 +57,7 @@ from hlo_lens.text.dump_files import (
     stage_rank,
     title_of,
     without_archive_end,
+    without_stamp,
 )
 from hlo_lens.text.dump_kinds import PROTO, DumpKind, part_of
 from hlo_lens.text.errors import UnreadableError
@@ -159,7 +160,8 @@ def sort_files(
         if part_of(kind) != name.part:
             left.add(UNREADABLE if kind is None else kind.value, file.path)
             if setting := _SETTING.fullmatch(name_of(file)):
-                settings.setdefault((_place(file), setting[1]), {})[setting[2]] = file
+                owner = _place(file), without_stamp(setting[1])
+                settings.setdefault(owner, {}).setdefault(setting[2], file)
             elif _INNER_SETTING.fullmatch(name_of(file)):
                 folder = PurePath(_place(file))
                 own = settings.setdefault((str(folder.parent), folder.name), {})

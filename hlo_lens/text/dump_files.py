@@ -70,7 +70,12 @@ class DumpFileName:
     @property
     def key(self) -> str:
         """Number, name and change list: equal for all files of one module in a folder."""
-        return _STAMPED.sub("", self.module)
+        return without_stamp(self.module)
+
+
+def without_stamp(name: str) -> str:
+    """Return a name without the time stamp that ``--xla_dump_include_timestamp`` puts before it."""
+    return _STAMPED.sub("", name)
 
 
 def title_of(module: str) -> str:

@@ -25,7 +25,12 @@ from hlo_lens.jax_bridge.recompile.program import (
     without_root_sharding,
 )
 from hlo_lens.jax_bridge.recompile.request import CompileRequest
-from hlo_lens.jax_bridge.recompile.worker import _without_attribute, _without_field, _without_frames
+from hlo_lens.jax_bridge.recompile.worker import (
+    _with_chlo,
+    _without_attribute,
+    _without_field,
+    _without_frames,
+)
 from hlo_lens.model.devices.targets import CPU, gpu_config
 from hlo_lens.model.dump import given
 from hlo_lens.testing import assert_fits
@@ -312,3 +317,29 @@ def test_doctor_shows_the_cache_and_empties_it(cache: Path) -> None:
     cleared = CliRunner().invoke(main, ["doctor", "--clear-cache"])
     assert "deleted 1 compile" in cleared.stderr
     assert not (cache / "compiles").exists()
+
+
+def test_ragged_dots_are_given_to_compilers_in_the_dialect_of_jax() -> None:
+    text = (
+        '%1 = "mhlo.ragged_dot"(%a, %b, %c) <{precision_config = [#mhlo<precision DEFAULT>], '
+        "ragged_dot_dimension_numbers = #mhlo.ragged_dot<dot_dimension_numbers = "
+        "#mhlo.dot<lhs_contracting_dimensions = [1]>, lhs_ragged_dimensions = [0]>}>\n"
+        '%2 = "mhlo.other"(%1)'
+    )
+    assert _with_chlo(text).splitlines() == [
+        '%1 = "chlo.ragged_dot"(%a, %b, %c) <{precision_config = [#chlo<precision DEFAULT>], '
+        "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], "
+        "lhs_ragged_dimensions = [0]>}>",
+        '%2 = "mhlo.other"(%1)',
+    ]
+
+
+def test_settings_with_time_stamps_belong_to_their_module(tmp_path: Path) -> None:
+    key = "12.module_0001.jit_f.cl_5"
+    (tmp_path / f"{key}.before_optimizations.txt").write_text(PROGRAM, "utf-8")
+    (tmp_path / f"{key}.execution_options.txt").write_text("num_replicas: 1\n", "utf-8")
+    (tmp_path / "module_0001.jit_f.cl_5.debug_options").write_text("xla_a: true\n", "utf-8")
+    (dump,) = hlo_lens.modules_of(tmp_path)
+    assert dump.setting("execution_options.txt") == "num_replicas: 1\n"
+    assert dump.setting("debug_options") == "xla_a: true\n"
+    assert dump.setting("tpu_comp_env.txt") is None

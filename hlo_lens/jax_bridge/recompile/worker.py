@@ -159,6 +159,8 @@ def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
         from jax._src.interpreters import mlir
         from jaxlib.mlir import ir
 
+        if isinstance(made, str):
+            made = _with_chlo(made)
         with mlir.make_ir_context():
             parsed = ir.Module.parse(made)
             _mark_donors(parsed, request["donors"])
@@ -169,6 +171,19 @@ def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
         raise
     except Exception as error:
         raise WorkerError("parse", error) from error
+
+
+_RAGGED = re.compile(r'"mhlo\.ragged_dot".*')
+_DOT = re.compile(r"dot_dimension_numbers = #mhlo\.dot<([^<>]*)>")
+
+
+def _with_chlo(text: str) -> str:
+    """Return MLIR with its ragged dots in the dialect that jax gives to compilers."""
+
+    def renamed(match: re.Match[str]) -> str:
+        return _DOT.sub(r"\1", match[0]).replace("mhlo", "chlo")
+
+    return _RAGGED.sub(renamed, text)
 
 
 def _join_broadcasts(module: Any) -> None:
