@@ -24,6 +24,9 @@ DEFAULT_SPACE = 0
 HOST_SPACE = 5
 """Source: xla/layout.h, kDefaultMemorySpace and kHostMemorySpace."""
 
+_GPU_TEMP = 2
+"""Color of temporaries of their own on GPU (``xla_gpu_temp_buffer_use_separate_color``)."""
+
 CATEGORIES = ("argument", "output", "temp", "constant", "thread-local", "other")
 """Purposes of allocations; a donated parameter is an argument."""
 
@@ -295,6 +298,21 @@ def layout_of_dump(
     if isinstance(live_range, HloLiveRange):
         is_whole = is_whole and not live_range.gaps and not layout.unplaced_held
     return replace(layout, are_ranges_complete=is_whole)
+
+
+def with_gpu_temporaries(layout: MemoryLayout, backend: str | None) -> MemoryLayout:
+    """Return a layout with the temporaries of a GPU in the default memory space.
+
+    ``--xla_gpu_temp_buffer_use_separate_color`` gives them a color of their own, which is the same
+    memory of the device (`_GPU_TEMP`).
+    """
+    if backend != "gpu" or all(one.color != _GPU_TEMP for one in layout.allocations):
+        return layout
+    allocations = (
+        replace(one, color=DEFAULT_SPACE) if one.color == _GPU_TEMP else one
+        for one in layout.allocations
+    )
+    return replace(layout, allocations=tuple(allocations))
 
 
 def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue]) -> int:

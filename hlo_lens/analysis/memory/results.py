@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout, layout_of_dump
+from hlo_lens.analysis.memory.layout import (
+    DEFAULT_SPACE,
+    MemoryLayout,
+    layout_of_dump,
+    with_gpu_temporaries,
+)
 from hlo_lens.analysis.memory.other_tools import OtherPeak, other_peaks
 from hlo_lens.analysis.memory.peak import PeakMemory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
@@ -146,6 +151,7 @@ def _results(
     report = dump.memory_usage_report
     if report is not None and layout.is_complete:
         _check_report(layout, report, dump)
+    layout = with_gpu_temporaries(layout, backend)
     unknown = 0 if module is None else _unknown_values(layout, module)
     is_whole = module is not None and not module.is_truncated
     if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+import hlo_lens
 from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.analysis.memory.peak import peaks_of
 from hlo_lens.analysis.memory.statement import SPACE_NAMES, memory_statement, space_name
 from tests.analysis.memory.layouts import layout
+from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from hlo_lens.analysis.memory.statement import MemoryStatement
 
@@ -38,6 +42,26 @@ def test_statement_keeps_host_memory_apart() -> None:
     assert [space.name for space in statement.spaces] == ["device", "host"]
     assert statement.spaces[0].fragmentation_bytes == 0
     assert (statement.total_bytes, statement.thread_local_bytes) == (172, 4)
+
+
+def test_temporaries_of_a_gpu_with_a_color_of_their_own_count_as_device_memory(
+    tmp_path: Path,
+) -> None:
+    source = SAMPLES / "gpu" / "tp_mlp"
+    folder = shutil.copytree(source, tmp_path / "dump")
+    for path in [*folder.glob("*memory-usage-report*"), *folder.glob("*buffer-assignment.txt")]:
+        if "report" in path.name:
+            path.unlink()
+        else:
+            text = path.read_text().replace(", preallocated-temp", ", color 2, preallocated-temp")
+            path.write_text(text)
+            assert ", color 2, preallocated-temp" in text
+    found, plain = hlo_lens.memory(folder), hlo_lens.memory(source)
+    assert found.statement.total_bytes == plain.statement.total_bytes
+    assert [space.name for space in found.statement.spaces] == ["device"]
+    assert found.peak is not None
+    assert plain.peak is not None
+    assert found.peak.total_bytes == plain.peak.total_bytes
 
 
 def test_a_donated_argument_is_in_arguments_and_outputs() -> None:
