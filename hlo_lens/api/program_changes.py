@@ -41,19 +41,11 @@ def edited(
     if not own:
         return module, tuple(changes)
     found = edit_program(module, _request(own, meshes), parse_hlo)
-    parts = {kind: [one for one in found.changes if one.kind == kind] for kind in EDITS}
     made: list[Change] = []
     for change in changes:
-        if change.kind not in EDITS:
-            made.append(change)
-            continue
-        of_kind = parts[change.kind]
-        count = len(of_kind)
-        if sum(one.kind == change.kind for one in own) > 1:
-            alone = edit_program(module, _request([change], meshes), parse_hlo)
-            count = sum(one.kind == change.kind for one in alone.changes)
-        made.append(_with_parts(change, of_kind[:count]))
-        parts[change.kind] = of_kind[count:]
+        parts = [one for one in found.changes if one.request == change.target]
+        parts = [one for one in parts if one.kind == change.kind]
+        made.append(_with_parts(change, parts) if change.kind in EDITS else change)
     return found.module, tuple(made)
 
 

@@ -65,10 +65,10 @@ def edit_constraint(
         UsageError: If a request is malformed.
     """
     editor = _Editor(module, meshes)
-    changes = [
-        editor.drop(one) if one.action == "drop" else editor.add(one)
-        for one in [_request(text) for text in requests]
-    ]
+    changes = []
+    for text, one in [(text, _request(text)) for text in requests]:
+        change = editor.drop(one) if one.action == "drop" else editor.add(one)
+        changes.append(change.for_request(text))
     return ProgramEdit(changes=tuple(changes), replacements=editor.edits.replacements())
 
 

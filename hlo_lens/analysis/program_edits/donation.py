@@ -78,12 +78,16 @@ def edit_donation(
     changes: list[Change] = []
     for pattern, places in chosen:
         if not places:
-            changes.append(Change.refused("donate", pattern, arrays.nothing_matches(pattern)))
-        changes += [_donated(arrays, place, before, after, removed) for place in places]
+            refused = Change.refused("donate", pattern, arrays.nothing_matches(pattern))
+            changes.append(refused.for_request(pattern))
+        for place in places:
+            change = _donated(arrays, place, before, after, removed)
+            changes.append(change.for_request(pattern))
     for pattern, places in left:
         if not places:
-            changes.append(Change.refused("undonate", pattern, arrays.nothing_matches(pattern)))
-        changes += [_undonated(arrays, place, before) for place in places]
+            refused = Change.refused("undonate", pattern, arrays.nothing_matches(pattern))
+            changes.append(refused.for_request(pattern))
+        changes += [_undonated(arrays, one, before).for_request(pattern) for one in places]
     if before == after:
         return ProgramEdit(changes=tuple(changes))
     return _edit(arrays, after, changes)

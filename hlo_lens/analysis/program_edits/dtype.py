@@ -44,12 +44,12 @@ def edit_dtype(module: HloModule, requests: Iterable[str]) -> ProgramEdit:
     """
     caster = _Caster(module)
     changes: list[Change] = []
-    for pattern, element_type in [_request(text) for text in requests]:
+    for text, (pattern, element_type) in [(text, _request(text)) for text in requests]:
         places = caster.arrays.arguments_of(pattern)
+        made = [caster.change(place, element_type) for place in places]
         if not places:
-            reason = caster.arrays.nothing_matches(pattern)
-            changes.append(Change.refused("dtype", pattern, reason))
-        changes += [caster.change(place, element_type) for place in places]
+            made = [Change.refused("dtype", pattern, caster.arrays.nothing_matches(pattern))]
+        changes += [change.for_request(text) for change in made]
     return ProgramEdit(changes=tuple(changes), replacements=caster.edits.replacements())
 
 

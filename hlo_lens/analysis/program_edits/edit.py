@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ class Change:
         applies: Whether the text was changed for it.
         why_not: Why it does not apply; empty if it does.
         effect: What the text has now: ``result{3} has its memory``; empty if it does not apply.
+        request: Text of the request; empty for a change that follows from others.
     """
 
     kind: str
@@ -46,6 +47,11 @@ class Change:
     applies: bool = True
     why_not: str = ""
     effect: str = ""
+    request: str = ""
+
+    def for_request(self, text: str) -> Change:
+        """Return the change with the text of the request that it belongs to."""
+        return replace(self, request=text)
 
     @classmethod
     def refused(cls, kind: str, target: str, why_not: str) -> Change:

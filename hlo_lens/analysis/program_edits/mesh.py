@@ -87,14 +87,17 @@ class _Resizer:
         """Return the edit."""
         reason = self._why_not() or self._rewrite_shardings()
         if reason:
-            return ProgramEdit(changes=(Change.refused("mesh", request, reason),))
+            return ProgramEdit(
+                changes=(Change.refused("mesh", request, reason).for_request(request),)
+            )
         old, new = self.old[0], self._resized(self.old[0])
         count = f"{new.size} devices"
         if new.size != old.size:
             count += f" instead of {old.size}"
         self.edits.set_header("num_partitions", str(new.size) if new.size > 1 else "")
         change = Change(kind="mesh", target=request, effect=f"{new} for {old}: {count}")
-        return ProgramEdit(changes=(change,), replacements=self.edits.replacements())
+        changes = (change.for_request(request),)
+        return ProgramEdit(changes=changes, replacements=self.edits.replacements())
 
     # ---- applicability -------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ def edit_sharding(
     Raises:
         UsageError: If a request is malformed.
     """
-    return _Sharder(module, meshes).edit([_request(text) for text in requests])
+    return _Sharder(module, meshes).edit([(text, *_request(text)) for text in requests])
 
 
 def _request(text: str) -> tuple[str, PartitionSpec]:
@@ -89,26 +89,23 @@ class _Sharder:
         self.is_shardy = self.meshes.is_shardy
         self.parameters = {one.parameter_number: one for one in module.entry.parameters}
 
-    def edit(self, requests: Sequence[tuple[str, PartitionSpec]]) -> ProgramEdit:
+    def edit(self, requests: Sequence[tuple[str, str, PartitionSpec]]) -> ProgramEdit:
         changes: list[Change] = []
         followers = donated_results(self.arrays)
-        named = {place for pattern, _ in requests for place in self.arrays.results_of(pattern)}
-        for pattern, spec in requests:
-            arguments, outputs = self._targets(pattern)
-            if not arguments and not outputs:
-                changes.append(
-                    Change.refused("shard", pattern, self.arrays.nothing_matches(pattern))
-                )
-            for place in arguments:
+        named = {place for _, pattern, _ in requests for place in self.arrays.results_of(pattern)}
+        for text, pattern, spec in requests:
+            made: list[Change] = []
+            for place in self.arrays.arguments_of(pattern):
                 follower = followers.get(place)
                 if follower in named or follower in self.arrays.open_results:
                     follower = None
-                changes.append(self._argument(place, spec, follower))
-            changes += [self._output(place, spec) for place in outputs]
+                made.append(self._argument(place, spec, follower))
+            made += [self._output(place, spec) for place in self.arrays.results_of(pattern)]
+            if not made:
+                reason = self.arrays.nothing_matches(pattern)
+                made.append(Change.refused("shard", pattern, reason))
+            changes += [change.for_request(text) for change in made]
         return ProgramEdit(changes=tuple(changes), replacements=self.edits.replacements())
-
-    def _targets(self, pattern: str) -> tuple[list[int], list[int]]:
-        return self.arrays.arguments_of(pattern), self.arrays.results_of(pattern)
 
     # ---- applicability -------------------------------------------------------------------------
 

@@ -23,6 +23,13 @@ def test_changes_follow_each_other() -> None:
         ("dtype", "p['w']"),
         ("constraint", "f.py:7"),
     ]
+    assert [change.request for change in found.changes] == [
+        "data=4,model=2",
+        "p",
+        "p=P('model')",
+        "p=bf16",
+        "drop f.py:7",
+    ]
     assert all(change.applies for change in found.changes)
     assert not found.module.gaps
     assert found.module.header["input_output_alias"] == "{ {0}: (0, {}, may-alias) }"
