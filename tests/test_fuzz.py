@@ -65,6 +65,23 @@ def test_strange_small_texts_give_a_result_or_an_error(line: str) -> None:
     fuzz.small_texts(line.encode())
 
 
+@pytest.mark.parametrize(
+    ("target", "old", "new"),
+    [
+        ("budget", "threshold = 0", f"threshold = {LONG}"),
+        ("budget", "14.5GiB", LONG),
+        ("buffer-log", "    1.00MiB\n", "    1.00MiB (0.01%)\n"),
+        ("stablehlo", "tensor<16x?xbf16>", "tensor<16x?0xbf16>"),
+    ],
+)
+def test_a_changed_seed_gives_a_result_or_an_error(target: str, old: str, new: str) -> None:
+    kind, run, _ = fuzz.TARGETS[target]
+    seed = fuzz.seeds()[kind][0].decode()
+    assert old in seed
+    with contextlib.suppress(HloLensError):
+        run(seed.replace(old, new, 1).encode())
+
+
 def test_a_budget_may_be_a_path(tmp_path: Path) -> None:
     path = tmp_path / "budget.toml"
     path.write_text(fuzz.BUDGET.replace('module = "train_step"\n', ""))

@@ -57,7 +57,7 @@ def read_budget(text: str, path: str) -> tuple[Rule, ...]:
     """
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, and of numbers too long for Python
         raise UsageError(f"{path}: not TOML: {error}") from error
     return tuple(_Reader(text, path).rules(data))
 

@@ -184,7 +184,7 @@ def _shape(type_text: str) -> Shape | None:
     if match is None:
         return None
     sizes = match["sizes"].split("x")[:-1]
-    if any(len(size) > _LONGEST for size in sizes):
+    if any(len(size) > _LONGEST or not (size == "?" or size.isdecimal()) for size in sizes):
         return None
     dimensions = tuple(None if size == "?" else int(size) for size in sizes)
     return Shape(

@@ -203,7 +203,8 @@ class _Draft:
             self.stats = {}
         key = _STATS[" ".join(name.split())]
         self.stats[key] = HumanSize(size)
-        if percent is not None and percent[-1].isdecimal():  # a total of 0 gives nan
+        is_share = f"{key}_percent" in BufferStats.__dataclass_fields__
+        if is_share and percent is not None and percent[-1].isdecimal():  # a total of 0 gives nan
             self.stats[f"{key}_percent"] = float(percent)
 
     def done(self, line: int, requested: int | None) -> BufferLogEntry:
