@@ -18,6 +18,7 @@ from hlo_lens.jax_bridge.recompile.dumped import dumped_flags, shortage
 from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import (
     SourceProgram,
+    _in_host_memory,
     device_assignment,
     foreign_calls,
     request_of,
@@ -238,6 +239,17 @@ def test_header_becomes_options_of_the_compile() -> None:
     assert (request.partitions, request.uses_spmd, request.uses_shardy) == (4, True, False)
     assert request.propagates_to_output == (True, False)
     assert request.propagates_to_parameters is None
+
+
+def test_arrays_in_host_memory_are_those_of_the_entry_layout() -> None:
+    layout = "{(bf16[8,8]{1,0:T(8,128)(2,1)}, /*index=1*/f32[8]{0:S(5)}, f32[8]{0})->"
+    start = f"HloModule m, entry_computation_layout={layout}"
+    several = f"{start}(f32[8]{{0}}, f32[8]{{0:S(5)}})}}, x={{1,2}}"
+    one = f"{start}f32[8,8]{{1,0:S(5)}}}}, x={{1}}"
+    for header, results in ((several, (1,)), (one, (0,))):
+        assert _in_host_memory(header, "entry_computation_layout={(") == (1,)
+        assert _in_host_memory(header, ")->") == results
+    assert _in_host_memory(one.replace("S(5)", ""), ")->") == ()
 
 
 def test_worker_leaves_out_attributes_and_fields() -> None:

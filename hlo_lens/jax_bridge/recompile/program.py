@@ -193,6 +193,8 @@ def request_of(
         propagates_to_output=_booleans(header, "output"),
         donors=_donors(header),
         flags=flags or {},
+        host_parameters=_in_host_memory(header, "entry_computation_layout={("),
+        host_results=_in_host_memory(header, ")->"),
     )
 
 
@@ -200,6 +202,28 @@ def _donors(header: str) -> tuple[int, ...]:
     """Return the parameters in ``buffer_donor``, but for parts of one."""
     found = re.search(r"\bbuffer_donor=\{ (.*?\)) \}", header)
     return () if found is None else tuple(map(int, re.findall(r"\((\d+), \{\}\)", found[1])))
+
+
+def _in_host_memory(header: str, before: str) -> tuple[int, ...]:
+    """Return the numbers of the shapes in host memory, of those that follow a text."""
+    start = header.find(before)
+    if start < 0 or "S(5)" not in header:
+        return ()
+    start += len(before)
+    if before.startswith(")") and header[start : start + 1] == "(":
+        start += 1  # a tuple of results
+        before = ""
+    found, number, depth = [], 0, 0
+    for match in re.compile(r"[\[({]|[\])}]|,|S\(5\)").finditer(header, start):
+        if match[0] == "S(5)":
+            found.append(number)
+        elif match[0] == ",":
+            number += depth == 0
+        else:
+            depth += 1 if match[0] in "[({" else -1
+        if depth < 0 or (depth == 0 and match[0] == "," and before.startswith(")")):
+            break
+    return tuple(dict.fromkeys(found))
 
 
 def _number(header: str, name: str) -> int:

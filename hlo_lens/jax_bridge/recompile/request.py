@@ -34,6 +34,8 @@ class CompileRequest:
         propagates_to_output: The same for the results.
         donors: Numbers of the donated parameters that no result is named for.
         flags: Flags of this compile, name to value.
+        host_parameters: Numbers of the parameters in host memory.
+        host_results: Numbers of the results in host memory.
     """
 
     text: str
@@ -51,6 +53,8 @@ class CompileRequest:
     propagates_to_output: tuple[bool, ...] | None = None
     donors: tuple[int, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
+    host_parameters: tuple[int, ...] = ()
+    host_results: tuple[int, ...] = ()
 
     def written(self, folder: Path) -> Path:
         """Write the request and its program into a folder; return the request's file."""

@@ -166,6 +166,9 @@ def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
             _mark_donors(parsed, request["donors"])
             with contextlib.suppress(AttributeError, NotImplementedError):  # of older bindings
                 _join_broadcasts(parsed)
+            for kind in ("arg", "res"):
+                name = {"arg": "host_parameters", "res": "host_results"}[kind]
+                _set_host_memory(parsed, kind, request[name])
             return parsed, dropped
     except WorkerError:
         raise
@@ -184,6 +187,24 @@ def _with_chlo(text: str) -> str:
         return _DOT.sub(r"\1", match[0]).replace("mhlo", "chlo")
 
     return _RAGGED.sub(renamed, text)
+
+
+def _set_host_memory(module: Any, kind: str, places: list[int]) -> None:
+    """Give arguments or results the host memory that the layouts of the text have."""
+    from jaxlib.mlir import ir
+
+    if not places:
+        return
+    operations = [one.operation for one in module.body.operations]
+    function = next(o for o in operations if o.attributes["sym_name"].value == "main")
+    types = function.attributes["function_type"].value
+    count = len(types.inputs if kind == "arg" else types.results)
+    name = f"{kind}_attrs"
+    known = list(function.attributes[name]) if name in function.attributes else [{}] * count
+    made = [{one.name: one.attr for one in old} for old in known]
+    for place in places:
+        made[place]["mhlo.memory_kind"] = ir.StringAttr.get("pinned_host")
+    function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(one) for one in made])
 
 
 def _join_broadcasts(module: Any) -> None:
