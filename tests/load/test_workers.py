@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def many(folder: Path, count: int = 12) -> tuple[ModuleDump, ...]:
     """Return modules, each with one more parameter than the one before."""
     for k in range(count):
-        parameters = "".join(f"  p{n} = f32[8] parameter({n})\n" for n in range(k))
+        parameters = "".join(f"  p{n} = f32[8] parameter({n + 1})\n" for n in range(k))
         name = f"module_{k:04}.jit_f{k}.before_optimizations.txt"
         write(folder, {name: hlo(f"jit_f{k}").replace("  p = ", f"{parameters}  p = ")})
     return load(folder).modules

@@ -440,7 +440,8 @@ def test_partners_are_a_mapping_if_a_text_repeats_a_name() -> None:
   b = f32[4] sine(a)
   b = f32[4] cosine(a)
   ROOT t = (f32[4], f32[4]) tuple(b, a)""")
-    found = diff(base, base.replace("b = f32[4] cosine(a)", "c = f32[4] tanh(a)"))
+    head = base.replace("b = f32[4] cosine(a)", "c = f32[4] tanh(a)")
+    found = program_diff(parse_hlo(base), parse_hlo(head))
     partners = dict(found.matched)
     assert len(partners) == len(found.matched)
     assert {("m", "a"), ("m", "t")} <= {("m", name) for _, name in partners}

@@ -84,7 +84,8 @@ def test_instructions_are_found_by_name_with_or_without_percent() -> None:
 
 
 def test_last_instruction_of_a_repeated_name_is_found() -> None:
-    found = entry("  a = f32[] constant(1)\n  a = f32[2] constant({1, 2})").entry.instruction("a")
+    text = "ENTRY e {\n  a = f32[] constant(1)\n  ROOT a = f32[2] constant({1, 2})\n}\n"
+    found = parse_hlo(text).entry.instruction("a")
     assert found is not None
     assert found.shape_text == "f32[2]"
 
