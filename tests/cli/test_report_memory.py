@@ -13,7 +13,7 @@ from tests.corpus import ROOT
 COUNTS = (11_000, 22_000)
 """Parameters, outputs and fusions of two programs, too large for estimates of their memory."""
 
-MOST = 3
+MOST = 4
 """Bytes of memory that a byte of this text may take: 2.5 are needed.
 
 An object for each parameter, output and computation made it 4.5.

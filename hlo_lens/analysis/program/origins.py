@@ -82,6 +82,8 @@ class Origins:
 
     def place(self, row: int) -> SourceLocation | None:
         """Return the place of the origin of an instruction."""
+        if not self._has_places:
+            return None
         own = self.places.innermost(row)
         if own is not None:
             return own
