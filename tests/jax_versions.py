@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDS = ("pytest>=8", "lark>=1.2.2", "networkx>=3.2", "protobuf>=4.25", "numpy>=1.26")
+NEEDS = (
+    *("pytest>=8", "lark>=1.2.2", "networkx>=3.2", "protobuf>=4.25", "numpy>=1.26"),
+    *("click>=8.1", "pandas>=2.1", "regex>=2023.12.25", "rich>=13.7"),
+)
 
 
 @dataclass(frozen=True, slots=True)
