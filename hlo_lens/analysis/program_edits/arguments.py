@@ -76,19 +76,11 @@ class EntryArrays:
         return f"no argument is called {pattern!r}; there is {there}"
 
     @functools.cached_property
-    def open_arguments(self) -> frozenset[int]:
-        """Positions of the arguments whose sharding XLA chooses."""
-        return self._open(_PARAMETERS, len(self.arguments))
-
-    @functools.cached_property
     def open_results(self) -> frozenset[int]:
         """Positions of the results whose sharding XLA chooses."""
-        return self._open(_OUTPUT, len(self.results))
-
-    def _open(self, name: str, count: int) -> frozenset[int]:
-        flags = self.flags(name)
+        flags = self.flags(_OUTPUT)
         if len(flags) == 1:
-            flags *= count
+            flags *= len(self.results)
         return frozenset(place for place, is_open in enumerate(flags) if is_open)
 
     def flags(self, name: str) -> tuple[bool, ...]:

@@ -28,7 +28,6 @@ _SCRATCH = re.compile(
 )
 """Files of generated code, which no command reads."""
 
-_LOG_LINES = 400
 _TOOLCHAIN = """
 import importlib.metadata as m
 for n in ("jax", "jaxlib", "libtpu", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "nvidia-cuda-nvcc-cu12"):

@@ -16,7 +16,6 @@ from importlib import resources
 
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.nearest_names import did_you_mean
-from hlo_lens.text.units import listed
 
 _GIB = 1 << 30
 _TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
@@ -227,8 +226,3 @@ def gpu_topology(target: Target, devices: int) -> str:
         return target.topology
     hosts = math.ceil(devices / 8)
     return f"1x{hosts}x{devices if hosts == 1 else 8}"
-
-
-def names_of(targets: list[Target]) -> str:
-    """Return the names of targets in a sentence."""
-    return listed([one.name for one in targets], 8)

@@ -289,14 +289,6 @@ def _unknown_object(values: Sequence[ShardedValue]) -> Mapping[str, object]:
 # ---- facts --------------------------------------------------------------------------------------
 
 
-def sharding_facts(results: ShardingResults) -> Iterator[tuple[str, str]]:
-    """Yield the lines about sharding on the first page; none for a program of one device."""
-    if results.table.num_devices > 1:
-        mesh = mesh_text(results.table.meshes).removeprefix(", ")
-        parts = [mesh, f"replicated: {replicated_text(results)}"]
-        yield "sharding", "; ".join(part for part in parts if part)
-
-
 def mesh_text(meshes: Sequence[Mesh]) -> str:
     """Return the meshes of a program, after a comma; empty where none is known."""
     texts = []
