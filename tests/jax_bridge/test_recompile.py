@@ -27,12 +27,12 @@ from hlo_lens.jax_bridge.recompile.program import (
     without_root_sharding,
 )
 from hlo_lens.jax_bridge.recompile.request import CompileRequest
-from hlo_lens.jax_bridge.recompile.worker import (
+from hlo_lens.jax_bridge.recompile.worker.mlir_program import (
     _with_chlo,
     _without_attribute,
-    _without_field,
     _without_frames,
 )
+from hlo_lens.jax_bridge.recompile.worker.target_devices import _without_field
 from hlo_lens.model.devices.targets import CPU, gpu_config
 from hlo_lens.model.dump import given
 from hlo_lens.testing import assert_fits

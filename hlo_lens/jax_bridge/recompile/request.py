@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).parent / "worker" / "__main__.py"
 """The script that compiles."""
 
 
@@ -80,7 +80,7 @@ class CompileRequest:
     def digest(self, toolchain: str) -> str:
         """Return the key of its result, for a toolchain such as ``jaxlib 0.10.2``."""
         parts = (
-            WORKER.read_bytes(),
+            *(file.read_bytes() for file in sorted(WORKER.parent.glob("*.py"))),
             toolchain.encode(),
             json.dumps(self._stated(), sort_keys=True).encode(),
             self.text.encode("utf-8", "surrogatepass"),
