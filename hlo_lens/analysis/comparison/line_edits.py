@@ -40,7 +40,7 @@ _SHARDY = "xla.sdy."
 PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "constant"})
 """Opcodes that come and go with the computations around operations."""
 
-_MOST_VOTES = 50_000
+_MOST_VOTES = 20_000
 """Most unchanged instructions that are asked for the line that a line has in the head."""
 
 Place: TypeAlias = "str | None"

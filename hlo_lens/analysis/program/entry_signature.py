@@ -121,8 +121,7 @@ def entry_signature(table: InstructionTable) -> EntrySignature:
 def _numbered_parameters(table: InstructionTable) -> list[tuple[int | None, int]]:
     """Return number and row of the entry's parameters, those without a number last."""
     entry = table.module.entry
-    rows = (row for row in entry.rows if table.opcodes[row] == "parameter")
-    found = [(HloInstruction(entry, row).parameter_number, row) for row in rows]
+    found = [(HloInstruction(entry, row).parameter_number, row) for row in table.entry_parameters]
     last = len(found)
     return sorted(found, key=lambda pair: last if pair[0] is None else pair[0])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change
@@ -60,13 +61,16 @@ class Comparison:
             if computation in whole:
                 continue
             part = slice(nodes.start, nodes.stop)
-            mine = zip(nodes, head_of[part], base.label[part], base.operands[part], strict=True)
+            taken = base.operands[part]
+            flat = tuple(map(named, chain.from_iterable(taken)))
+            ends = list(accumulate(map(len, taken), initial=0))
+            targets = map(flat.__getitem__, map(slice, ends, ends[1:]))
+            mine = zip(nodes, head_of[part], base.label[part], targets, strict=True)
             found.update(
                 [
                     node
-                    for node, partner, label, taken in mine
-                    if partner >= 0
-                    and (labels[partner] != label or tuple(map(named, taken)) != operands[partner])
+                    for node, partner, label, wanted in mine
+                    if partner >= 0 and (labels[partner] != label or wanted != operands[partner])
                 ]
             )
         return {node for node in found if node >= 0 and head_of[node] >= 0}

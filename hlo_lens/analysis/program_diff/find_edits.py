@@ -145,9 +145,9 @@ class _Finder:
         """Return nodes without partner; those of copied computations are set aside."""
         graph, matched = self._graphs[side], self._matched
         partners = (matched.head_of, matched.base_of)[side]
+        if -1 not in partners:
+            return set()
         nodes = {node for node, partner in enumerate(partners) if partner < 0}
-        if not nodes:
-            return nodes
         computations = (matched.head_computation, matched.base_computation)[side]
         content = (matched.base_content, matched.head_content)[side]
         known = {content[c] for c, partner in enumerate(computations) if partner >= 0}

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import partial
+from operator import ge
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.instruction import HloInstruction
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _SIDE_EFFECT = "custom_call_has_side_effect"
+_LAST = partial(max, default=-1)
 _OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
@@ -136,11 +139,12 @@ class ProgramGraph:
         """Return the nodes of a computation, operands before users; cycles are cut at any edge."""
         known = self._orders.get(computation)
         if known is None:
-            nodes: Sequence[int] = self.nodes[computation]
-            operands = self.operands
-            if any(operands[n] and max(operands[n]) >= n for n in nodes):
-                nodes = _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
-            known = self._orders[computation] = nodes
+            nodes, operands = self.nodes[computation], self.operands
+            last = map(_LAST, operands[nodes.start : nodes.stop])
+            known = nodes
+            if any(map(ge, last, nodes)):
+                known = _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
+            self._orders[computation] = known
         return known
 
     def callees_first(self) -> list[int]:

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_right
 from hashlib import blake2b
 from itertools import islice, repeat
-from operator import sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
@@ -80,14 +79,12 @@ class GraphOperands:
         """Return the nodes that are the operands of each row."""
         edges = self._edges
         offsets = edges.operand_offsets
-        nodes = array("i", map(self.node_of.__getitem__, edges.operand_rows))
+        nodes = tuple(map(self.node_of.__getitem__, edges.operand_rows))
         special = set(edges.operand_elements)
         if self.view_rows:
             through = (edge for edge, node in enumerate(nodes) if node == _VIEW)
             special.update(bisect_right(offsets, edge) - 1 for edge in through)
-        remaining = iter(nodes)
-        counts = map(sub, islice(offsets, 1, None), offsets)
-        operands = [tuple(islice(remaining, count)) for count in counts]
+        operands = list(map(nodes.__getitem__, map(slice, offsets, islice(offsets, 1, None))))
         for row in sorted(special):
             targets = edges.operands_of(row)
             elements = edges.operand_elements.get(row, repeat(()))

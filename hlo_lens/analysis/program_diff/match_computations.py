@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
+from operator import and_, not_
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.match_keys import (
@@ -30,7 +32,7 @@ from hlo_lens.analysis.program_diff.match_keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.fingerprints import Fingerprints
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
@@ -133,10 +135,9 @@ class Unmatched:
 def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
     """Return all users of unmatched nodes, and the unmatched users of others."""
     found: dict[int, list[int]] = {}
-    taken_by = zip(nodes, graph.operands[nodes.start : nodes.stop], strict=True)
-    is_apart: Callable[[tuple[int, ...]], bool] = left.isdisjoint
-    near = [(user, taken) for user, taken in taken_by if user in left or not is_apart(taken)]
-    for user, taken in near:
+    operands = graph.operands[nodes.start : nodes.stop]
+    is_far = map(and_, map(left.isdisjoint, operands), map(not_, map(left.__contains__, nodes)))
+    for user, taken in compress(zip(nodes, operands, strict=True), map(not_, is_far)):
         is_left = user in left
         for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
             if operand >= 0 and (is_left or operand in left):

@@ -84,7 +84,8 @@ def by_keys(
 def singles(mine: Sequence[int], yours: Sequence[int], keys: Keys) -> list[tuple[int, int]]:
     """Return pairs of keys that appear once on both sides, in order."""
     a, b = _once(mine, keys[0]), _once(yours, keys[1])
-    return [(item, b[key]) for key, item in a.items() if key in b]
+    found = zip(a.values(), map(b.get, a), strict=True)
+    return [(item, other) for item, other in found if other is not None]
 
 
 def _once(items: Sequence[int], keys: Sequence[int]) -> dict[int, int]:

@@ -254,6 +254,9 @@ class NoiseCount:
 def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> list[str]:
     """Return the text between two columns of some rows."""
     text, spans = module.columns.source.text, module.columns.spans
+    if [*rows] == [*range(rows[0], rows[0] + len(rows))]:
+        part = spans[rows[0] * STRIDE : (rows[-1] + 1) * STRIDE]
+        return list(map(text.__getitem__, map(slice, part[first::STRIDE], part[last::STRIDE])))
     return [text[spans[at + first] : spans[at + last]] for at in map(STRIDE.__mul__, rows)]
 
 

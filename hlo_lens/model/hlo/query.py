@@ -82,6 +82,12 @@ class InstructionTable:
         found = [self._rows[opcode] for opcode in opcodes if opcode in self._rows]
         return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
 
+    @property
+    def entry_parameters(self) -> list[int]:
+        """Rows of the entry's parameters, in text order."""
+        entry, owners = self.module.entry.place, self.owners
+        return [row for row in self._rows.get("parameter", ()) if owners[row] == entry]
+
     def rows_where(self, predicate: Callable[[OpcodeTraits], bool]) -> list[int]:
         """Return the rows whose opcode has traits that satisfy a predicate, in text order."""
         return self.rows_of([o for o in self._rows if predicate(opcode_traits(o))])
@@ -189,9 +195,8 @@ def evident_partitions(table: InstructionTable) -> int | None:
     if "num_partitions" in module.header:
         return module.num_partitions
     most = 0
-    for row in module.entry.rows:
-        if table.opcodes[row] == "parameter":
-            most = max(most, _sharding_devices(table.instruction(row)))
+    for row in table.entry_parameters:
+        most = max(most, _sharding_devices(table.instruction(row)))
     return most // module.replica_count or None
 
 
