@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
@@ -16,7 +16,7 @@ from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hlo_lens.analysis.collectives.collective_groups import CollectivesBy
     from hlo_lens.analysis.collectives.collectives import Collectives
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
+
+T = TypeVar("T")
 
 NO_HLO = f"no HLO text; XLA writes it with {TEXT_FLAGS}"
 NOT_COMPILED = (
@@ -124,6 +126,16 @@ class ModuleAnalysis:
         self._most_estimated = MOST_ESTIMATED if limits_estimate else None
         self._is_quick = is_quick
         self._groups: dict[tuple[str, bool], CollectivesBy] = {}
+        self._made: dict[object, object] = {}
+
+    def once(self, make: Callable[[ModuleAnalysis], T]) -> T:
+        """Return what a function makes of this analysis; it runs at the first call.
+
+        For results of rooms above this one, such as findings, and for what several rules share.
+        """
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("T", self._made[make])
 
     @property
     def has_hlo(self) -> bool:

@@ -30,6 +30,8 @@ COMMANDS: Mapping[str, str] = {
     "passes": "Find the compiler pass in which something appears or disappears.",
     "loops": "Show loops with their trip counts and communication.",
     "sharding": "Show the sharding of parameters and outputs, and replicated bytes.",
+    "lint": "Find what a program wastes, what the fix saves, and what to write instead.",
+    "explain": "Explain a rule of lint: what it finds, why it costs, when it is fine.",
     "tree": "Show a call tree: of a trace, or of a module's Python stacks, with bytes.",
     "diff": "Show the differences between two compiles.",
     "what-if": "Compile a dump's program again: other hardware, other flags, without either.",

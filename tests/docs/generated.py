@@ -1,4 +1,4 @@
-"""Blocks of the handbook that are made from the code: the columns of results, the map of rooms."""
+"""Blocks of the handbook that are made from the code: columns of results, rooms, rules."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 import hlo_lens
 from hlo_lens import analysis
+from hlo_lens.analysis.findings.registry import all_rules
+from hlo_lens.analysis.findings.rule import PARTS
 from hlo_lens.analysis.result import Result, Unit
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from hlo_lens.analysis.findings.rule import Rule
 
 _WIDTH = 78
 _PACKAGE = ROOT / "hlo_lens"
@@ -68,6 +72,19 @@ def _summary(code: str) -> str:
     return (ast.get_docstring(ast.parse(code)) or "").partition("\n")[0]
 
 
+def rules() -> str:
+    """Return the description of each rule of ``lint``, by code."""
+    return "\n".join("".join(_lines_of_rule(rule)) for rule in all_rules())
+
+
+def _lines_of_rule(rule: Rule) -> Iterator[str]:
+    yield f"{rule.code} {rule.name}\n"
+    yield _hanging("  ", rule.text.title)
+    width = max(map(len, PARTS))
+    for heading, text in rule.text.parts.items():
+        yield _hanging(f"  {heading:{width}}  ", text)
+
+
 def _hanging(lead: str, text: str) -> str:
     """Return a text after a lead, wrapped under itself."""
     lines = textwrap.wrap(text, max(_WIDTH - len(lead), 24)) or [""]
@@ -77,5 +94,5 @@ def _hanging(lead: str, text: str) -> str:
     )
 
 
-GENERATORS = {"text columns": columns, "text rooms": rooms}
+GENERATORS = {"text columns": columns, "text rooms": rooms, "text rules": rules}
 """Text after the opening fence of a block, to its required content."""

@@ -1,0 +1,197 @@
+"""Findings of one module, most saving first, each with its severity.
+
+The saving of a finding is compared with the whole program: bytes of memory with what must fit,
+bytes sent with all bytes sent or a sixteenth of what must fit (whichever is more, so that the only
+collective of a program that hardly communicates weighs little), arithmetic with all arithmetic. The
+largest of these shares orders the findings, and decides the severity where the rule does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.findings.finding import Finding, SavingBasis, Severity
+from hlo_lens.analysis.findings.registry import all_rules
+from hlo_lens.analysis.findings.rule import DumpRule, ModuleRule, Rule
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+LEAST_SHARE = 0.001
+"""Findings that save a smaller share are none."""
+
+WARNING_SHARE = 0.01
+ERROR_SHARE = 0.1
+"""Least share of a warning, and of an error; an error's saving is no upper bound."""
+
+LEAST_BYTES = 64 * 1024
+"""Bytes of memory under which a saving is worth no warning, as in the floor of ``diff``."""
+
+FEWEST_BYTES = 64
+"""Savings of memory alone of fewer bytes, of scalars and keys, are no findings."""
+
+_WIRE_TO_MEMORY = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings(Result):
+    """Findings of one module, most saving first.
+
+    Attributes:
+        findings: The findings, suppressed ones included.
+        undecided: Code of each rule that a dump does not decide, with the reason.
+    """
+
+    KIND: ClassVar[str] = "findings"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
+        Column("name", Unit.NONE, "name of the rule"),
+        Column("severity", Unit.NONE, "error, warning or info"),
+        Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
+        Column("low_bytes", Unit.BYTES, "least saving, where a range is known"),
+        Column("high_bytes", Unit.BYTES, "largest saving, where a range is known"),
+        Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
+        Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
+        Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
+        Column("seconds", Unit.SECONDS, "time that a step is shorter"),
+        Column("source", Unit.NONE, "line of the program, file:line"),
+        Column("message", Unit.NONE, "what is wrong"),
+        Column("fix", Unit.NONE, "what to write instead"),
+        Column("suppressed", Unit.NONE, "where it is suppressed; empty if it counts"),
+    )
+    RECORDS: ClassVar[str] = "findings"
+    findings: tuple[Finding, ...]
+    undecided: tuple[tuple[str, str], ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the findings, most saving first."""
+        for one in self.findings:
+            saves = one.saves
+            yield (
+                *(one.code, one.name, one.severity),
+                *(saves.bytes, saves.low, saves.high, saves.basis),
+                *(saves.wire_bytes, saves.flops, saves.seconds),
+                *(one.source, one.message, one.fix, one.suppressed_by),
+            )
+
+    @property
+    def counted(self) -> tuple[Finding, ...]:
+        """Findings that are not suppressed."""
+        return tuple(one for one in self.findings if not one.suppressed)
+
+
+def module_findings(known: ModuleAnalysis) -> Findings:
+    """Return the findings of all rules about one module; `ModuleAnalysis.once` keeps them."""
+    rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
+    found: list[Finding] = []
+    undecided: list[tuple[str, str]] = []
+    for rule in rules if known.has_hlo else ():
+        try:
+            found += (named(one, rule) for one in rule.find(known))
+        except (MissingDumpError, DumpSyntaxError) as error:
+            undecided.append((rule.code, str(error)))
+    return Findings(findings=judged(found, known), undecided=tuple(undecided))
+
+
+def dump_findings(modules: Sequence[ModuleAnalysis]) -> dict[int, list[Finding]]:
+    """Return the findings of all rules about several modules, by position of the module."""
+    found: dict[int, list[Finding]] = {}
+    for rule in all_rules():
+        if isinstance(rule, DumpRule):
+            for place, one in rule.find(modules):
+                found.setdefault(place, []).append(named(one, rule))
+    return found
+
+
+def named(finding: Finding, rule: Rule) -> Finding:
+    """Return a finding with code and name of its rule."""
+    return replace(finding, code=rule.code, name=rule.name)
+
+
+def judged(found: Iterable[Finding], known: ModuleAnalysis) -> tuple[Finding, ...]:
+    """Return findings with share and severity, most saving first, without negligible ones."""
+    whole = _Whole.of(known)
+    weighed = (replace(one, share=whole.share(one)) for one in found)
+    kept = (one for one in weighed if not _is_negligible(one))
+    rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
+    return tuple(sorted(rated, key=_order))
+
+
+def _is_negligible(finding: Finding) -> bool:
+    if finding.share is None:
+        return False
+    is_small = _is_memory_only(finding) and (_bytes(finding) or 0) < FEWEST_BYTES
+    return is_small or finding.share < LEAST_SHARE
+
+
+def _is_memory_only(finding: Finding) -> bool:
+    saves = finding.saves
+    return saves.wire_bytes is None and saves.flops is None and saves.seconds is None
+
+
+def _severity(finding: Finding) -> Severity:
+    """Return the severity by the share that a finding saves."""
+    share, saves = finding.share or 0.0, finding.saves
+    is_small = _is_memory_only(finding) and (_bytes(finding) or 0) < LEAST_BYTES
+    if share < WARNING_SHARE or is_small:
+        return Severity.INFO
+    is_sure = saves.basis in (SavingBasis.PROVEN, SavingBasis.SIMULATED)
+    return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    """Return the sort key: errors of unknown saving, then by share, then by code and line."""
+    share, severity = finding.share, finding.severity or Severity.INFO
+    is_grave = share is None and severity is Severity.ERROR
+    return (
+        not is_grave,
+        -(share or 0.0),
+        severity.rank,
+        finding.code,
+        finding.source or "",
+        finding.message,
+    )
+
+
+def _bytes(finding: Finding) -> int | None:
+    """Return the bytes of memory that a finding saves; of a range its upper end."""
+    return finding.saves.bytes if finding.saves.high is None else finding.saves.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    """Memory, communication and arithmetic of a program; None where not known."""
+
+    memory_bytes: int | None
+    wire_bytes: int | None
+    flops: int | None
+
+    @classmethod
+    def of(cls, known: ModuleAnalysis) -> _Whole:
+        if not known.has_hlo:
+            return cls(memory_bytes=None, wire_bytes=None, flops=None)
+        memory = known.memory
+        signature = (*known.signature.parameters, *known.signature.outputs)
+        size = sum(one.size_bytes or 0 for one in signature) if memory is None else 0
+        return cls(
+            memory_bytes=size if memory is None else memory.statement.total_bytes,
+            wire_bytes=known.collectives.wire_bytes_per_device,
+            flops=known.flops.total,
+        )
+
+    def share(self, finding: Finding) -> float | None:
+        """Return the largest share of the program that a finding saves; None if not known."""
+        saves = finding.saves
+        wire = max(self.wire_bytes or 0, (self.memory_bytes or 0) // _WIRE_TO_MEMORY)
+        pairs = (
+            (_bytes(finding), self.memory_bytes),
+            (saves.wire_bytes, wire),
+            (saves.flops, self.flops),
+        )
+        shares = [part / whole for part, whole in pairs if part is not None and whole]
+        return min(1.0, max(shares)) if shares else None

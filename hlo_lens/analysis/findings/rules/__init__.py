@@ -1,0 +1,1 @@
+"""Rules: one file each, with its code, its description and its function."""

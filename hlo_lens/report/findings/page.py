@@ -1,0 +1,192 @@
+"""Page of ``hlo-lens lint``: the findings of each module, most saving first."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Severity
+from hlo_lens.report.render.envelope import ModulePage
+from hlo_lens.report.render.table import Section, Table
+from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.findings.finding import Finding, Remedy
+    from hlo_lens.analysis.findings.findings import Findings
+
+_MOST_EVIDENCE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingsView:
+    """Findings of one module, as ``lint`` shows them.
+
+    Attributes:
+        name: Name of the module.
+        path: Dump that it was read from; empty if unknown.
+        options: Options of commands on this module alone.
+        findings: Its findings.
+        hidden: Number of findings that options leave out, by reason.
+    """
+
+    name: str
+    findings: Findings
+    path: str = ""
+    options: str = ""
+    hidden: Mapping[str, int]
+
+
+def findings_page(view: FindingsView) -> ModulePage:
+    """Return the page of one module."""
+    return ModulePage(sections=(_section(view),), make_object=lambda: findings_object(view))
+
+
+def findings_object(view: FindingsView) -> dict[str, object]:
+    """Return the JSON object of a module."""
+    found = view.findings
+    return {
+        "name": view.name,
+        "findings": [finding_object(one) for one in found.findings],
+        "undecided": [{"code": code, "reason": reason} for code, reason in found.undecided],
+        "hidden": dict(view.hidden),
+    }
+
+
+def finding_object(finding: Finding) -> dict[str, object]:
+    """Return the JSON object of a finding."""
+    saves = finding.saves
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "message": finding.message,
+        "fix": finding.fix,
+        "source_file": finding.source_file,
+        "source_line": finding.source_line,
+        "values": list(finding.values),
+        "evidence": list(finding.evidence),
+        "suppressed": finding.suppressed,
+        "suppressed_by": finding.suppressed_by or None,
+        "share": finding.share,
+        "changes": [{"kind": one.kind, "target": one.target} for one in finding.remedies],
+        "saves": {
+            "bytes": saves.bytes,
+            "low": saves.low,
+            "high": saves.high,
+            "basis": saves.basis,
+            "wire_bytes": saves.wire_bytes,
+            "flops": saves.flops,
+            "seconds": saves.seconds,
+        },
+    }
+
+
+def _section(view: FindingsView) -> Section:
+    found = view.findings
+    table = Table.of(found, title="Findings", is_data_only=True)
+    return Section(
+        title=view.name,
+        facts=(("findings", counts_text(found.findings)), *finding_facts(found.counted, view)),
+        tables=(table,),
+        notes=tuple(_notes(view)),
+    )
+
+
+def counts_text(found: Sequence[Finding]) -> str:
+    """Return the number of findings by severity."""
+    counted = [one for one in found if not one.suppressed]
+    counts = [(s, sum(one.severity is s for one in counted)) for s in Severity]
+    parts = [
+        plural(count, severity.value) if severity is not Severity.INFO else f"{count} info"
+        for severity, count in counts
+        if count
+    ]
+    rest = len(found) - len(counted)
+    text = ", ".join(parts) if parts else "none"
+    return f"{text}, most saving first" + (f"; {rest} suppressed" if rest else "")
+
+
+def finding_facts(
+    found: Sequence[Finding], view: FindingsView | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines of some findings, each with its label.
+
+    Args:
+        found: The findings.
+        view: Their module, for evidence and commands; None for message and fix alone.
+    """
+    for one in found:
+        place = f"{one.source}: " if one.source else ""
+        yield f"{one.code} {one.severity}", f"{_lead(one)}{place}{one.message}"
+        yield "  fix", one.fix
+        for text in one.evidence[:_MOST_EVIDENCE] if view is not None else ():
+            yield "  see", text
+        if view is not None and one.remedies:
+            yield "  try", what_if_command(one.remedies, view.path, view.options)
+
+
+def _lead(finding: Finding) -> str:
+    saves = saves_text(finding)
+    return f"saves {saves}; " if saves else ""
+
+
+def saves_text(finding: Finding) -> str:
+    """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty."""
+    saves = finding.saves
+    parts: list[str] = []
+    if saves.low is not None and saves.high is not None and saves.low != saves.high:
+        parts.append(f"{format_bytes(saves.low)} to {format_bytes(saves.high)}")
+    elif saves.bytes is not None:
+        parts.append(format_bytes(saves.bytes))
+    if saves.wire_bytes is not None:
+        parts.append(f"{format_bytes(saves.wire_bytes)} sent a run")
+    if saves.flops is not None:
+        parts.append(format_flops(saves.flops))
+    if saves.seconds is not None:
+        parts.append(format_seconds(saves.seconds))
+    if not parts:
+        return ""
+    share = "" if finding.share is None else f" ({_percent(finding.share)})"
+    text = f"{' and '.join(parts)}{share}"
+    if saves.basis is None:
+        return text
+    return f"at most {text}" if saves.basis == "at most" else f"{text}, {saves.basis}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.1f}%"
+
+
+def what_if_command(remedies: Sequence[Remedy], path: str, options: str = "") -> str:
+    """Return the command that compiles a program with some changes."""
+    words = [f"--{one.kind} {_quoted(one.target)}" for one in remedies[:_MOST_REMEDIES]]
+    rest = len(remedies) - _MOST_REMEDIES
+    more = f" (and {rest} more)" if rest > 0 else ""
+    head = f"hlo-lens what-if {shlex.quote(path) if path else 'PATH'}"
+    return " ".join(part for part in (head, options, *words) if part) + more
+
+
+_MOST_REMEDIES = 4
+_NOT_IN_DOUBLE_QUOTES = frozenset('"$`\\!')
+
+
+def _quoted(text: str) -> str:
+    """Return a word of a shell's command; names with single quotes are in double ones."""
+    if "'" in text and not _NOT_IN_DOUBLE_QUOTES.intersection(text):
+        return f'"{text}"'
+    return shlex.quote(text)
+
+
+def _notes(view: FindingsView) -> Iterator[str]:
+    for reason, count in view.hidden.items():
+        if count:
+            yield f"{plural(count, 'finding')} left out: {reason}"
+    for code, reason in view.findings.undecided:
+        yield f"{code} not decided: {reason}"
+    if view.findings.findings:
+        codes = dict.fromkeys(one.code for one in view.findings.counted)
+        first = next(iter(codes), "CODE")
+        yield f"what a code means, and when it is fine: hlo-lens explain {first}"

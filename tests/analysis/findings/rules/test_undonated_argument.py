@@ -1,0 +1,66 @@
+"""M001: arguments that could be donated."""
+
+from __future__ import annotations
+
+from hlo_lens.analysis.findings.finding import Remedy, SavingBasis, Severity
+from tests.analysis.findings.programs import findings_of
+
+STEP = """HloModule jit_step, is_scheduled=true, ALIAS
+
+FileNames
+1 "/home/me/train.py"
+
+FunctionNames
+1 "<module>"
+2 "step"
+
+FileLocations
+1 {{file_name_id=1 function_name_id=1 line=40 end_line=40 column=1 end_column=9}}
+2 {{file_name_id=1 function_name_id=2 line=11 end_line=11 column=1 end_column=9}}
+3 {{file_name_id=1 function_name_id=2 line=12 end_line=12 column=1 end_column=9}}
+
+StackFrames
+1 {{file_location_id=1 parent_frame_id=1}}
+2 {{file_location_id=2 parent_frame_id=2}}
+3 {{file_location_id=3 parent_frame_id=2}}
+
+
+ENTRY main {{
+  w = f32[512,512]{{1,0}} parameter(0), metadata={{op_name="state['w']"}}
+  m = f32[512,512]{{1,0}} parameter(1), metadata={{op_name="state['m']"}}
+  x = f32[512]{{0}} parameter(2), metadata={{op_name="x"}}
+  a = f32[512,512]{{1,0}} negate(w), metadata={{op_name="jit(step)/neg" stack_frame_id=2}}
+  b = f32[512,512]{{1,0}} exponential(m), metadata={{op_name="jit(step)/exp" stack_frame_id=3}}
+  ROOT t = (f32[512,512]{{1,0}}, f32[512,512]{{1,0}}) tuple(a, b)
+}}
+""".replace("{{", "{").replace("}}", "}")
+
+ALIASED = "input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }"
+
+
+def test_arrays_of_one_argument_are_one_finding_at_the_line_that_calls_the_function() -> None:
+    (found,) = findings_of(STEP.replace("ALIAS", "replica_count=1"), "M001")
+    assert found.message == "argument state (2 of 2 arrays, 2.00MiB) is not donated"
+    assert found.fix == 'jax.jit(step, donate_argnames=("state",))'
+    assert (found.source_file, found.source_line) == ("/home/me/train.py", 40)
+    assert (found.saves.bytes, found.saves.basis) == (2 << 20, SavingBasis.AT_MOST)
+    assert found.severity is Severity.WARNING
+    assert found.values == ("state['w']", "state['m']")
+    assert found.remedies == (Remedy(kind="donate", target="state"),)
+
+
+def test_donated_arguments_have_no_finding() -> None:
+    assert findings_of(STEP.replace("ALIAS", ALIASED), "M001") == ()
+
+
+def test_arguments_without_a_name_are_named_by_position() -> None:
+    text = STEP.replace("ALIAS", "replica_count=1").replace("state[", "args[0][")
+    (found,) = findings_of(text, "M001")
+    assert found.fix == "jax.jit(step, donate_argnums=(0,))"
+
+
+def test_a_text_without_stacks_has_no_line() -> None:
+    head, _, rest = STEP.replace("ALIAS", "replica_count=1").partition("FileNames")
+    entry = rest[rest.index("ENTRY") :].replace(" stack_frame_id=2", "")
+    (found,) = findings_of(head + entry.replace(" stack_frame_id=3", ""), "M001")
+    assert found.source is None

@@ -1,0 +1,61 @@
+"""``hlo-lens lint`` and ``hlo-lens explain``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from hlo_lens.analysis.findings.registry import all_rules
+from hlo_lens.cli import main
+from tests.corpus import ROOT
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.findings.rule import Rule
+
+WASTEFUL = str(ROOT / "sample_dumps" / "cpu" / "wasteful")
+
+
+def _run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(main, arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_text_has_saving_line_fix_and_command() -> None:
+    code, out, err = _run("lint", WASTEFUL)
+    assert (code, err) == (0, "")
+    text = " ".join(out.split())
+    assert "M001 warning saves at most 4.00MiB (7%); compile_program.py:165: argument" in text
+    assert 'fix jax.jit(wasteful_step, donate_argnames=("params",))' in text
+    assert f"try hlo-lens what-if {WASTEFUL} --donate params" in text
+    assert max(map(len, out.splitlines())) <= 100 + len(WASTEFUL)
+
+
+def test_csv_has_a_row_for_each_finding_of_json() -> None:
+    rows = list(csv.DictReader(_run("lint", WASTEFUL, "-f", "csv")[1].splitlines()))
+    (module,) = json.loads(_run("lint", WASTEFUL, "-f", "json")[1])["modules"]
+    assert [row["code"] for row in rows] == [one["code"] for one in module["findings"]]
+    assert [row["message"] for row in rows] == [one["message"] for one in module["findings"]]
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_explain_prints_the_whole_description(rule: Rule) -> None:
+    code, out, _ = _run("explain", rule.code)
+    assert code == 0
+    text = " ".join(out.split())
+    assert rule.text.title in text
+    assert all(" ".join(part.split()) in text for part in rule.text.parts.values())
+
+
+def test_explain_without_a_code_lists_the_rules() -> None:
+    out = _run("explain")[1]
+    assert all(f"{rule.code}  {rule.name}" in out for rule in all_rules())
+
+
+def test_explain_of_an_unknown_code_names_the_nearest() -> None:
+    code, _, err = _run("explain", "M01")
+    assert code == 2
+    assert err.startswith("hlo-lens: error: no rule 'M01'; did you mean M001")
