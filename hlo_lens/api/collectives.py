@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
+from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.report.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.nearest_names import did_you_mean
@@ -75,7 +77,8 @@ def collectives_report(
         )
     pairs = [(one, why) for one, why in zip(known, reasons, strict=True) if why or not view.why]
     pages = (collectives_page(one, view, why) for one, why in with_progress(pairs, progress))
-    return report_of_pages("collectives", pages)
+    shown = [one for one, _ in pairs]
+    return report_of_pages("collectives", pages, partial(training_step_first, shown))
 
 
 def _names(known: ModuleAnalysis) -> list[str]:
@@ -89,4 +92,5 @@ def loops_report(
     from hlo_lens.report.collectives.loops import loops_page
 
     known = analyses_of(modules, mesh)
-    return report_of_pages("loops", map(loops_page, with_progress(known, progress)))
+    pages = map(loops_page, with_progress(known, progress))
+    return report_of_pages("loops", pages, partial(training_step_first, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.grouping import memory_by, memory_tree
@@ -11,6 +12,7 @@ from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import MemoryTimeline, memory_timeline
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
+from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts
 from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
@@ -70,7 +72,8 @@ def memory_report(
         UsageError: If the timelines cannot be drawn.
     """
     known = [ModuleAnalysis(one) for one in modules]
-    report = report_of_pages("memory", (_page(one, view) for one in with_progress(known, progress)))
+    pages = (_page(one, view) for one in with_progress(known, progress))
+    report = report_of_pages("memory", pages, partial(training_step_first, known))
     if plot is not None:
         from hlo_lens.report.memory.plot import plot_timelines
 

@@ -1,4 +1,4 @@
-"""Choice of the module that a report leads with."""
+"""Choice of the module that a report leads with: the likely training step."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ def first_pages(
             yield from others_sections(known[chosen], lead)
     for k in logs:
         yield from pages[k].sections
+
+
+def training_step_first(known: Sequence[ModuleAnalysis]) -> list[int]:
+    """Return the positions of modules, that of the likely training step first, logs last."""
+    logs = [k for k, one in enumerate(known) if one.dump.log is not None]
+    rest = [k for k, one in enumerate(known) if one.dump.log is None]
+    place, _ = _lead([known[k] for k in rest], None)
+    return [*rest[place : place + 1], *rest[:place], *rest[place + 1 :], *logs]
 
 
 def _lead(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple[int, Lead]:

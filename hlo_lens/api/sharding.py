@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
+from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.report.sharding.page import sharding_page, sharding_page_of_texts
@@ -66,7 +68,7 @@ def sharding_report(
     """Return the report on the sharding of some modules."""
     known = analyses_of(modules, mesh)
     pages = (_page(one, view) for one in with_progress(known, progress))
-    return report_of_pages("sharding", pages)
+    return report_of_pages("sharding", pages, partial(training_step_first, known))
 
 
 def _page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.call_trees.difference import call_tree_diff
@@ -14,8 +15,10 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
 from hlo_lens.analysis.memory.results import ESTIMATE
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
+from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.model.call_tree import CALLS
-from hlo_lens.report.call_trees.page import tree_diff_page
+from hlo_lens.report.call_trees.page import tree_diff_page, tree_page
+from hlo_lens.report.render.table import Sections
 from hlo_lens.text.errors import MissingDumpError, UsageError
 from hlo_lens.text.units import plural
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.call_tree import CallTree, CallTrees
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.call_trees.section import TreeView
-    from hlo_lens.report.render.table import Report
+    from hlo_lens.report.render.table import Report, Section
 
 _OF_TRACES = ("communication", "repeats")
 """Tables that only traces of calls have."""
@@ -140,6 +143,31 @@ def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, 
     return count_call_tree(known.table, known.origins), (
         "memory not known: nodes count instructions",
     )
+
+
+def tree_report(
+    trees: Sequence[CallTreeAnalysis], view: TreeView, modules: Sequence[ModuleDump]
+) -> Report:
+    """Return the report on some trees; people see that of the likely training step first.
+
+    Args:
+        trees: The trees, in the order of JSON and CSV.
+        view: What is shown.
+        modules: The modules that they are from.
+    """
+    report = tree_page(trees, view)
+    ranks = {tree.name: place for place, tree in enumerate(trees)}
+    if len(ranks) < 2 or len(report.sections) != len(trees):
+        return report
+
+    def first() -> Iterator[Section]:
+        known = [ModuleAnalysis(one) for one in modules if one.title in ranks]
+        (lead,) = training_step_first(known)[:1] or (0,)
+        place = ranks[known[lead].dump.title] if known else 0
+        yield report.sections[place]
+        yield from (one for k, one in enumerate(report.sections) if k != place)
+
+    return replace(report, first_page=Sections(first))
 
 
 def folded_lines(trees: Sequence[CallTreeAnalysis], depth: int | None) -> list[str]:

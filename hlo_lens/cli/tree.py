@@ -93,8 +93,7 @@ def tree(
     PATH is a trace with drawn branches, a log that contains one, or any dump of a module, whose
     Python call stacks are then the tree.
     """
-    from hlo_lens.api.tree import call_trees, folded_lines
-    from hlo_lens.report.call_trees.page import tree_page
+    from hlo_lens.api.tree import call_trees, folded_lines, tree_report
 
     with progress_bar("reading") as progress:
         modules = _read(path, reading, progress)
@@ -103,7 +102,7 @@ def tree(
         with open_output(folded) as out:
             out.writelines(f"{line}\n" for line in folded_lines(trees, view.depth))
     elif against is None:
-        output.write(tree_page(trees, replace(view, lines=output.rows)))
+        output.write(tree_report(trees, replace(view, lines=output.rows), modules))
     else:
         base = call_trees(reading.read(against), measure, view)
         _write_difference(base, trees, output, is_strict=exit_code)

@@ -336,6 +336,7 @@ def test_a_failure_lists_its_contributors(tmp_path: Path, saved: str) -> None:
         "source": "programs/pairs.py:59",
         "op_name": "jit(train_step)/shard_map/while/body/closed_call/project/tanh",
         "origin_basis": "loop body",
+        "is_at_most": False,
     }
 
 

@@ -88,3 +88,16 @@ def test_commands_name_the_folder_of_a_module_whose_name_others_have() -> None:
     command = "hlo-lens collectives sample_dumps/pairs/tpu/four_layers.tar.xz --module "
     assert command in text
     assert "  base.tar.xz  " in text
+
+
+@pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops", "tree"])
+def test_the_training_step_comes_first_for_people_alone(command: str, tmp_path: Path) -> None:
+    small = "HloModule jit_convert, is_scheduled=true\nENTRY %e {{\n  {}\n}}\n"
+    small = small.format("ROOT %p = f32[2]{0} parameter(0)")
+    (tmp_path / "module_0001.jit_convert.cpu_after_optimizations.txt").write_text(small)
+    step = next((ROOT / "sample_dumps/cpu/tp_mlp").glob("*cpu_after_optimizations.txt"))
+    (tmp_path / f"module_0009.{step.name.partition('.')[2]}").write_bytes(step.read_bytes())
+    out = output_of([command, str(tmp_path)])
+    assert 0 <= out.find("jit_train_step") < out.find("jit_convert")
+    data = output_of([command, str(tmp_path), "-f", "json"])
+    assert 0 <= data.find("jit_convert") < data.find("jit_train_step")

@@ -41,6 +41,7 @@ class Cause:
     Attributes:
         sources: Lines of the user's program; empty if it has none.
         delta_bytes: Increase of the memory that it explains; None if that is not known.
+        delta_bytes_of: Figure that increases: ``total_bytes`` (must fit) or ``peak_bytes``.
         delta_wire_bytes: Increase of the bytes on the wire in one run that it explains.
         what: Its description.
     """
@@ -48,6 +49,7 @@ class Cause:
     sources: tuple[str, ...]
     what: str
     delta_bytes: int | None = None
+    delta_bytes_of: str | None = None
     delta_wire_bytes: int | None = None
 
 
@@ -62,6 +64,7 @@ def donation_causes(donations: DonationDiff | None) -> Iterator[Cause]:
             yield Cause(
                 sources=(),
                 delta_bytes=size if change == "lost" else -size,
+                delta_bytes_of="total_bytes",
                 what=f"donation {change} for {plural(len(names), 'argument')}: "
                 f"{', '.join(names[:FEW])}{more}",
             )
@@ -96,6 +99,7 @@ def _cause(row: LineRow, what: str) -> Cause:
     return Cause(
         sources=() if row.source is None else (row.source,),
         delta_bytes=sizes[0],
+        delta_bytes_of=None if sizes[0] is None else "peak_bytes",
         delta_wire_bytes=sizes[1],
         what=what,
     )
@@ -187,4 +191,9 @@ def with_total(
     total = None if memory is None else memory.metrics["total_bytes"].delta
     total = total if total is not None and abs(total) >= LEAST else None
     sent = None if collectives is None else collectives.wire_bytes.delta
-    yield replace(causes[0], delta_bytes=total, delta_wire_bytes=sent or None)
+    yield replace(
+        causes[0],
+        delta_bytes=total,
+        delta_bytes_of=None if total is None else "total_bytes",
+        delta_wire_bytes=sent or None,
+    )

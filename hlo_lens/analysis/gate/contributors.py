@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.comparison.peak_diff import shape_text
+from hlo_lens.analysis.gate.steps import DEFAULT
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.gate.metric import Metric
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact
+
+_FIGURES = {"argument": "argument", "temp": "temp", "constant": "constant"}
+"""Figures that count memory of one use."""
 
 _MOST = 5
 _LEAST = 1000
@@ -36,6 +40,7 @@ class Contributor:
     op_name: str | None = None
     change: str | None = None
     origin_basis: str | None = None
+    is_at_most: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +55,19 @@ class Contributors(Result):
         Column("what", Unit.NONE, "values or collectives"),
         Column("op_name", Unit.NONE, "operation path"),
         Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
+        Column("is_at_most", Unit.NONE, "whether delta_bytes is an upper bound"),
     )
     RECORDS: ClassVar[str] = "contributors"
     contributors: tuple[Contributor, ...]
 
 
 def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> Contributors:
-    """Return at most five contributors to a metric of memory or collectives; none to others."""
+    """Return at most five contributors to a metric of memory or collectives; none to others.
+
+    None to fragmentation, which is memory that no value holds.
+    """
     found: list[Contributor] = []
-    if metric.root == "memory":
+    if metric.root == "memory" and not _figure(metric).startswith("fragmentation"):
         found = _of_memory(metric, head, diff)
     elif metric.root == "collectives":
         found = _of_collectives(head, diff, _kinds(metric))
@@ -67,10 +76,22 @@ def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) 
     return Contributors(contributors=tuple(kept[:_MOST]))
 
 
+def _figure(metric: Metric) -> str:
+    """Return the name of the figure that a metric ends with."""
+    return metric.steps[-1].name.lower()
+
+
+def _counts(metric: Metric, category: str) -> bool:
+    """Return whether a metric counts memory of some use."""
+    only = _FIGURES.get(_figure(metric).removesuffix("_bytes"))
+    return only is None or category == only
+
+
 def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:
     """Return the memory spaces that a metric counts: those that it names, else the default one."""
     named = {name.lower(): color for color, name in names.items()}
     named.setdefault("hbm", DEFAULT_SPACE)
+    named.setdefault(DEFAULT, DEFAULT_SPACE)
     for step in metric.steps:
         if step.name == "spaces":
             found = [s.lower() for s in step.selectors]
@@ -91,7 +112,7 @@ def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) ->
             _part(row.one, row.shape, row.delta_bytes, row.change)
             for peak in peaks
             for row in peak.changed
-            if row.delta_bytes > 0
+            if row.delta_bytes > 0 and _counts(metric, row.one.category)
         ]
         if "total" in metric.steps[-1].name:
             grown += [
@@ -101,11 +122,12 @@ def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) ->
                 if (delta.delta or 0) > 0
             ]
         grown.sort(key=lambda one: -(one.delta_bytes or 0))
-        donated = [*_lost_donations(diff)]
+        donated = [*_lost_donations(diff)] if _counts(metric, "output") else []
         if grown or donated:
             return [*donated, *grown]
     colors = _colors(metric, {peak.color: peak.name for peak in head.peaks})
-    groups = [group for peak in head.peaks if peak.color in colors for group in peak.groups]
+    held = (group for peak in head.peaks if peak.color in colors for group in peak.groups)
+    groups = [group for group in held if _counts(metric, group.category)]
     groups.sort(key=lambda group: -group.size_bytes)
     return [_part(group, shape_text(group), group.size_bytes, group.category) for group in groups]
 
@@ -123,7 +145,12 @@ def _lost_donations(diff: ModuleDiff) -> Iterator[Contributor]:
 
 
 def _part(
-    of: AliveGroup | CollectiveFact, what: str, size: int | None, change: str | None = None
+    of: AliveGroup | CollectiveFact,
+    what: str,
+    size: int | None,
+    change: str | None = None,
+    *,
+    is_at_most: bool = False,
 ) -> Contributor:
     """Return a contributor with the place and path of values or a collective."""
     return Contributor(
@@ -133,6 +160,7 @@ def _part(
         op_name=of.op_name,
         change=change,
         origin_basis=of.origin_basis,
+        is_at_most=is_at_most and size is not None,
     )
 
 
@@ -147,6 +175,7 @@ def _of_collectives(
             f"{row.count} {row.one.kind} {row.one.axis}",
             row.delta_wire_bytes,
             ", ".join((row.change, *map(str, row.changes))),
+            is_at_most=any(one.is_at_most for one in (row.base, row.head) if one is not None),
         )
         for row in changed
         if row.is_worse and row.one.kind in kinds
@@ -165,4 +194,5 @@ def _kinds(metric: Metric) -> frozenset[str]:
 
 def _fact(fact: CollectiveFact) -> Contributor:
     times = "x?" if fact.dynamic_count is None else f"x{fact.dynamic_count}"
-    return _part(fact, f"{fact.kind} {fact.axis} {times}", fact.wire_bytes_per_run)
+    what = f"{fact.kind} {fact.axis} {times}"
+    return _part(fact, what, fact.wire_bytes_per_run, is_at_most=fact.is_at_most)

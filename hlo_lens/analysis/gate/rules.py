@@ -172,7 +172,7 @@ class Rule:
 
 _ALWAYS = (
     "memory.total_bytes>+0.1%,64KiB",
-    "memory.spaces[HBM].temp_bytes>+0.1%,64KiB",
+    "memory.spaces[default].temp_bytes>+0.1%,64KiB",
     "memory.peak.bytes>+0.1%,64KiB",
     "collectives.wire_bytes_per_device>+0.1%,64KiB",
     "collectives.static.*>+0",

@@ -10,6 +10,8 @@ from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
 
 ALL = "*"
 _HBM = "HBM"
+DEFAULT = "default"
+"""Selector of the default memory space, whatever the backend calls it."""
 _NAMES = frozenset({"name", "value", "number"})
 """Cells that identify a row: if no row has the name, the metric is not known, rather than 0."""
 
@@ -132,8 +134,13 @@ def _cell(row: object, name: str) -> str:
 
 
 def _default_space(rows: Sequence[object], name: str) -> list[object]:
-    """Return the default memory space for the name HBM, if XLA calls no space so."""
-    if name.upper() != _HBM or any(_cell(row, "name").upper() == _HBM for row in rows):
+    """Return the default memory space for the names ``default`` and HBM.
+
+    For HBM only if XLA calls no space so.
+    """
+    if name.lower() != DEFAULT and (
+        name.upper() != _HBM or any(_cell(row, "name").upper() == _HBM for row in rows)
+    ):
         return []
     return [row for row in rows if _cell(row, "color") == "0"]
 

@@ -49,6 +49,10 @@ SPACE_NAMES: Mapping[str, Mapping[int, str]] = {
 (buffer_assignment.cc, GetMemorySpaceName). Source: gpu_memory_space_assignment.h; TPU dumps."""
 
 
+SAME_DEVICE: Mapping[str, tuple[int, ...]] = {"gpu": (1,)}
+"""Backend to memory spaces in the memory of the default one: the collective memory of a GPU
+(``xla_gpu_enable_nccl_user_buffers``)."""
+
 FEW_BYTES = 4096
 """Bytes below which a memory space is shown last and folded: semaphores, sync flags, scalars."""
 
@@ -113,6 +117,11 @@ class MemoryStatement(Result):
     range: RangeFacts | None = None
     generated_code_bytes: int | None = None
     notes: tuple[str, ...] = ()
+
+    def on_same_device(self, backend: str | None) -> tuple[SpaceFacts, ...]:
+        """Return the other spaces with allocations in the memory of the default one."""
+        colors = SAME_DEVICE.get(backend or "", ())
+        return tuple(s for s in self.spaces if s.color in colors and s.total_bytes)
 
     @property
     def temp_range(self) -> tuple[int, int]:

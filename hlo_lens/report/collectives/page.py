@@ -282,7 +282,9 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
         title="Single collectives, those that move the most first",
         shown=(*shown, "name", "source"),
     )
-    return replace(table, read_shown=lambda: map(_shown_row, order))
+    is_in_name = all(collective.name.startswith(collective.kind) for collective in order)
+    kept = () if is_in_name else ("kind",)
+    return replace(table, read_shown=lambda: map(_shown_row, order), kept=kept)
 
 
 def _shown_row(collective: Collective) -> Row:

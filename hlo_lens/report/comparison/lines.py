@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 4
 _MOST_LINES = 4
+_QUANTITIES = {"total_bytes": " must fit", "peak_bytes": " at the peak"}
 SAME_PROGRAM = "none in the program, which is the same: the compiler assigned memory otherwise"
 SAME_SOURCE = (
     "none in the program: the texts from before optimizations are the same; compiler, flags or "
@@ -49,7 +50,9 @@ def cause_text(cause: Cause) -> str:
     places = list(cause.sources[:_MOST_LINES])
     more = len(cause.sources) - len(places)
     parts = [", ".join([*places, *([f"{more} more"] if more else [])])] if places else []
-    parts += [format_delta(cause.delta_bytes)] if cause.delta_bytes else []
+    if cause.delta_bytes:
+        of = _QUANTITIES.get(cause.delta_bytes_of or "", "")
+        parts.append(f"{format_delta(cause.delta_bytes)}{of}")
     parts += [f"{format_delta(cause.delta_wire_bytes)} sent"] if cause.delta_wire_bytes else []
     return "  ".join([*parts, cause.what])
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
+from hlo_lens.report.collectives.page import at_most_text
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.origins import with_marks
@@ -50,7 +53,7 @@ def check_report(judgement: Judgement, facts: Sequence[tuple[str, str]] = ()) ->
     section = Section(
         title=f"hlo-lens check: {outcome(judgement)}",
         facts=(*facts, ("rules", _counts(verdicts))),
-        tables=(_table(verdicts), *_contributor_tables(verdicts)),
+        tables=(*_tables(verdicts), *_contributor_tables(verdicts)),
     )
     return Report(
         kind="check",
@@ -76,6 +79,29 @@ def _counts(verdicts: Sequence[Verdict]) -> str:
 def _status_text(verdict: Verdict) -> str:
     is_soft = verdict.rule.is_informational and verdict.status != PASS
     return f"{verdict.status} (informational)" if is_soft else verdict.status
+
+
+def _tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    """Yield the verdicts: of several modules those of each that does not pass, then the others."""
+    of_module: dict[str | None, list[Verdict]] = {}
+    for verdict in verdicts:
+        of_module.setdefault(verdict.module, []).append(verdict)
+    if len(of_module) < 2:
+        yield _table(verdicts)
+        return
+    yield replace(_table(verdicts), is_data_only=True)
+    passed: list[Verdict] = []
+    worst = {name: min(_ORDER.get(v.status, 3) for v in own) for name, own in of_module.items()}
+    for name in sorted(of_module, key=lambda name: worst[name]):
+        own = of_module[name]
+        if worst[name] == _ORDER[PASS]:
+            passed += own
+            continue
+        table = _table(own)
+        yield replace(table, title=f"{table.title} of {name}", is_text_only=True)
+    if passed:
+        title = "Rules" if len(passed) == len(verdicts) else "Rules of other modules"
+        yield replace(_table(passed), title=title, is_text_only=True)
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
@@ -169,7 +195,16 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
         title = f"Contributors to {', '.join(dict.fromkeys(metrics))}"
         shown = ("delta_bytes", "change", "source", "what", "op_name")
         title = f"{title} of {module}" if module else title
-        yield with_marks(Table.of(found, title=title, shown=shown))
+        table = Table.of(found, title=title, shown=shown)
+        yield with_marks(replace(table, read_shown=partial(_shown_contributors, found)))
+
+
+def _shown_contributors(found: Contributors) -> Iterator[Row]:
+    """Yield the contributors with ``<=`` before upper bounds."""
+    place = found.place_of("delta_bytes")
+    for row, one in zip(found.rows(), found.contributors, strict=True):
+        text = at_most_text(one.delta_bytes, one.is_at_most)
+        yield row if text is None else (*row[:place], text, *row[place + 1 :])
 
 
 def check_object(judgement: Judgement) -> dict[str, object]:

@@ -37,7 +37,8 @@ def memory_facts(
         temp = f"{temp} ({bounds})" if statement.source == "estimate" else bounds
     yield (
         "memory",
-        f"{word}{format_bytes(statement.total_bytes)} must fit: arguments {arguments} "
+        f"{word}{format_bytes(statement.total_bytes)} must fit{_same_device_text(results)}: "
+        f"arguments {arguments} "
         f"({format_bytes(statement.alias_bytes)} reused for outputs), "
         f"outputs {format_bytes(statement.output_bytes)}, temp {temp}, "
         f"constants {format_bytes(statement.constant_bytes)}",
@@ -51,6 +52,15 @@ def memory_facts(
         what = "peak" if instant.is_peak else "in use"
         text = f"{format_bytes(instant.total_bytes)} {where_text(results, instant)}"
         yield f"{what} {space}", f"{word}{text}"
+
+
+def _same_device_text(results: MemoryResults) -> str:
+    """Return the bytes of other memory spaces that the same device must hold; empty for none."""
+    return "".join(
+        f", plus {format_bytes(space.total_bytes or 0)} {space.name} memory (color {space.color}) "
+        "on the same device"
+        for space in results.statement.on_same_device(results.backend)
+    )
 
 
 def where_text(results: MemoryResults, peak: PeakMemory) -> str:

@@ -38,13 +38,25 @@ def envelope(kind: str, **parts: object) -> dict[str, object]:
     }
 
 
-def report_of_pages(kind: str, pages: Iterable[ModulePage]) -> Report:
-    """Return the report made of the pages of some modules."""
+def report_of_pages(
+    kind: str, pages: Iterable[ModulePage], order: Callable[[], Iterable[int]] | None = None
+) -> Report:
+    """Return the report made of the pages of some modules.
+
+    Args:
+        kind: Kind of the report.
+        pages: Pages in the order of JSON and CSV.
+        order: Returns the positions of the pages in the order for people; None for the same one.
+    """
     made = list(pages)
+    first = None
+    if order is not None and len(made) > 1:
+        first = Sections(lambda: (section for k in order() for section in made[k].sections))
     return Report(
         kind=kind,
         sections=Sections(lambda: (section for page in made for section in page.sections)),
         data=envelope(kind, modules=Objects([page.make_object for page in made])),
+        first_page=first,
     )
 
 

@@ -72,3 +72,32 @@ def test_memory_is_attributed_in_the_spaces_that_count(
 def test_a_change_is_attributed_to_increases() -> None:
     assert _listed("collectives.static.*", has_base=True) == [("c", 1536)]
     assert _listed("memory.peak.bytes", has_base=True) == [("a", 9000)]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("memory.spaces[default].fragmentation_bytes", []),
+        ("memory.temp_bytes", ["t"]),
+        ("memory.argument_bytes", ["a"]),
+        ("memory.total_bytes", ["a", "t"]),
+    ],
+)
+@pytest.mark.parametrize("has_base", [False, True])
+def test_a_figure_is_attributed_to_the_memory_that_it_counts(
+    path: str, names: list[str], *, has_base: bool
+) -> None:
+    argument = group(op_name="a", category="argument", size_bytes=900)
+    base = module(peaks=(peak(),))
+    head = module(peaks=(peak(argument, group(op_name="t", size_bytes=800)),))
+    diff = module_diff(base, head) if has_base else None
+    found = contributors(Metric.parse(path), head, diff).contributors
+    assert [one.op_name for one in found] == names
+
+
+@pytest.mark.parametrize("has_base", [False, True])
+def test_an_upper_bound_is_marked(*, has_base: bool) -> None:
+    head = module(collectives=(collective(is_at_most=True),))
+    diff = module_diff(module(collectives=()), head) if has_base else None
+    (found,) = contributors(Metric.parse("collectives.static.*"), head, diff).contributors
+    assert found.is_at_most

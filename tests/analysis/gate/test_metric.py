@@ -170,6 +170,13 @@ def test_wrong_paths_have_no_value_with_an_axis_either(path: str) -> None:
     assert Metric.parse(path, axis="data").value(FACTS).number is None
 
 
+@pytest.mark.parametrize("name", ["HBM", "memory", "device"])
+def test_default_names_the_default_space_of_each_backend(name: str) -> None:
+    spaces = (SpaceFacts(color=0, name=name, total_bytes=60), SpaceFacts(color=1, name="x"))
+    facts = ModuleFacts(memory=dataclasses.replace(MEMORY, spaces=spaces))
+    assert Metric.parse("memory.spaces[default].total_bytes").value(facts).number == 60
+
+
 @pytest.mark.parametrize("path", ["memory.hbm.total", "memory.spaces[HBM].total_bytes"])
 def test_hbm_is_the_default_space_if_none_has_that_name(path: str) -> None:
     host = SpaceFacts(color=1, name="host", total_bytes=7)
