@@ -16,15 +16,19 @@ from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.collectives.collective_groups import CollectivesBy
     from hlo_lens.analysis.collectives.collectives import Collectives
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.collectives.loops import Loops
+    from hlo_lens.analysis.memory.described_values import DescribedValue
     from hlo_lens.analysis.memory.grouping import MemoryBy
+    from hlo_lens.analysis.memory.loop_bands import LoopBands
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.memory.role_series import RoleSeries
+    from hlo_lens.analysis.memory.roles import MemoryRoles
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.program.flops import Flops
@@ -326,3 +330,42 @@ class ModuleAnalysis:
         if self.memory is None:
             return None
         return peak_memory(self.memory.layout, color=color, module=self.dump.instructions)
+
+    @cached_property
+    def memory_roles(self) -> MemoryRoles | None:
+        """Roles of values, such as weights and saved activations; None where memory is unknown."""
+        if self.memory is None:
+            return None
+        from hlo_lens.analysis.memory.roles import memory_roles
+
+        has_hlo = self.has_hlo
+        return memory_roles(
+            self.memory.layout,
+            self.dump.hlo,
+            self.signature if has_hlo else None,
+            self.origins if has_hlo else None,
+        )
+
+    def role_series(self, color: int) -> RoleSeries | None:
+        """Return the bytes of each role over the schedule; None without live ranges."""
+        from hlo_lens.analysis.memory.role_series import role_series
+
+        if self.memory is None or self.memory_roles is None:
+            return None
+        return role_series(self.memory.layout, self.memory_roles, color=color)
+
+    @cached_property
+    def loop_bands(self) -> LoopBands | None:
+        """Instants of the loops in the schedule; None without live ranges or HLO text."""
+        if self.memory is None or self.memory.layout.schedule is None or not self.has_hlo:
+            return None
+        from hlo_lens.analysis.memory.loop_bands import loop_bands
+
+        return loop_bands(self.memory.layout.schedule, self.module, self.calls)
+
+    def described_values(self, names: Sequence[str]) -> list[DescribedValue]:
+        """Return opcode and origin of values by the names that dumps print."""
+        from hlo_lens.analysis.memory.described_values import described_values
+
+        has_hlo = self.has_hlo
+        return described_values(self.dump.hlo, self.origins if has_hlo else None, names)

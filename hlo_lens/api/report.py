@@ -12,7 +12,7 @@ from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.report.render.table import Report, Section, Sections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.dump import ModuleDump
 
@@ -54,7 +54,11 @@ def report_modules(
     first = Sections(lambda: _first_pages(known, pages, shown))
     made = with_progress(pages, progress) if makes == "tables" else pages
     report = report_of_pages("report", map(_with_sections, made) if makes == "tables" else made)
-    report = replace(report, first_page=tuple(first) if makes == "pages" else first)
+    report = replace(
+        report,
+        first_page=tuple(first) if makes == "pages" else first,
+        make_page=lambda: _page_data(known),
+    )
     if log is None or log.log is None:
         return report
     from hlo_lens.analysis.logs.log_analysis import LogAnalysis
@@ -77,6 +81,12 @@ def _first_pages(
     from hlo_lens.api.report_pages import first_pages  # none in JSON and CSV
 
     return first_pages(known, pages, progress)
+
+
+def _page_data(known: Sequence[ModuleAnalysis]) -> Mapping[str, object]:
+    from hlo_lens.api.page import report_page  # only for HTML
+
+    return report_page(known)
 
 
 def _page(known: ModuleAnalysis) -> ModulePage:

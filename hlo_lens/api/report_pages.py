@@ -33,7 +33,7 @@ def first_pages(
         progress: Called with modules done and modules in all.
     """
     logs = [k for k, one in enumerate(known) if one.dump.log is not None]
-    place, lead = _lead([one for k, one in enumerate(known) if k not in logs], progress)
+    place, lead = lead_of([one for k, one in enumerate(known) if k not in logs], progress)
     rest = [k for k in range(len(known)) if k not in logs]
     if rest:
         chosen = rest[place]
@@ -50,11 +50,11 @@ def training_step_first(known: Sequence[ModuleAnalysis]) -> list[int]:
     """Return the positions of modules, that of the likely training step first, logs last."""
     logs = [k for k, one in enumerate(known) if one.dump.log is not None]
     rest = [k for k, one in enumerate(known) if one.dump.log is None]
-    place, _ = _lead([known[k] for k in rest], None)
+    place, _ = lead_of([known[k] for k in rest], None)
     return [*rest[place : place + 1], *rest[:place], *rest[place + 1 :], *logs]
 
 
-def _lead(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple[int, Lead]:
+def lead_of(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple[int, Lead]:
     """Return the position of the module to lead with, and its place among the others."""
     if len(known) < 2:
         return 0, Lead()

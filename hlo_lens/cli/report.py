@@ -41,6 +41,6 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     from hlo_lens.api.report import report_modules
 
     log = None if log_path is None else read_log(log_path)
-    makes = {"json": "data", "csv": "tables"}.get(output.format, "pages")
+    makes = {"json": "data", "html": "data", "csv": "tables"}.get(output.format, "pages")
     ask = partial(report_modules, log=log, makes=makes)
     answer(path, reading, output, ask, log=log)

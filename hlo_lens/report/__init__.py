@@ -13,19 +13,24 @@ if TYPE_CHECKING:
 
 
 def render_as(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:
-    """Write a report as ``text``, ``json``, ``markdown``, ``csv`` or ``html``.
+    """Write a report as ``text``, ``json``, ``markdown``, ``csv``, ``page`` or ``html``.
 
-    The renderer is imported with its first use.
+    ``page`` is an HTML file of its own, ``html`` a fragment for a notebook. The renderer is
+    imported with its first use.
     """
-    module = import_module(f"hlo_lens.report.render.to_{name}")
+    module = import_module(_HOMES.get(name, f"hlo_lens.report.render.to_{name}"))
     renderer: Renderer = getattr(module, f"render_{name}")
     renderer(report, out, options)
 
+
+_HOMES = {"page": "hlo_lens.report.page.document"}
+"""Files of renderers outside of `hlo_lens.report.render`."""
 
 RENDERERS: Mapping[str, Renderer] = {
     "text": partial(render_as, "text"),
     "json": partial(render_as, "json"),
     "md": partial(render_as, "markdown"),
     "csv": partial(render_as, "csv"),
+    "html": partial(render_as, "page"),
 }
 """Renderers by the name of the format on the command line."""

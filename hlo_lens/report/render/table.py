@@ -238,6 +238,7 @@ class Report:
         data: JSON object for scripts.
         first_page: Sections for people; None for those of CSV.
         most_characters: Limit on the length of its Markdown, with folded tables; None for no limit.
+        make_page: Makes the data of its page of HTML; None for a page of its sections.
     """
 
     kind: str
@@ -245,6 +246,7 @@ class Report:
     data: Mapping[str, object]
     first_page: Sequence[Section] | None = None
     most_characters: int | None = None
+    make_page: Callable[[], Mapping[str, object]] | None = None
 
     @property
     def pages(self) -> Sequence[Section]:
@@ -261,6 +263,10 @@ class Report:
     def to_markdown(self) -> str:
         """Return the report as Markdown, for a pull request."""
         return self._rendered("markdown")
+
+    def to_html(self) -> str:
+        """Return the report as one HTML file that needs no network."""
+        return self._rendered("page")
 
     def to_dict(self) -> dict[str, object]:
         """Return `data` as plain dictionaries, lists, text and numbers."""

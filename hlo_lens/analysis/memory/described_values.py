@@ -1,0 +1,68 @@
+"""Opcode and origin of values by the names that dumps print, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.memory.makers import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.program.origins import Origins
+    from hlo_lens.analysis.program.source_places import Stack
+    from hlo_lens.model.hlo.module import HloModule
+
+
+class DescribedValue(NamedTuple):
+    """Opcode of the instruction that made a value, and its origin; None where not known.
+
+    Attributes:
+        opcode: Opcode of the instruction.
+        source: Source line, with the mark of inferred ones.
+        op_name: Operation path, or name of the argument.
+        argument: Argument that it is, or is computed from alone.
+        stack: Call stack, innermost first.
+    """
+
+    opcode: str | None = None
+    source: str | None = None
+    op_name: str | None = None
+    argument: str | None = None
+    stack: str | None = None
+
+
+def described_values(
+    module: HloModule | None, origins: Origins | None, names: Sequence[str]
+) -> list[DescribedValue]:
+    """Return opcode and origin of values, in the order of their names."""
+    if module is None or origins is None:
+        return [DescribedValue()] * len(names)
+    known = values_of(module, names)
+    stacks: dict[Stack, str | None] = {}
+    found = []
+    for name in names:
+        value = known.get(name)
+        if value is None:
+            found.append(DescribedValue())
+            continue
+        origin = origins.of_value(value)
+        frames = origins.stack(origin)
+        if frames not in stacks:
+            stacks[frames] = _stack_text(frames)
+        found.append(
+            DescribedValue(
+                opcode=origins.opcode(origins.maker(value)),
+                source=origin.marked_source,
+                op_name=origin.op_name,
+                argument=origin.argument,
+                stack=stacks[frames],
+            )
+        )
+    return found
+
+
+def _stack_text(frames: Stack) -> str | None:
+    if not any(frame.function for frame in frames):
+        return None
+    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames)

@@ -1,0 +1,75 @@
+"""Files of the page's scripts and styles: our own, and those of others, unchanged."""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from hlo_lens.report.page.bundle import bundled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+_START = "page.js"
+
+
+def assets() -> Traversable:
+    """Return the folder of scripts and styles."""
+    return files("hlo_lens.report.page") / "assets"
+
+
+@functools.cache
+def scripts() -> tuple[str, ...]:
+    """Return the texts of the page's scripts: vendored ones, then our own as one."""
+    modules = dict(_modules(assets() / "scripts", ""))
+    views = tuple(name for name in modules if name.startswith("views/"))
+    return (*_vendored("scripts"), bundled(modules, _START, added=views))
+
+
+@functools.cache
+def styles() -> tuple[str, ...]:
+    """Return the texts of the page's styles: vendored ones, then our own."""
+    return (*_vendored("styles"), (assets() / "page.css").read_text(encoding="utf-8"))
+
+
+def view_names() -> list[str]:
+    """Return the names of the views that have a script."""
+    found = (assets() / "scripts" / "views").iterdir()
+    return sorted(one.name.removesuffix(".js") for one in found if one.name.endswith(".js"))
+
+
+def notices() -> str:
+    """Return names, versions and licence texts of the vendored packages."""
+    folder = assets() / "vendored"
+    parts = []
+    for one in manifest():
+        name = f"{one['name']}-{one['version']}"
+        licence = (folder / name / "LICENSE").read_text(encoding="utf-8")
+        parts.append(f"{name}, {one['licence']}, {one['source']}\n{licence}")
+    return "\n".join(parts)
+
+
+def manifest() -> list[dict[str, str]]:
+    """Return the vendored packages: name, version, licence, source, files, checksums."""
+    text = (assets() / "vendored" / "manifest.json").read_text(encoding="utf-8")
+    packages: list[dict[str, str]] = json.loads(text)["packages"]
+    return packages
+
+
+def _vendored(key: str) -> Iterator[str]:
+    folder = assets() / "vendored"
+    for package in manifest():
+        for name in package[key]:
+            yield folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of the modules in a folder, sorted by name."""
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            yield from _modules(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".js"):
+            yield f"{prefix}{entry.name}", entry.read_text(encoding="utf-8")

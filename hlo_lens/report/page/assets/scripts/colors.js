@@ -1,0 +1,57 @@
+// Colours of roles and of text on canvases, from the style sheet, so that dark and print follow.
+
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const slugs = new Map();
+
+export function roleSlug(role) {
+  if (!slugs.has(role)) slugs.set(role, role.replace(/[^a-z]+/g, "-"));
+  return slugs.get(role);
+}
+
+export function css(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+export function roleColor(role) {
+  return css(`--role-${roleSlug(role)}`) || css("--role-other");
+}
+
+// Call a function when the colours change.
+export function onColors(listener) {
+  scheme.addEventListener("change", listener);
+}
+
+// Fill of a role on a canvas: its colour with a texture, so that colour is not all that tells.
+export function roleFill(context, role, ratio) {
+  const color = roleColor(role);
+  const texture = TEXTURES[role];
+  if (!texture) return color;
+  const size = Math.round(8 * ratio);
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = size;
+  const draw = tile.getContext("2d");
+  draw.fillStyle = color;
+  draw.fillRect(0, 0, size, size);
+  draw.strokeStyle = css("--texture");
+  draw.lineWidth = Math.max(1, ratio);
+  draw.beginPath();
+  for (const [x1, y1, x2, y2] of texture) {
+    draw.moveTo(x1 * size, y1 * size);
+    draw.lineTo(x2 * size, y2 * size);
+  }
+  draw.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+const RISING = [[-0.25, 0.25, 0.25, -0.25], [0, 1, 1, 0], [0.75, 1.25, 1.25, 0.75]];
+const FALLING = [[-0.25, 0.75, 0.25, 1.25], [0, 0, 1, 1], [0.75, -0.25, 1.25, 0.25]];
+const LEVEL = [[0, 0.5, 1, 0.5]];
+const UPRIGHT = [[0.5, 0, 0.5, 1]];
+
+const TEXTURES = {
+  "optimizer state": FALLING,
+  "gathered weights": RISING,
+  "gradients": LEVEL,
+  "outputs": UPRIGHT,
+  "constants": [...LEVEL, ...UPRIGHT],
+};

@@ -1,0 +1,35 @@
+// Numbers as text, in the units of the text report (hlo_lens/text/units.py).
+
+const PREFIXES = "KMGTPEZY";
+
+// Bytes as XLA prints them: whole bytes, KiB with one decimal, larger ones with two.
+export function formatBytes(bytes) {
+  if (bytes === null || bytes === undefined) return "not known";
+  const sign = bytes < 0 ? "-" : "";
+  let size = Math.abs(bytes);
+  if (size < 1024) return `${sign}${size}B`;
+  let prefix = 0;
+  while (size >= 1024 * 1024 && prefix < PREFIXES.length - 1) {
+    size = Math.floor(size / 1024);
+    prefix += 1;
+  }
+  return `${sign}${(size / 1024).toFixed(prefix === 0 ? 1 : 2)}${PREFIXES[prefix]}iB`;
+}
+
+export function formatCount(count) {
+  if (count === null || count === undefined) return "not known";
+  return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+// A share as percent with at most two decimals, never rounded up to 100%.
+export function formatShare(part, whole) {
+  if (!whole) return "";
+  const ratio = part / whole;
+  let hundredths = Math.round(ratio * 10000);
+  if (ratio < 1) hundredths = Math.min(hundredths, 9999);
+  return `${(hundredths / 100).toFixed(2).replace(/\.?0+$/, "")}%`;
+}
+
+export function plural(count, noun) {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}

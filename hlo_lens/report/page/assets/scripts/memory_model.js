@@ -1,0 +1,155 @@
+// The memory of a module over its schedule, made from the columns of the view's data.
+// A place is the number of a stored instant: all of them, or the largest of some neighbours.
+
+import { cumulated } from "./data.js";
+
+const models = new WeakMap();
+
+// The model of a memory space; made once.
+export function memoryModel(data, space, strings) {
+  if (!models.has(space)) models.set(space, new MemoryModel(data, space, strings));
+  return models.get(space);
+}
+
+export function chosenSpace(data, selection) {
+  const color = selection.get("space");
+  return data.spaces.find((one) => one.color === color) || data.spaces[0];
+}
+
+class MemoryModel {
+  constructor(data, space, strings) {
+    this.space = space;
+    this.strings = strings;
+    this.length = space.length;
+    this.instants = space.instants ? cumulated(space.instants) : null;
+    this.places = space.instants ? space.instants.length : space.length;
+    this.roleNames = data.roles.map(([name]) => name);
+    this.roles = space.changes.map(([role, places, changes]) =>
+      ({ role, name: data.roles[role][0], meaning: data.roles[role][1],
+        bytes: this.series(places, changes) })).sort((one, other) => one.role - other.role);
+    this.held = new Float64Array(this.places);
+    for (const { bytes } of this.roles) {
+      for (let k = 0; k < this.places; k += 1) this.held[k] += bytes[k];
+    }
+    this.foldedCounts = space.folded
+      ? this.series(space.folded.places, space.folded.changes) : null;
+    this.values = space.values;
+    this.count = space.values.name.length;
+    this.byName = new Map();
+    for (let k = this.count - 1; k >= 0; k -= 1) this.byName.set(this.name(k), k);
+    this.peakPlace = space.peak.position === null ? 0 : this.placeOf(space.peak.position);
+  }
+
+  series(places, changes) {
+    const found = new Float64Array(this.places);
+    const at = cumulated(places);
+    let sum = 0;
+    for (let k = 0; k < at.length; k += 1) {
+      sum += changes[k];
+      const next = k + 1 < at.length ? at[k + 1] : this.places;
+      found.fill(sum, at[k], next);
+    }
+    return found;
+  }
+
+  instantOf(place) {
+    return this.instants ? this.instants[place] : place;
+  }
+
+  // The stored instant nearest to one.
+  placeOf(instant) {
+    if (!this.instants) return Math.max(0, Math.min(this.places - 1, instant));
+    let low = 0;
+    let high = this.places - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.instants[middle] < instant) low = middle + 1; else high = middle;
+    }
+    const isBefore = low > 0 && instant - this.instants[low - 1] < this.instants[low] - instant;
+    return isBefore ? low - 1 : low;
+  }
+
+  instruction(place) {
+    const number = this.space.schedule[place];
+    return number === undefined || number < 0 ? null : this.strings[number];
+  }
+
+  text(key, k) {
+    const number = this.values[key][k];
+    return number < 0 ? null : this.strings[number];
+  }
+
+  name(k) {
+    return this.strings[this.values.name[k]];
+  }
+
+  role(k) {
+    return this.roleNames[this.values.role[k]];
+  }
+
+  isHeld(k) {
+    return this.text("category", k) !== "temp";
+  }
+
+  // What is alive at a place: listed values with the bytes that are theirs alone, and the rest.
+  alive(place) {
+    const instant = this.instantOf(place);
+    const { start, end, size } = this.values;
+    const found = [];
+    for (let k = 0; k < this.count; k += 1) {
+      if (start[k] <= instant && instant <= end[k]) found.push(k);
+    }
+    const owned = this.ownedBytes(found);
+    const total = this.held[place];
+    let sum = 0;
+    let sizes = 0;
+    for (const k of found) {
+      sum += owned.get(k);
+      sizes += size[k];
+    }
+    const others = this.foldedCounts ? this.foldedCounts[place] : 0;
+    return { place, instant, total, values: found, owned, others,
+      otherBytes: others ? Math.max(0, total - sum) : 0,
+      shared: sizes + (others ? Math.max(0, total - sum) : 0) - total };
+  }
+
+  // Bytes of values that no younger one holds, as the peak of the text report counts them.
+  ownedBytes(found) {
+    const { start, offset, size, allocation } = this.values;
+    const owned = new Map();
+    const groups = new Map();
+    for (const k of found) {
+      if (this.isHeld(k)) { owned.set(k, size[k]); continue; }
+      if (!groups.has(allocation[k])) groups.set(allocation[k], []);
+      groups.get(allocation[k]).push(k);
+    }
+    for (const group of groups.values()) {
+      group.sort((one, other) => start[other] - start[one] || one - other);
+      const taken = [];
+      for (const k of group) owned.set(k, take(taken, offset[k], offset[k] + size[k]));
+    }
+    return owned;
+  }
+}
+
+// Add a range to disjoint sorted ranges; return how much of it was free.
+function take(ranges, low, high) {
+  let first = 0;
+  let last = ranges.length;
+  while (first < last) {
+    const middle = (first + last) >> 1;
+    if (ranges[middle][1] < low) first = middle + 1; else last = middle;
+  }
+  let free = high - low;
+  let from = low;
+  let to = high;
+  let stop = first;
+  while (stop < ranges.length && ranges[stop][0] <= high) {
+    free -= Math.max(0, Math.min(high, ranges[stop][1]) - Math.max(low, ranges[stop][0]));
+    from = Math.min(from, ranges[stop][0]);
+    to = Math.max(to, ranges[stop][1]);
+    stop += 1;
+  }
+  ranges.splice(first, stop - first, [from, to]);
+  return free;
+}

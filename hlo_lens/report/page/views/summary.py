@@ -1,0 +1,52 @@
+"""Data of the view Summary: head of the text report, and its tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.report.collectives.page import groups_table
+from hlo_lens.report.memory.page import source_table
+from hlo_lens.report.page.sections import section_object
+from hlo_lens.report.program.head import head_facts, head_notes, memory_lines
+from hlo_lens.report.program.tables import largest_table
+from hlo_lens.report.render.table import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.report.page.payload import Strings, Subject
+    from hlo_lens.report.render.table import Table
+
+ORDER = 10
+KINDS = ("report",)
+
+_ROWS = 10
+
+
+def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the head of the module and the tables of its first page."""
+    del strings
+    analysis = subject.analysis
+    if not analysis.has_hlo:
+        files = ("files", ", ".join(analysis.dump.files))
+        section = Section(title=subject.title, facts=(files, *memory_lines(analysis)))
+        return section_object(section, _ROWS)
+    section = Section(
+        title=subject.title,
+        facts=tuple(head_facts(analysis, subject.role)),
+        tables=tuple(_tables(subject)),
+        notes=tuple(head_notes(analysis)),
+    )
+    return section_object(section, _ROWS)
+
+
+def _tables(subject: Subject) -> Iterator[Table]:
+    analysis, tail = subject.analysis, subject.command_tail
+    by_source = analysis.peak_by_source
+    if by_source is not None:
+        yield replace(source_table(by_source), command=f"hlo-lens memory {tail} --by source")
+    elif analysis.largest.row_count:
+        yield largest_table(analysis.largest)
+    if analysis.collectives.collectives:
+        yield replace(groups_table(analysis), command=f"hlo-lens collectives {tail}")

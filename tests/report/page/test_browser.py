@@ -1,0 +1,206 @@
+"""Pages in a real browser: no errors, no requests, and the numbers of the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hlo_lens.text.units import format_bytes
+from tests.cli.test_hostile_names import HLO
+from tests.commands import output_of
+from tests.report.page.pages import SMALL, sample_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.report.page.conftest import Opened
+
+    Opener = Callable[..., Opened]
+
+SAMPLES = [
+    f"{backend}/{program}"
+    for backend in ("cpu", "gpu", "tpu")
+    for program in ("fsdp_transformer", "shard_map_collectives", "tp_mlp", "wasteful")
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_every_view_of_a_sample_opens_quietly(open_page: Opener, sample: str) -> None:
+    opened = open_page(sample_page(sample))
+    page = opened.open()
+    opened.draw_all()
+    page.wait_for_timeout(50)
+    assert page.locator("section.view[data-drawn]").count() >= 1
+    assert page.locator(".failed").count() == 0
+    opened.assert_quiet()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_wider_than_the_screen(open_page: Opener, width: int, scheme: str) -> None:
+    opened = open_page(sample_page(), width=width, scheme=scheme)
+    page = opened.open()
+    opened.draw_all()
+    page.wait_for_timeout(50)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.assert_quiet()
+
+
+def _live() -> list[dict[str, Any]]:
+    made = json.loads(output_of(["memory", f"sample_dumps/{SMALL}", "-f", "json"]))
+    found: list[dict[str, Any]] = made["modules"][0]["memory"]["peak"]["live"]
+    return found
+
+
+def _rows(opened: Opened) -> list[tuple[str, str]]:
+    """Return name and size of the rows of the table of values."""
+    cells = opened.page.locator("#view-alive .picture tbody tr").all()
+    return [
+        (row.locator("td").nth(2).inner_text(), row.locator("td").nth(0).inner_text())
+        for row in cells
+    ]
+
+
+def test_a_click_on_the_peak_shows_the_values_of_the_command(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open("#t=0")
+    opened.draw_all()
+    peak, length = page.evaluate(
+        """() => {
+          const space = hloLens.module.views.memory.spaces[0];
+          return [space.peak.position, space.length];
+        }"""
+    )
+    plot = page.locator("#view-memory .u-over")
+    box = plot.bounding_box()
+    assert box is not None
+    plot.click(position={"x": (peak + 0.5) / (length - 1) * box["width"], "y": 60})
+    more = page.locator("#view-alive .picture > button")
+    if more.count():
+        more.click()
+    assert page.evaluate("hloLens.selection.get('instant')") == peak
+    expected = [(row["value"], format_bytes(row["size_bytes"])) for row in _live()]
+    assert sorted(_rows(opened)) == sorted(expected)
+    opened.assert_quiet()
+
+
+def test_sizes_are_printed_as_in_the_text_report(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    opened.open()
+    sizes = [0, 1023, 1024, 1_500_000, 19 << 20, (1 << 40) - 1, 1 << 52]
+    printed = opened.page.evaluate(f"{json.dumps(sizes)}.map(hloLens.formatBytes)")
+    assert printed == [format_bytes(size) for size in sizes]
+
+
+def test_search_leaves_what_has_the_words(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open()
+    opened.draw_all()
+    page.get_by_placeholder("part of a name").fill("params['w_in']")
+    expected = [
+        (row["value"], format_bytes(row["size_bytes"]))
+        for row in _live()
+        if "params['w_in']" in f"{row['op_name']} {row['argument']}"
+    ]
+    assert expected
+    assert sorted(_rows(opened)) == sorted(expected)
+
+
+def test_a_selected_value_is_in_the_address_and_described(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open()
+    opened.draw_all()
+    name, size = _rows(opened)[0]
+    page.locator("#view-alive .picture button.name").first.click()
+    fragment = page.evaluate("location.hash")
+    assert name.replace("{", "%7B").replace("}", "%7D") in fragment
+    again = open_page(sample_page())
+    again.open(fragment)
+    card = again.page.locator("aside.card")
+    assert name in card.inner_text()
+    assert size in card.inner_text()
+    again.page.keyboard.press("Escape")
+    assert not card.is_visible()
+
+
+def test_dragging_on_the_picture_shows_a_part_of_the_schedule(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open()
+    opened.draw_all()
+    page.locator("canvas.brush").scroll_into_view_if_needed()
+    box = page.locator("canvas.brush").bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.25, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, y, steps=4)
+    page.mouse.up()
+    first, last = page.evaluate("document.querySelector('.chart').chart.range")
+    length = page.evaluate("hloLens.module.views.memory.spaces[0].length")
+    assert first == pytest.approx(0.25 * (length - 1), abs=2)
+    assert last == pytest.approx(0.5 * (length - 1), abs=2)
+    page.locator("#view-memory").get_by_role("button", name="all").click()
+    assert page.evaluate("document.querySelector('.chart').chart.range") == [0, length - 1]
+
+
+def test_arrow_keys_choose_an_instant(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open("#t=10")
+    opened.draw_all()
+    page.locator("#view-memory .plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("location.hash").endswith("t=21")
+    page.keyboard.press("p")
+    assert "the peak" in page.locator("#view-memory .readout").inner_text()
+
+
+@pytest.mark.parametrize("picture", ["Treemap", "Icicle", "Places in the heap"])
+def test_pictures_select_a_value(open_page: Opener, picture: str) -> None:
+    opened = open_page(sample_page())
+    page = opened.open()
+    opened.draw_all()
+    page.get_by_role("button", name=picture, exact=True).click()
+    if picture == "Places in the heap":
+        page.locator("canvas.heap").focus()
+        page.keyboard.press("ArrowRight")
+    else:
+        page.locator("#view-alive button.box").first.click()
+    assert page.evaluate("hloLens.selection.get('value')")
+    assert page.locator("aside.card").is_visible()
+    opened.assert_quiet()
+
+
+def test_rectangles_have_the_bytes_of_the_instant(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open()
+    opened.draw_all()
+    page.get_by_role("button", name="Icicle", exact=True).click()
+    total = page.evaluate("hloLens.module.views.memory.spaces[0].peak.bytes")
+    text = page.locator("#view-alive .box").first.inner_text()
+    assert format_bytes(total) in text
+
+
+EVIL_NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<b>bold</b>"]
+
+
+def test_hostile_names_do_nothing(open_page: Opener) -> None:
+    from hlo_lens.api.report import report_on
+    from tests.report.page.pages import page_of
+
+    text = HLO
+    for name in EVIL_NAMES:
+        text = text.replace('op_name="', f'op_name="{name}', 1)
+    opened = open_page(page_of(report_on(text)))
+    dialogs: list[str] = []
+    opened.page.on("dialog", lambda one: dialogs.append(one.message))
+    page = opened.open()
+    opened.draw_all()
+    for picture in ("Treemap", "Icicle", "Table"):
+        if page.get_by_role("button", name=picture, exact=True).count():
+            page.get_by_role("button", name=picture, exact=True).click()
+    assert page.locator("main img, main script, main b:text('bold')").count() == 0
+    assert dialogs == []
+    opened.assert_quiet()
