@@ -12,6 +12,7 @@ from hlo_lens.analysis.findings.findings import (
     module_findings,
 )
 from hlo_lens.analysis.findings.registry import all_rules, find_rule
+from hlo_lens.analysis.findings.selection import Selection, checked_codes, severity_of
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.findings.page import FindingsView, findings_page
@@ -107,6 +108,29 @@ def lint_modules(modules: Sequence[ModuleDump], *, progress: Progress | None = N
 def with_findings(found: Findings, others: Sequence[Finding], known: ModuleAnalysis) -> Findings:
     """Return the findings of a module together with others, in their order."""
     return replace(found, findings=judged((*found.findings, *others), known))
+
+
+def findings_at_least(
+    known: ModuleAnalysis, severity: str, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Return the findings of a module that count, of a severity or a graver one.
+
+    Args:
+        known: The module.
+        severity: ``error``, ``warning`` or ``info``.
+        select: Codes or beginnings of codes; empty for all.
+        ignore: Codes or beginnings of codes that are left out.
+
+    Raises:
+        UsageError: If there is no such severity, or no rule of a code.
+    """
+    least = severity_of(severity)
+    selection = Selection(select=checked_codes(select), ignore=checked_codes(ignore))
+    return tuple(
+        one
+        for one in known.once(module_findings).counted
+        if selection.wants(one) and (one.severity or least).rank <= least.rank
+    )
 
 
 def lint_report(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.listing_facts import listing_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
+from hlo_lens.analysis.findings.findings import module_findings
 from hlo_lens.api.listing import facts_of
 from hlo_lens.api.modules import with_progress
 from hlo_lens.load.workers import FEW
@@ -38,7 +39,7 @@ def first_pages(
     if rest:
         chosen = rest[place]
         if known[chosen].has_hlo:
-            yield first_section(known[chosen], lead)
+            yield first_section(known[chosen], lead, known[chosen].once(module_findings))
         else:
             yield from pages[chosen].sections
             yield from others_sections(known[chosen], lead)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         assert_donated,
         assert_memory_below,
         assert_no_collectives,
+        assert_no_findings,
         assert_same_program,
         assert_sharded,
     )
@@ -30,6 +31,7 @@ __all__ = [
     "assert_donated",
     "assert_memory_below",
     "assert_no_collectives",
+    "assert_no_findings",
     "assert_same_program",
     "assert_sharded",
 ]

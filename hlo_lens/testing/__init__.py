@@ -16,6 +16,7 @@ from hlo_lens.testing.assertions import (
     assert_fits,
     assert_memory_below,
     assert_no_collectives,
+    assert_no_findings,
     assert_same_program,
     assert_sharded,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "assert_fits",
     "assert_memory_below",
     "assert_no_collectives",
+    "assert_no_findings",
     "assert_same_program",
     "assert_sharded",
 ]

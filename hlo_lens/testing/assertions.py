@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hlo_lens.api.changes import compare_programs
+from hlo_lens.api.lint import findings_at_least
 from hlo_lens.api.memory import memory
 from hlo_lens.api.modules import Program, analysis_of
 from hlo_lens.report.comparison.program import program_diff_facts
+from hlo_lens.report.findings.page import finding_text
 from hlo_lens.testing.evidence import (
     SHOWN,
     Axes,
@@ -214,6 +216,35 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
             "device not reused for results"
         )
         fail(head, wrong)
+
+
+def assert_no_findings(
+    program: Program,
+    *,
+    ignore: Iterable[str] = (),
+    select: Iterable[str] = (),
+    severity: str = "warning",
+) -> None:
+    """Assert that ``hlo-lens lint`` has nothing to say about a program.
+
+    >>> assert_no_findings("sample_dumps/tpu/tp_mlp", select=["M001", "M002"])
+
+    Args:
+        program: One module.
+        ignore: Codes of rules that do not count, or beginnings of codes: ``["M003", "X"]``.
+        select: Codes of the only rules that count, or beginnings of them; empty for all.
+        severity: Least severity that counts: ``error``, ``warning`` or ``info``.
+
+    Raises:
+        AssertionError: If there is a finding.
+        UsageError: If there is no such severity, or no rule of a code.
+    """
+    __tracebackhide__ = True
+    known = understood(analysis_of(program))
+    wrong = findings_at_least(known, severity, select=tuple(select), ignore=tuple(ignore))
+    if wrong:
+        lines = [f"{one.code} {one.severity}: {finding_text(one)}" for one in wrong]
+        fail(f"{known.dump.title}: {plural(len(wrong), 'finding')} (hlo-lens explain CODE)", lines)
 
 
 def assert_sharded(

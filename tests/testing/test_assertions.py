@@ -13,6 +13,7 @@ from hlo_lens.testing import (
     assert_donated,
     assert_memory_below,
     assert_no_collectives,
+    assert_no_findings,
     assert_same_program,
     assert_sharded,
 )
@@ -249,3 +250,24 @@ def test_a_golden_program_that_is_not_there_is_not_known(tmp_path: Path) -> None
 def test_unknown_noise_is_refused() -> None:
     with pytest.raises(UsageError, match="no kind of noise is called 'weather'; there is"):
         assert_same_program(ALONE, ALONE, heed=["weather"])
+
+
+# ---- findings ----------------------------------------------------------------------------------
+
+
+def test_a_program_without_findings_passes() -> None:
+    assert_no_findings(TPU, select=["M001", "M002"])
+
+
+def test_findings_are_listed_with_saving_line_and_message() -> None:
+    head, line = said_by(lambda: assert_no_findings(WASTEFUL, select=["M001"]))
+    assert head.endswith(": 1 finding (hlo-lens explain CODE)")
+    assert line.strip() == (
+        "M001 warning: saves at most 4.00MiB (9%); compile_program.py:165: argument params (2 of 3 "
+        "arrays, 4.00MiB) is not donated"
+    )
+
+
+def test_a_code_that_no_rule_has_is_refused() -> None:
+    with pytest.raises(UsageError, match="no rule has the code 'M01'"):
+        assert_no_findings(TPU, ignore=["M01"])

@@ -6,6 +6,7 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_lens.analysis.findings.findings import finding_fact, module_findings
 from hlo_lens.model.snapshot.facts import (
     CollectivesFacts,
     CoverageFacts,
@@ -56,6 +57,7 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
         collectives=collectives_facts(analysis.collectives),
         memory=memory,
         sharding=None,
+        findings=tuple(map(finding_fact, analysis.once(module_findings).findings)),
     )
 
 

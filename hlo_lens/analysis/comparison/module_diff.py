@@ -10,6 +10,7 @@ from hlo_lens.analysis.comparison.donation_diff import DonationDiff, donation_di
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
 from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_diff
+from hlo_lens.analysis.findings.changes import FindingChanges, finding_changes
 from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.text.dump_files import BEFORE
 
@@ -44,6 +45,7 @@ class ModuleDiff:
         program: None if it was not asked for, or a side has no HLO text.
         lines: Changes by line of the user's program, and their causes; None without a
             change, or if the program was not asked for.
+        findings: Findings that are new or gone; None if they are not known of a side.
         subjects: Subjects asked for.
         is_heedful: Whether noise is reported as changes; snapshots do not know it.
     """
@@ -59,6 +61,7 @@ class ModuleDiff:
     shardings: ShardingDiff | None
     program: ProgramDiff | None
     lines: LineDiff | None = None
+    findings: FindingChanges | None = None
     subjects: tuple[str, ...] = SUBJECTS
     is_heedful: bool = False
 
@@ -185,6 +188,7 @@ def module_diff(
         collectives=collective_diff(base, head) if "collectives" in subjects else None,
         shardings=shardings if "sharding" in subjects else None,
         program=program,
+        findings=_finding_changes(base, head),
         subjects=subjects,
         is_heedful=not _OF_SHARDINGS.issuperset(heed),
     )
@@ -196,6 +200,13 @@ def module_diff(
         return found
     parts = (found.memory, found.collectives, shardings, found.donations)
     return replace(found, lines=line_diff(lines, *parts))
+
+
+def _finding_changes(base: ModuleSnapshot, head: ModuleSnapshot) -> FindingChanges | None:
+    """Return the changes of findings; None if they are not known of a side."""
+    if base.facts.findings is None or head.facts.findings is None:
+        return None
+    return finding_changes(base.facts.findings, head.facts.findings)
 
 
 def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:

@@ -12,7 +12,7 @@ from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
 from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import portable_path
 from hlo_lens.analysis.program.branch_sums import numbered_branch
-from hlo_lens.model.snapshot.facts import LoopFact, ShardingFacts
+from hlo_lens.model.snapshot.facts import FindingFact, LoopFact, ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
 
@@ -39,6 +39,8 @@ def module_snapshot(
         rows = _collective_rows(analysis.collectives, analysis.module)
         loops = _loops(analysis.collectives, analysis.module)
         facts = replace(facts, collectives=replace(facts.collectives, rows=rows, loops=loops))
+    if facts.findings is not None:
+        facts = replace(facts, findings=tuple(map(_portable_finding, facts.findings)))
     if shardings is not None and shardings.is_complete:
         facts = replace(facts, sharding=ShardingFacts(rows=_entry_rows(shardings)))
     return ModuleSnapshot(
@@ -52,6 +54,13 @@ def module_snapshot(
         annotations=None if shardings is None else annotation_facts(shardings),
         path=analysis.dump.path,
     )
+
+
+def _portable_finding(finding: FindingFact) -> FindingFact:
+    """Return a finding whose file is named alike on every machine."""
+    if finding.source_file is None:
+        return finding
+    return replace(finding, source_file=portable_path(finding.source_file))
 
 
 def _signature(analysis: ModuleAnalysis) -> str | None:

@@ -15,6 +15,7 @@ from hlo_lens.analysis.findings.finding import Finding, SavingBasis, Severity
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.findings.rule import DumpRule, ModuleRule, Rule
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.snapshot.facts import ChangeFact, FindingFact, SavingFact
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
 if TYPE_CHECKING:
@@ -83,6 +84,35 @@ class Findings(Result):
     def counted(self) -> tuple[Finding, ...]:
         """Findings that are not suppressed."""
         return tuple(one for one in self.findings if not one.suppressed)
+
+
+def finding_fact(finding: Finding) -> FindingFact:
+    """Return a finding as a fact, which reports and snapshots print."""
+    saves = finding.saves
+    return FindingFact(
+        code=finding.code,
+        name=finding.name,
+        severity=str(finding.severity or Severity.INFO),
+        message=finding.message,
+        fix=finding.fix,
+        source_file=finding.source_file,
+        source_line=finding.source_line,
+        values=finding.values,
+        evidence=finding.evidence,
+        suppressed=finding.suppressed,
+        suppressed_by=finding.suppressed_by or None,
+        share=finding.share,
+        changes=tuple(ChangeFact(kind=one.kind, target=one.target) for one in finding.remedies),
+        saves=SavingFact(
+            bytes=saves.bytes,
+            low=saves.low,
+            high=saves.high,
+            basis=None if saves.basis is None else str(saves.basis),
+            wire_bytes=saves.wire_bytes,
+            flops=saves.flops,
+            seconds=saves.seconds,
+        ),
+    )
 
 
 def module_findings(known: ModuleAnalysis) -> Findings:

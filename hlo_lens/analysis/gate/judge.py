@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import TOTAL, code_problem, memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
+from hlo_lens.analysis.gate.finding_counts import ROOT as FINDINGS, counts_changes, finding_count
 from hlo_lens.analysis.gate.steps import Value
 from hlo_lens.text.units import format_bytes, format_count, plural
 
@@ -170,7 +171,7 @@ def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
 def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     """Return the verdict of a rule on one module."""
     partner = None if candidate.diff is None else candidate.diff.base
-    value = _value(rule, candidate.head)
+    value = _value(rule, candidate.head, partner)
     verdict = Verdict(
         status=UNDECIDED,
         rule=rule,
@@ -200,17 +201,33 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     return _decided(verdict, candidate, problem, sides)
 
 
-def _value(rule: Rule, module: ModuleSnapshot) -> Value:
-    """Return the value of a rule's metric, unknown if the snapshot lacks its present meaning."""
+def _value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
+    """Return the value of a rule's metric, unknown if a snapshot lacks its present meaning.
+
+    Args:
+        rule: The rule.
+        module: The module.
+        partner: Its partner in the baseline, for counts of new findings.
+    """
+    base = partner if counts_changes(rule.metric.steps) else None
+    outdated = _outdated(rule, module) or ("" if base is None else _outdated(rule, base))
+    if outdated:
+        return Value(number=None, reason=outdated)
+    if rule.metric.root == FINDINGS:
+        return finding_count(rule.metric.steps, module.facts, None if base is None else base.facts)
+    return _with_bounds(rule.metric.value(module.facts), rule, module.facts)
+
+
+def _outdated(rule: Rule, module: ModuleSnapshot) -> str:
+    """Return why the figure of a rule's metric is outdated in a snapshot; empty if it is not."""
     path = f"{rule.metric.field_path(module.facts)}." if module.outdated else ""
     outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
     if outdated is None:
-        return _with_bounds(rule.metric.value(module.facts), rule, module.facts)
-    reason = (
+        return ""
+    return (
         f"the snapshot was saved by a version without {outdated}, or with another definition of "
         "it: save it again"
     )
-    return Value(number=None, reason=reason)
 
 
 def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides) -> Verdict:

@@ -253,6 +253,75 @@ class ShardingFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavingFact:
+    """Saving of the fix of a finding, of one device and one run; None where not known.
+
+    Attributes:
+        bytes: Bytes of memory.
+        low: Least saving of memory, where a range is known.
+        high: Largest saving of memory, where a range is known.
+        basis: ``proven``, ``simulated`` or ``at most``; None without any figure.
+        wire_bytes: Bytes that each device sends less.
+        flops: Arithmetic that each device is spared.
+        seconds: Time that a step is shorter.
+    """
+
+    bytes: int | None = None
+    low: int | None = None
+    high: int | None = None
+    basis: str | None = None
+    wire_bytes: int | None = None
+    flops: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFact:
+    """A change that ``what-if`` can make: the name of its option, and the value."""
+
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingFact:
+    """A finding of ``lint``.
+
+    Attributes:
+        code: Code of the rule.
+        name: Name of the rule.
+        severity: ``error``, ``warning`` or ``info``.
+        message: What is wrong.
+        fix: What to write instead.
+        source_file: File of the user's program; None if not known.
+        source_line: Line in it.
+        values: Arguments, results or instructions concerned.
+        evidence: Facts that show it.
+        suppressed: Whether it does not count.
+        suppressed_by: Where it is suppressed.
+        share: Largest share of the program's memory, communication or arithmetic that the fix
+            saves.
+        changes: Changes of ``what-if`` that make the fix.
+        saves: Saving of the fix.
+    """
+
+    code: str
+    name: str
+    severity: str
+    message: str
+    fix: str
+    source_file: str | None = None
+    source_line: int | None = None
+    values: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    suppressed: bool = False
+    suppressed_by: str | None = None
+    share: float | None = None
+    changes: tuple[ChangeFact, ...] = ()
+    saves: SavingFact = SavingFact()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleFacts:
     """Figures of one module.
 
@@ -277,6 +346,7 @@ class ModuleFacts:
         collectives: None without HLO text; so the fields above but the first two.
         memory: None where nothing is known.
         sharding: None without HLO text.
+        findings: Findings of rules about one module; None without HLO text.
     """
 
     stage: str | None = None
@@ -299,6 +369,7 @@ class ModuleFacts:
     collectives: CollectivesFacts | None = None
     memory: MemoryFacts | None = None
     sharding: ShardingFacts | None = None
+    findings: tuple[FindingFact, ...] | None = None
 
     @property
     def parameter_rows(self) -> tuple[EntryFact, ...] | None:

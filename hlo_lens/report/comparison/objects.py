@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.peak_diff import PeakDiff
     from hlo_lens.analysis.comparison.side_pair import Delta
+    from hlo_lens.analysis.findings.changes import FindingChanges
     from hlo_lens.analysis.result import Result
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.model.snapshot.rows import SpacePeak
@@ -55,6 +56,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "toolchain": diff.toolchain or None,
         **_lines(diff.lines),
         **_memory(diff.memory),
+        "findings": _findings(diff.findings),
         "donation_rows": _rows(diff.donations),
         **_collectives(diff.collectives),
         "sharding_rows": _rows(shardings),
@@ -77,6 +79,13 @@ def _lines(lines: LineDiff | None) -> dict[str, object]:
         "line_rows": _rows(lines),
         "line_rows_stage": _STAGES[None if lines is None else lines.is_source],
     }
+
+
+def _findings(changes: FindingChanges | None) -> dict[str, object] | None:
+    if changes is None:
+        return None
+    new, gone = ([*map(facts_object, found)] for found in (changes.new, changes.gone))
+    return {"new": new, "gone": gone, "kept": changes.kept}
 
 
 def _rows(result: Result | None) -> list[object]:

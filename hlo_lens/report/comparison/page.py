@@ -24,6 +24,7 @@ from hlo_lens.report.comparison.program import (
     program_diff_tables,
     text_note,
 )
+from hlo_lens.report.findings.page import change_text
 from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Report, Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, listed, plural
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, CollectiveRow
     from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.sharding_diff import EntryRow, ShardingDiff
+    from hlo_lens.analysis.findings.changes import FindingChanges
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 MOST_CHARACTERS = 65_000
@@ -131,6 +133,8 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     yield from cause_facts(diff)
     if "memory" in diff.subjects:
         yield from _memory_facts(diff)
+    if diff.findings is not None and diff.findings.row_count:
+        yield "findings", findings_text(diff.findings)
     if "collectives" in diff.subjects:
         found = diff.collectives
         yield "collectives", NO_TEXT if found is None else collectives_text(found)
@@ -148,6 +152,19 @@ def _memory_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield from memory_facts(diff.memory)
     if diff.donations is not None and diff.donations.row_count:
         yield "donation", donation_text(diff.donations)
+
+
+_MOST_FINDINGS = 3
+
+
+def findings_text(changes: FindingChanges) -> str:
+    """Return the findings that are new and gone, the first few of each."""
+    parts = []
+    for label, found in (("new", changes.new), ("gone", changes.gone)):
+        shown = [change_text(one) for one in found[:_MOST_FINDINGS]]
+        more = [f"{len(found) - len(shown)} more"] if len(found) > len(shown) else []
+        parts.append(f"{label}: {'; '.join([*shown, *more]) or 'none'}")
+    return "; ".join(parts)
 
 
 def collectives_text(found: CollectiveDiff) -> str:

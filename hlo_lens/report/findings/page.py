@@ -6,7 +6,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.findings.changes import source_of
 from hlo_lens.analysis.findings.finding import Severity
+from hlo_lens.analysis.findings.findings import finding_fact
+from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.findings.finding import Finding, Remedy
     from hlo_lens.analysis.findings.findings import Findings
+    from hlo_lens.model.snapshot.facts import FindingFact
 
 _MOST_EVIDENCE = 3
 
@@ -49,38 +53,9 @@ def findings_object(view: FindingsView) -> dict[str, object]:
     found = view.findings
     return {
         "name": view.name,
-        "findings": [finding_object(one) for one in found.findings],
+        "findings": [facts_object(finding_fact(one)) for one in found.findings],
         "undecided": [{"code": code, "reason": reason} for code, reason in found.undecided],
         "hidden": dict(view.hidden),
-    }
-
-
-def finding_object(finding: Finding) -> dict[str, object]:
-    """Return the JSON object of a finding."""
-    saves = finding.saves
-    return {
-        "code": finding.code,
-        "name": finding.name,
-        "severity": finding.severity,
-        "message": finding.message,
-        "fix": finding.fix,
-        "source_file": finding.source_file,
-        "source_line": finding.source_line,
-        "values": list(finding.values),
-        "evidence": list(finding.evidence),
-        "suppressed": finding.suppressed,
-        "suppressed_by": finding.suppressed_by or None,
-        "share": finding.share,
-        "changes": [{"kind": one.kind, "target": one.target} for one in finding.remedies],
-        "saves": {
-            "bytes": saves.bytes,
-            "low": saves.low,
-            "high": saves.high,
-            "basis": saves.basis,
-            "wire_bytes": saves.wire_bytes,
-            "flops": saves.flops,
-            "seconds": saves.seconds,
-        },
     }
 
 
@@ -119,8 +94,7 @@ def finding_facts(
         view: Their module, for evidence and commands; None for message and fix alone.
     """
     for one in found:
-        place = f"{one.source}: " if one.source else ""
-        yield f"{one.code} {one.severity}", f"{_lead(one)}{place}{one.message}"
+        yield f"{one.code} {one.severity}", finding_text(one)
         yield "  fix", one.fix
         for text in one.evidence[:_MOST_EVIDENCE] if view is not None else ():
             yield "  see", text
@@ -128,9 +102,12 @@ def finding_facts(
             yield "  try", what_if_command(one.remedies, view.path, view.options)
 
 
-def _lead(finding: Finding) -> str:
+def finding_text(finding: Finding) -> str:
+    """Return the saving, the line and the message of a finding."""
     saves = saves_text(finding)
-    return f"saves {saves}; " if saves else ""
+    lead = f"saves {saves}; " if saves else ""
+    place = f"{finding.source}: " if finding.source else ""
+    return f"{lead}{place}{finding.message}"
 
 
 def saves_text(finding: Finding) -> str:
@@ -154,6 +131,18 @@ def saves_text(finding: Finding) -> str:
     if saves.basis is None:
         return text
     return f"at most {text}" if saves.basis == "at most" else f"{text}, {saves.basis}"
+
+
+def change_text(fact: FindingFact) -> str:
+    """Return a finding of a comparison: code, line, message and saving."""
+    source = source_of(fact)
+    place = f" {source}" if source else ""
+    saves = fact.saves
+    parts = [] if saves.bytes is None else [format_bytes(saves.bytes)]
+    parts += [] if saves.wire_bytes is None else [f"{format_bytes(saves.wire_bytes)} sent a run"]
+    bound = "at most " if saves.basis == "at most" else ""
+    saved = f" (saves {bound}{' and '.join(parts)})" if parts else ""
+    return f"{fact.code}{place} {fact.message}{saved}"
 
 
 def _percent(share: float) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.module_groups import MOST_FLOPS, MOST_MEMORY, STEP
+from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.report.collectives.page import groups_table
+from hlo_lens.report.findings.page import finding_facts
 from hlo_lens.report.memory.page import peak_table, source_table, statement_tables
 from hlo_lens.report.program.head import head_facts, head_notes
 from hlo_lens.report.program.listing import modules_table
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.dumps.module_groups import ModuleGroup, ModuleGroups
+    from hlo_lens.analysis.findings.findings import Findings
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
 
@@ -85,17 +88,36 @@ _ROLES = {
 }
 
 
-def first_section(analysis: ModuleAnalysis, lead: Lead) -> Section:
+def first_section(analysis: ModuleAnalysis, lead: Lead, findings: Findings) -> Section:
     """Return the page of a module with HLO text."""
     more = lead.command("report", analysis.dump, "-n 10")
     return Section(
         title=analysis.summary.name or analysis.dump.name,
-        facts=tuple(head_facts(analysis, lead.role)),
+        facts=(*head_facts(analysis, lead.role), *_findings(analysis, lead, findings)),
         tables=tuple(_tables(analysis, lead)),
         notes=(*head_notes(analysis), f"{_MORE} {more}"),
         make_more=lambda: _more(analysis),
         most_lines=MOST_LINES,
     )
+
+
+_FINDINGS_SHOWN = 3
+
+
+def _findings(
+    analysis: ModuleAnalysis, lead: Lead, findings: Findings
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines on the findings that save most, infos aside."""
+    counted = findings.counted
+    shown = [one for one in counted if one.severity is not Severity.INFO][:_FINDINGS_SHOWN]
+    command = lead.command("lint", analysis.dump)
+    if not shown:
+        infos = f"no warnings, {len(counted)} info: {command}" if counted else "none"
+        yield "findings", infos
+        return
+    rest = f" of {len(counted)}" if len(counted) > len(shown) else ""
+    yield "findings", f"{len(shown)}{rest}, most saving first: {command}"
+    yield from finding_facts(shown)
 
 
 def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:

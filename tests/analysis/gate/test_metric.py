@@ -203,10 +203,10 @@ def test_a_new_field_of_the_facts_is_reachable_without_further_code() -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Extended(ModuleFacts):
         cost: dict[str, Seconds]
-        findings: dict[str, int]
+        waste: dict[str, int]
 
-    facts = Extended(cost={"seconds": Seconds(lower=0.5)}, findings={"new": 2, "M001": 1})
-    paths = ("cost.seconds.lower", "findings.new", "findings.M001")
+    facts = Extended(cost={"seconds": Seconds(lower=0.5)}, waste={"new": 2, "M001": 1})
+    paths = ("cost.seconds.lower", "waste.new", "waste.M001")
     assert [Metric.parse(path).value(facts).number for path in paths] == [0.5, 2, 1]
 
 

@@ -1,0 +1,106 @@
+"""Findings of two compiles: which are new, which are gone, which both have.
+
+Lines, names of instructions and sizes change from compile to compile. Findings of one rule are
+paired in three steps, each finding once: of the same file, line and values; of the same file and
+first value, numbers in names aside; of the same file. The rest is new, or gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.analysis.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hlo_lens.model.snapshot.facts import FindingFact
+
+_NUMBERS = re.compile(r"(?:\.\d+)+$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingChanges(Result):
+    """Findings that one side of a comparison lacks, new ones first.
+
+    Attributes:
+        new: Findings of the head alone.
+        gone: Findings of the base alone.
+        kept: Number of those that both have.
+    """
+
+    KIND: ClassVar[str] = "finding-changes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("change", Unit.NONE, "new or gone"),
+        Column("code", Unit.NONE, "code of the rule"),
+        Column("severity", Unit.NONE, "error, warning or info"),
+        Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
+        Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
+        Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
+        Column("source", Unit.NONE, "line of the program, file:line"),
+        Column("message", Unit.NONE, "what is wrong"),
+        Column("fix", Unit.NONE, "what to write instead"),
+    )
+    new: tuple[FindingFact, ...]
+    gone: tuple[FindingFact, ...]
+    kept: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield new findings, then those that are gone."""
+        for change, found in (("new", self.new), ("gone", self.gone)):
+            for one in found:
+                saves = one.saves
+                yield (
+                    *(change, one.code, one.severity),
+                    *(saves.bytes, saves.wire_bytes, saves.basis),
+                    *(source_of(one), one.message, one.fix),
+                )
+
+
+def source_of(finding: FindingFact) -> str | None:
+    """Return the line of a finding as ``file:line``; None if not known."""
+    if finding.source_file is None:
+        return None
+    line = "" if finding.source_line is None else f":{finding.source_line}"
+    return f"{finding.source_file}{line}"
+
+
+def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> FindingChanges:
+    """Return the changes of the findings that count."""
+    mine = [one for one in base if not one.suppressed]
+    yours = [one for one in head if not one.suppressed]
+    kept = 0
+    for key in _KEYS:
+        waiting: defaultdict[object, deque[FindingFact]] = defaultdict(deque)
+        for one in mine:
+            waiting[key(one)].append(one)
+        left = []
+        for one in yours:
+            same = waiting[key(one)]
+            if same:
+                same.popleft()
+                kept += 1
+            else:
+                left.append(one)
+        rest = {id(one) for same in waiting.values() for one in same}
+        mine, yours = [one for one in mine if id(one) in rest], left
+    return FindingChanges(new=tuple(yours), gone=tuple(mine), kept=kept)
+
+
+def _file(finding: FindingFact) -> str:
+    """Return the end of the path, which is the same on every machine."""
+    return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-2:])
+
+
+def _first_value(finding: FindingFact) -> str:
+    return _NUMBERS.sub("", next(iter(finding.values), ""))
+
+
+_KEYS: tuple[Callable[[FindingFact], object], ...] = (
+    lambda one: (one.code, _file(one), one.source_line, one.values),
+    lambda one: (one.code, _file(one), _first_value(one)),
+    lambda one: (one.code, _file(one)),
+)

@@ -1,0 +1,53 @@
+"""Findings of two compiles: new, gone, kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hlo_lens.analysis.findings.changes import finding_changes
+from hlo_lens.model.snapshot.facts import FindingFact
+
+ONE = FindingFact(
+    code="M003",
+    name="replicated-value",
+    severity="warning",
+    message="w is replicated",
+    fix="divide it",
+    source_file="/home/me/p/model.py",
+    source_line=7,
+    values=("w",),
+)
+OTHER = replace(ONE, values=("b",), message="b is replicated")
+
+
+def test_equal_findings_are_kept() -> None:
+    found = finding_changes([ONE, OTHER], [OTHER, ONE])
+    assert (found.new, found.gone, found.kept) == ((), (), 2)
+
+
+def test_a_finding_that_moved_in_its_file_is_kept() -> None:
+    moved = replace(ONE, source_line=9, source_file="/ci/build/p/model.py", message="of 3 MiB")
+    assert finding_changes([ONE], [moved]).kept == 1
+
+
+def test_names_that_differ_in_their_number_are_alike() -> None:
+    base, head = replace(ONE, values=("fusion.12",)), replace(ONE, values=("fusion.7.1",))
+    found = finding_changes([base, OTHER], [replace(head, source_line=None)])
+    assert (found.new, found.gone) == ((), (OTHER,))
+
+
+def test_one_finding_more_of_a_file_is_new() -> None:
+    found = finding_changes([ONE], [ONE, OTHER])
+    assert (found.new, found.gone, found.kept) == ((OTHER,), (), 1)
+    assert [row[:2] for row in found.rows()] == [("new", "M003")]
+
+
+def test_another_rule_or_file_is_new_and_the_other_gone() -> None:
+    head = replace(ONE, code="M001")
+    found = finding_changes([ONE], [head])
+    assert (found.new, found.gone) == ((head,), (ONE,))
+    assert finding_changes([ONE], [replace(ONE, source_file="q.py")]).kept == 0
+
+
+def test_suppressed_findings_do_not_count() -> None:
+    assert finding_changes([], [replace(ONE, suppressed=True)]).new == ()

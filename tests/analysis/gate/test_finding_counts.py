@@ -1,0 +1,79 @@
+"""Rules on the number of findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import hlo_lens
+from hlo_lens.analysis.gate.finding_counts import finding_count
+from hlo_lens.analysis.gate.metric import Metric
+from hlo_lens.model.snapshot.facts import FindingFact, ModuleFacts
+from tests.corpus import ROOT
+
+ONE = FindingFact(code="M001", name="n", severity="warning", message="m", fix="f")
+FACTS = ModuleFacts(
+    findings=(
+        ONE,
+        replace(ONE, code="M003", severity="info"),
+        replace(ONE, code="C001", suppressed=True),
+    )
+)
+
+
+def _count(text: str, base: ModuleFacts | None = None) -> float | None:
+    return finding_count(Metric.parse(text).steps, FACTS, base).number
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("findings", 2),
+        ("findings.all", 2),
+        ("findings.M001", 1),
+        ("findings.M", 2),
+        ("findings.C001", 0),
+        ("findings.warning", 1),
+        ("findings.error", 0),
+    ],
+)
+def test_counts(text: str, count: int) -> None:
+    assert _count(text) == count
+
+
+def test_new_and_gone_findings_need_a_baseline() -> None:
+    assert _count("findings.new") is None
+    base = ModuleFacts(findings=(ONE, replace(ONE, code="X001")))
+    assert (_count("findings.new", base), _count("findings.gone", base)) == (1, 1)
+
+
+def test_another_name_is_not_known() -> None:
+    found = finding_count(Metric.parse("findings.m1").steps, FACTS)
+    assert found.reason.startswith("findings has no 'm1'; there is new, gone, all")
+
+
+def test_findings_are_not_known_without_a_text() -> None:
+    assert finding_count(Metric.parse("findings.M001").steps, ModuleFacts()).number is None
+
+
+def test_check_counts_new_findings() -> None:
+    dump = ROOT / "sample_dumps" / "cpu"
+    rules = ["findings.new>0", "findings.M001>0"]
+    same = hlo_lens.check(dump / "wasteful", baseline=dump / "wasteful", rules=rules[:1])
+    assert [v.status for v in same.judgement.verdicts] == ["pass"]
+    alone = hlo_lens.check(dump / "wasteful", rules=rules)
+    assert [v.status for v in alone.judgement.verdicts] == ["undecided", "fail"]
+
+
+def test_a_snapshot_without_findings_is_undecided() -> None:
+    saved = hlo_lens.snapshot(ROOT / "sample_dumps" / "cpu" / "wasteful")
+    (module,) = saved.modules
+    old = replace(module, facts=replace(module.facts, findings=None), outdated=("findings",))
+    base = replace(saved, modules=(old,))
+    found = hlo_lens.check(saved, baseline=base, rules=["findings.new>0", "findings.M001>9"])
+    new, code = found.judgement.verdicts
+    assert (new.status, code.status) == ("undecided", "pass")
+    assert "save it again" in new.reason
+    found = hlo_lens.check(base, rules=["findings.M001>9"])
+    assert "save it again" in found.judgement.verdicts[0].reason
