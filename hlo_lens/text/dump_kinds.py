@@ -97,7 +97,7 @@ ROWS = (
             r"[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{[ \t]*\n"
             r"\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s",
             r"^[ \t]*ENTRY[ \t]*\{",
-            rf"\A\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?[a-z][a-z0-9-]*\(",
+            rf"\A\s*(?:(?:ROOT\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?|{_SHAPE}\S*\s)[a-z][a-z0-9-]*\(",
         ),
         parser="hlo_lens.syntax.hlo.module:parse_hlo_modules",
         flag=AS_TEXT,

@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.syntax.hlo.patterns import (
     ATTRIBUTE,
     COMMENTS,
@@ -250,7 +251,10 @@ class AttributeCheck:
 
     def _is_structure_right(self, match: re.Match[str]) -> bool:
         """Return whether shape, operands or literal of a match are correct."""
-        if not self.shape(match[3]):
+        if match[3] is None:
+            if opcode_traits(match[4]).is_printed_value:
+                return False
+        elif not self.shape(match[3]):
             return False
         if match[5] is not None:
             return True

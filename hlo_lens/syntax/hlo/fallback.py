@@ -36,12 +36,15 @@ class HloFallback:
         self._check = check
         self._budget = 16 * len(source.text) + (1 << 20)
 
-    def read(self, position: int, end: int) -> tuple[ReadInstruction, int]:
+    def read(
+        self, position: int, end: int, *, has_name: bool = True
+    ) -> tuple[ReadInstruction, int]:
         """Return the instruction at an offset, and the offset of its end.
 
         Args:
             position: Its start.
             end: Start of the next line that begins an instruction or the like.
+            has_name: Whether a name and ``=`` begin it.
 
         Raises:
             DumpSyntaxError: If the grammar refuses it, or a value in it is wrong.
@@ -51,7 +54,7 @@ class HloFallback:
         error: DumpSyntaxError | None = None
         for stop in self._stops(position, end):
             try:
-                read = read_instruction(self._source, position, stop)
+                read = read_instruction(self._source, position, stop, has_name=has_name)
             except DumpSyntaxError as problem:
                 if error is None or stop == end:
                     error = problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span
@@ -25,6 +26,11 @@ class HloGaps:
         self._found: list[Gap] = []
         self._passed: list[tuple[int, int]] = []
         self._strange: list[tuple[int, int]] = []
+
+    @property
+    def found(self) -> Sequence[Gap]:
+        """The gaps so far."""
+        return self._found
 
     def take(self, *, has_read: bool = True) -> tuple[tuple[Gap, ...], int]:
         """Return the gaps and the number of foreign lines so far, and forget them.

@@ -82,7 +82,7 @@ class ReadModule(NamedTuple):
 def _build(transformer: _Conversion | None = None) -> Lark:
     return build_parser(
         *GRAMMARS,
-        start=["module", "instruction", "header", "computation_head"],
+        start=["module", "instruction", "unnamed_instruction", "header", "computation_head"],
         transformer=transformer,
         has_positions=True,
     )
@@ -121,13 +121,22 @@ def _parse(source: Source, start: str, text: str, offset: int) -> _Node:
         raise syntax_error(error, source, _names(), offset=offset, end=end) from error
 
 
-def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
+def read_instruction(
+    source: Source, start: int, end: int, *, has_name: bool = True
+) -> ReadInstruction:
     """Return the one instruction between two offsets of a source.
+
+    Args:
+        source: The text.
+        start: Offset of its name, or of its shape.
+        end: Offset of its end.
+        has_name: Whether a name and ``=`` begin it.
 
     Raises:
         DumpSyntaxError: If there is no instruction, or more than one.
     """
-    tree = _parse(source, "instruction", source.text[start:end], start)
+    rule = "instruction" if has_name else "unnamed_instruction"
+    tree = _parse(source, rule, source.text[start:end], start)
     try:
         return cast("ReadInstruction", _Conversion(start).transform(tree))
     except VisitError as error:
@@ -178,6 +187,10 @@ def read_module(source: Source, add: Callable[[ReadComputation], object]) -> Rea
 
 
 _MOST_NESTED = 40
+_DEEPEST_CALL = 8192
+"""Deepest nesting of instructions. Source: hlo_parser.h, `kDefaultMaxRecursionDepth`."""
+
+_TOO_DEEP_CALL = f"instructions are nested deeper than {_DEEPEST_CALL}"
 _TOO_DEEP = f"computations are printed inside one another deeper than {_MOST_NESTED}"
 
 
@@ -252,12 +265,18 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
     def instruction(self, children: list[_Node | Token | None]) -> ReadInstruction:
         """Return an instruction with its nested calls and the bodies printed in its attributes."""
         root, name, right = children
-        shape, call, *attributes = _children(cast("_Node", right))
-        read = self._call(cast("_Node", call), shape)
+        read = self.unnamed_instruction([right])
         read.is_root = root is not None
         token = cast("Token", name)
         start, end = self._span(token)
         read.name = (start + token.startswith("%"), end)
+        return read
+
+    def unnamed_instruction(self, children: list[_Node | Token | None]) -> ReadInstruction:
+        """Read an instruction from its shape on."""
+        (right,) = children
+        shape, call, *attributes = _children(cast("_Node", right))
+        read = self._call(cast("_Node", call), shape)
         for attribute in attributes:
             tree = cast("_Node", attribute)
             found = self.named_value(tree)
@@ -305,9 +324,11 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
     def _call(self, node: _Node, shape: object) -> ReadInstruction:
         """Return a call with its nested calls, without recursion."""
         top = self._one_call(node, shape)
-        stack = [(node, top)]
+        stack = [(node, top, 1)]
         while stack:
-            current, read = stack.pop()
+            current, read, depth = stack.pop()
+            if depth > _DEEPEST_CALL:
+                raise MisplacedError(_TOO_DEEP_CALL, *self._span(current))
             arguments = cast("_Node", current.children[1])
             if arguments.data != "operands":
                 continue
@@ -318,7 +339,8 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
                 operand = self._operand(argument)
                 read.arguments.append(operand)
                 if operand.nested is not None:
-                    stack.append((cast("_Node", argument.children[1]), operand.nested))
+                    inner = cast("_Node", argument.children[1])
+                    stack.append((inner, operand.nested, depth + 1))
         return top
 
     def _one_call(self, node: _Node, shape: object) -> ReadInstruction:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hlo_lens.model.hlo.columns import InstructionColumns
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.syntax.grammar.reader_choice import ReaderName, uses_grammar
+from hlo_lens.syntax.hlo.inferred_shapes import infer_shapes
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.repeated import repetitions
 from hlo_lens.syntax.hlo.rows import HloRows, ReadComputation, first_values, new_module
@@ -117,6 +118,8 @@ def parse_hlo_with_grammar(
     module.name = read.name
     module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
     module.stack_frames = read.stack_frames
+    if rows.shapeless:
+        infer_shapes(module, rows.shapeless)
     if repeated := repetitions(module):
         raise repeated[0].as_error()
     return module

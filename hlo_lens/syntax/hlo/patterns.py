@@ -104,14 +104,14 @@ PLAIN_INSTRUCTION = _printed_instruction(Family(r"\n", has_escapes=False))
 """The same for a part of the text that is one line without backslashes and zero bytes."""
 
 LOOSE_INSTRUCTION = lazy_pattern(
-    rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}({LOOSE.shape}){SPACE}"
+    rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}(?:({LOOSE.shape}){SPACE})?+"
     rf"([a-z][a-z0-9_-]*+){SPACE}\((?:{_OPERANDS}\)|((?:[^()\0]++|{LOOSE.parens})*+)\))"
     rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
     rf"(?={SPACE}(?:\}}|(?:ROOT\b{SPACE})?+(?:\Z|{_NEXT}{SPACE}=)))"
 )
 """The same with any white space, ending where the next instruction or the brace begins.
 
-Groups as in the line pattern, all attributes in one.
+Groups as in the line pattern, all attributes in one. The shape may be left out.
 """
 
 _NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
@@ -188,6 +188,11 @@ INLINE_START = lazy_pattern(
 
 KEYWORD = lazy_pattern(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
 INSTRUCTION_LIKE = lazy_pattern(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
+UNNAMED_INSTRUCTION = lazy_pattern(
+    rf"(?:b{LOOSE.parens}|{LOOSE.array}|{_TUPLE})[ \t]++[a-z][a-z0-9_-]*+\("
+)
+"""The start of an instruction without its name, as canonical printing has it."""
+
 COMPUTATION_LIKE = lazy_pattern(
     r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE
 )

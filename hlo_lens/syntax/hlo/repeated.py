@@ -1,4 +1,4 @@
-"""Names of instructions and numbers of parameters that a computation has twice.
+"""Names of computations, and names and parameter numbers of a computation, that come twice.
 
 XLA gives each name once, and refuses a text that repeats one ("instruction already exists"): lines
 were pasted twice, or a line between two computations is lost.
@@ -6,6 +6,7 @@ were pasted twice, or a line between two computations is lost.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import (
@@ -32,20 +33,33 @@ _MOST_CHECKED = 100_000
 
 
 def repetitions(module: HloModule) -> list[Gap]:
-    """Return a gap for each repeated name or parameter number of a module, the first few."""
-    columns = module.columns
-    rows = range(len(columns))
+    """Return a gap for each name or parameter number that comes twice; the first few."""
+    rows = range(len(module.columns))
     if len(rows) > _MOST_CHECKED:
         return []
-    found: list[Gap] = []
-    has_unique_names = len(set(columns.names(rows))) == len(rows)
-    starts = module.computation_columns
-    for place in range(len(starts)):
-        for gap in _of_computation(module, starts.rows(place), has_unique_names):
-            found.append(gap)
-            if len(found) == _MOST:
-                return found
-    return found
+    return list(islice(_all_of(module, rows), _MOST))
+
+
+def _all_of(module: HloModule, rows: range) -> Iterator[Gap]:
+    yield from _of_module(module)
+    has_unique_names = len(set(module.columns.names(rows))) == len(rows)
+    computations = module.computation_columns
+    for place in range(len(computations)):
+        yield from _of_computation(module, computations.rows(place), has_unique_names)
+
+
+def _of_module(module: HloModule) -> Iterator[Gap]:
+    """Yield a gap for each computation that has the name of one before it."""
+    names = module.computation_names
+    if len(set(names)) == len(names):
+        return
+    known: set[str] = set()
+    for computation, name in zip(module.computations, names, strict=True):
+        if name and name in known:
+            start = computation.start
+            message = f"expected another name: computation {name} is defined already"
+            yield Gap.at(module.columns.source, Span(start, start + 1), message)
+        known.add(name)
 
 
 def _of_computation(

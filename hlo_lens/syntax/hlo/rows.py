@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import (
@@ -98,6 +98,13 @@ def new_module(source: Source, reader: HloReader, name: str, start: int) -> HloM
     )
 
 
+def append_text(columns: InstructionColumns, text: str) -> tuple[int, int]:
+    """Append a line that is not in the source to the text of some columns; return its place."""
+    source = columns.source
+    columns.source = replace(source, text=f"{source.text}\n{text}")
+    return len(source.text) + 1, len(columns.source.text)
+
+
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return name to value; of a repeated name, the first value."""
     found: dict[str, str] = {}
@@ -112,12 +119,14 @@ class HloRows:
     Attributes:
         module: The module.
         columns: Its columns.
+        shapeless: Rows whose text has no shape, ascending.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.columns = module.columns
         self.text = module.columns.source.text
+        self.shapeless: list[int] = []
         self._nested = 0
         self._inline = 0
         self._foreign: list[range] = []
@@ -128,8 +137,33 @@ class HloRows:
         if match.start(1) >= 0:
             columns.roots.append(len(columns))
         group = 5 if match.start(5) >= 0 else 6
+        shape = match.span(3)
+        if shape[0] < 0:
+            shape = match.start(4), match.start(4)
+            self.shapeless.append(len(columns))
         columns.spans.extend(
-            (*match.span(2), *match.span(3), *match.span(4), *match.span(group), attributes_end)
+            (*match.span(2), *shape, *match.span(4), *match.span(group), attributes_end)
+        )
+
+    def add_parameter(self, name: str, shape: str, number: int) -> None:
+        """Add a parameter that the text does not print; its line is appended to the text."""
+        line = f"%{name} = {shape} parameter({number})"
+        start, end = append_text(self.columns, line)
+        ends = start + 1 + len(name), start + 4 + len(name) + len(shape)
+        opcode = ends[1] + 1
+        number_start = opcode + len("parameter(")
+        self.columns.spans.extend(
+            (
+                start + 1,
+                ends[0],
+                ends[0] + 3,
+                ends[1],
+                opcode,
+                number_start - 1,
+                number_start,
+                end - 1,
+                end,
+            )
         )
 
     def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> str:
@@ -179,9 +213,9 @@ class HloRows:
         for current in reversed(with_nested(read)):
             overlay = Overlay()
             if current.name is None:
-                self._nested += 1
-                opcode = self.text[slice(*current.opcode)]
-                overlay.name = names[id(current)] = f"{opcode}.nested.{self._nested}"
+                overlay.name = names[id(current)] = self._name(
+                    current, is_nested=current is not read
+                )
             if any(argument.nested is not None for argument in current.arguments):
                 overlay.operands = tuple(self._operand(a, names) for a in current.arguments)
             if current is read:
@@ -191,8 +225,17 @@ class HloRows:
                 )
             if current.is_root:
                 columns.roots.append(len(columns))
+            if current.shape is None:
+                self.shapeless.append(len(columns))
             columns.overlays[len(columns)] = overlay
             columns.spans.extend(_places(current))
+
+    def _name(self, read: ReadInstruction, *, is_nested: bool) -> str:
+        """Return a name for an instruction without one; that of a module's only one is XLA's."""
+        if not is_nested:
+            return "_"
+        self._nested += 1
+        return f"{self.text[slice(*read.opcode)]}.nested.{self._nested}"
 
     def _operand(self, read: ReadOperand, names: dict[int, str]) -> HloOperand:
         if read.nested is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.hlo.columns import ComputationParts
+from hlo_lens.model.hlo.columns import ComputationParts, Overlay
 from hlo_lens.syntax.hlo import patterns
 from hlo_lens.syntax.hlo.attributes import AttributeCheck
 from hlo_lens.syntax.hlo.fallback import HloFallback
@@ -22,6 +22,8 @@ from hlo_lens.syntax.hlo.foreign import (
     line_is_foreign,
 )
 from hlo_lens.syntax.hlo.gaps import MOST_EXPLAINED, HloGaps
+from hlo_lens.syntax.hlo.inferred_shapes import infer_shapes
+from hlo_lens.syntax.hlo.missing_operands import missing_operands
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.repeated import repetitions
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
@@ -124,6 +126,8 @@ class HloScan:
             return self._outside(position)
         if patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
             return self._stray_instructions(position)
+        if self._unnamed_instruction(position):
+            return len(text)
         match = patterns.LENIENT_COMPUTATION.match(text, position)
         if match is not None:
             self.gaps.add_head(*match.span())
@@ -194,6 +198,8 @@ class HloScan:
         module = rows.module
         module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
         self._check_entry(module, end)
+        if rows.shapeless:
+            infer_shapes(module, rows.shapeless)
         repeated = repetitions(module)
         if repeated:
             gaps = (*module.gaps, *repeated)
@@ -389,16 +395,52 @@ class HloScan:
         if self._rows is not None and self._rows.module.computations:
             return self._outside(position, headless=True)
         rows = self._rows or self._begin_module("", position)
-        module = rows.module
-        start, first = position, len(rows.columns)
+        start, first, count = position, len(rows.columns), 0
         size = len(self.text)
         while position < size and patterns.INSTRUCTION_LIKE.match(self.text, position):
             position = self._units.blank(self._unit_in_body(position, rows))
-        instructions = range(first, len(rows.columns))
-        module.computation_columns.add(
-            ComputationParts(start=start, rows=instructions, is_entry=True)
-        )
+            count += 1
+        self._add_entry(start, first, rows)
+        if count == 1 and position >= size and not first:
+            self._add_parameters(start, rows, lambda rows: self._unit_in_body(start, rows))
         return position
+
+    def _unnamed_instruction(self, position: int) -> bool:
+        """Read a text that is one instruction without its name, as canonical printing has it."""
+        size = len(self.text)
+        if self._rows is not None or position != self._units.blank(0):
+            return False
+        if not patterns.UNNAMED_INSTRUCTION.match(self.text, position):
+            return False
+        try:
+            read, _ = self._fallback.read(position, size, has_name=False)
+        except DumpSyntaxError:
+            return False
+        rows = self._begin_module("", position)
+        rows.add_read(read)
+        self._add_entry(position, 0, rows)
+        self._add_parameters(position, rows, lambda rows: rows.add_read(read))
+        return True
+
+    def _add_entry(self, start: int, first: int, rows: HloRows) -> None:
+        """Add an entry of the rows from `first` on, which the text prints without its head."""
+        parts = ComputationParts(start=start, rows=rows.take(first), is_entry=True)
+        rows.module.computation_columns.add(parts)
+
+    def _add_parameters(self, start: int, rows: HloRows, add: Callable[[HloRows], object]) -> None:
+        """Read an instruction printed alone again, after parameters for its undefined operands."""
+        missing = missing_operands(rows.module.computations[-1])
+        if self.gaps.found or not missing.parameters:
+            return
+        self._rows = again = HloRows(new_module(self.source, self._reader, "", start))
+        for number, operand in enumerate(missing.parameters.values()):
+            again.add_parameter(operand.name, operand.shape_text or "", number)
+        add(again)
+        self._add_entry(start, 0, again)
+        entry = again.module.computations[-1].rows
+        for position, operands in missing.named.items():
+            row = entry[len(missing.parameters) + position]
+            again.columns.overlays.setdefault(row, Overlay()).operands = operands
 
     def _junk(self, position: int) -> int:
         """Note a gap for text inside a computation that is no HLO; return its end."""
