@@ -294,6 +294,18 @@ tf.aliasing_output = 0 : i32}, %arg1: tensor<16x?xbf16> {sdy.sharding = #sdy.sha
 """
 
 
+def _as_json(log: bytes) -> bytes:
+    """Return a log as a collector stores it: an entry for each line, and all in one."""
+    text = log.decode("utf-8", "replace")
+    entries = [json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in text.split("\n")]
+    return "\n".join((*entries, json.dumps({"message": text}))).encode()
+
+
+def _as_cell(log: bytes) -> bytes:
+    """Return a log in a cell of a table."""
+    return b"| 1 | " + log.replace(b"\n", b"<br>") + b" |\n"
+
+
 def start_of(path: Path) -> bytes:
     """Return the first whole lines of a file."""
     data = path.read_bytes()[:_SMALL]
@@ -316,6 +328,7 @@ def seeds() -> Mapping[str, Sequence[bytes]]:
     reports = sorted(SAMPLES.glob("*/*/*-memory-usage-report.txt"))
     found["memory-usage-report"] = [start_of(path) for path in reports]
     found["log"] = [start_of(path) for path in sorted((SAMPLES / "logs").glob("*.txt"))]
+    found["log"] += [form(one) for one in found["log"][:3] for form in (_as_json, _as_cell)]
     found["tree"] = [b"f [1.5ms] at a.py:3\n+- g [1ms] at a.py:4\n|  `- h at b.py:5\n`- k\n"]
     found["proto"] = [gzip.decompress(next(folder.glob("*.hlo.pb.gz")).read_bytes())]
     found["snapshot"] = [json.dumps(hlo_lens.snapshot(WHOLE).to_dict(tool_version="1")).encode()]
@@ -328,7 +341,33 @@ def seeds() -> Mapping[str, Sequence[bytes]]:
     return found
 
 
-HLO_TEXTS = (hlo_texts.E1, hlo_texts.E2, hlo_texts.E3, hlo_texts.E4, hlo_texts.E5, texts.LOOP)
+ALONE = """f32[8]{0} fusion(f32[8]{0}, f32[8]{0} %y), kind=kLoop, calls=
+{
+  a = f32[8]{0} parameter(0)
+  b = f32[8]{0} parameter(1)
+  c = f32[8]{0} add(a, b)
+  ROOT d = f32[8]{0} add(negate(c), f32[8]{0} exponential(abs(b)))
+}"""
+"""An instruction printed alone, without its name."""
+
+SHAPELESS = """ENTRY e {
+  p = f32[4,8] parameter(0)
+  z = f32[] constant(0)
+  t = after-all()
+  q = transpose(p), dimensions={1,0} r = concatenate(q, q), dimensions={1}
+  d = dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = compare(d, d), direction=LT
+  s = select(c, d, d)
+  g = tuple(s, t, z)
+  ROOT h = get-tuple-element(g), index=0
+}
+"""
+"""A text that leaves out shapes."""
+
+HLO_TEXTS = (
+    *(hlo_texts.E1, hlo_texts.E2, hlo_texts.E3, hlo_texts.E4, hlo_texts.E5, texts.LOOP),
+    *(ALONE, f"%f = {ALONE}", SHAPELESS),
+)
 WHOLE = hlo_lens.parse_hlo(texts.LOOP)
 
 # ---- mutations -----------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.html_text import without_html
 from hlo_lens.text.line_leads import without_leads
+from hlo_lens.text.log_entries import without_entries
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.notebook import notebook_outputs
 from hlo_lens.text.quotations import without_quotation
@@ -148,7 +149,7 @@ def _texts(source: Source) -> list[Source]:
 
     Of a notebook these are the texts of its outputs.
     """
-    source = without_html(notebook_outputs(source) or source)
+    source = without_html(without_entries(notebook_outputs(source) or source))
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
         source = cut_log_prefixes(source) or without_quotation(source) or source
     texts = without_leads(source)

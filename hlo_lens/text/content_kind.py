@@ -66,7 +66,7 @@ _SIGNS = tuple((row.kind, re.compile(sign, re.MULTILINE)) for row in ROWS for si
 _HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
 """A module header that follows other words on its line, as in a log."""
 
-_FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE)
+_FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE, DumpKind.NEURON_MESSAGE)
 _WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR, *_FOREIGN)
 """Kinds whose signs also occur in logs."""
 

@@ -28,6 +28,7 @@ class DumpKind(enum.Enum):
     TEXTPROTO = "text proto"
     LAZY_IR = "IR of PyTorch's lazy tensors"
     TORCH_MESSAGE = "memory message of PyTorch"
+    NEURON_MESSAGE = "message of Neuron's compiler"
     LLVM_IR = "LLVM IR"
     PTX = "PTX"
     ARCHIVE = "archive"
@@ -173,6 +174,12 @@ ROWS = (
         signs=(r"^[^\n]{0,200}(?:CUDA|HIP|XPU) out of memory\. Tried to allocate ",),
         refusal="this is a message of PyTorch's own allocator, not of XLA; it has no values of a "
         "program: torch.cuda.memory._dump_snapshot has them",
+    ),
+    KindRow(
+        kind=DumpKind.NEURON_MESSAGE,
+        signs=(r"^[^\n]{0,400}(?:\|\|NEURON_C|neuronx?-cc\b|\[(?:TENSORIZER|NLA\d+|NCC_\w+)\])",),
+        refusal="this is a message of Neuron's compiler (neuronx-cc), not of XLA; it has no values "
+        "of a program: hlo-lens reads the .hlo_module.pb that it compiles",
     ),
     KindRow(
         kind=DumpKind.LLVM_IR,

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.text.source import Cuts, cut_spans
+from hlo_lens.text.source import cut_spans, replace_spans
 
 if TYPE_CHECKING:
     from hlo_lens.text.source import Source
@@ -20,8 +20,8 @@ _LONGEST_TEXT = 1 << 24
 
 _ENTITY = re.compile(r"&(?:gt|lt|quot|apos|amp|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});")
 _TAG = re.compile(
-    r"</?(?:pre|code|span|div|p|b|i|a|br|tt|td|tr|th|table|tbody|details|summary|html|body)"
-    r"(?:\s[^<>\n]{0,400})?/?>"
+    r"</?(?:pre|code|span|div|p|b|i|a|tt|td|tr|th|table|tbody|details|summary|html|body)"
+    r"(?:\s[^<>\n]{0,400})?/?>|<br[ \t]*/?>(?=[ \t]*(?:\n|\Z))"
 )
 _EVIDENCE = re.compile(r"&(?:quot|gt|lt|#39|#x27|#34);")
 """Entities that stand for characters of messages and dumps."""
@@ -38,22 +38,11 @@ def without_html(source: Source) -> Source:
 
 def _decoded(source: Source) -> Source:
     """Return the text with the characters of its entities; the rest of each is a cut."""
-    text, earlier = source.text, list(zip(source.cuts.offsets, source.cuts.lengths, strict=True))
-    parts: list[str] = []
-    places: list[tuple[int, int]] = []
-    done = lost = at = 0
-    for match in _ENTITY.finditer(text):
-        while at < len(earlier) and earlier[at][0] <= match.start():
-            places.append((earlier[at][0] - lost, earlier[at][1]))
-            at += 1
-        character = html.unescape(match[0]).replace("\xa0", " ")
-        character = " " if character in "\r\n" else character
-        parts += (text[done : match.start()], character)
-        lost += len(match[0]) - len(character)
-        places.append((match.end() - lost, len(match[0]) - len(character)))
-        done = match.end()
-    parts.append(text[done:])
-    cuts = Cuts()
-    for offset, length in (*places, *((one - lost, length) for one, length in earlier[at:])):
-        cuts.add(offset, length)
-    return replace(source, text="".join(parts), cuts=cuts)
+    spans = ((*match.span(), _character(match[0])) for match in _ENTITY.finditer(source.text))
+    text, cuts = replace_spans(spans, source.text, source.cuts)
+    return replace(source, text=text, cuts=cuts)
+
+
+def _character(entity: str) -> str:
+    character = html.unescape(entity).replace("\xa0", " ")
+    return " " if character in "\r\n" else character

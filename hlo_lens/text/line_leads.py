@@ -156,7 +156,8 @@ def _pattern(lead: str) -> _Lead:
     rest = lead[done:]
     bare = re.escape(rest.rstrip())
     blanks = re.escape(rest[len(rest.rstrip()) :])
-    tail = f"{bare}(?:{blanks}|[ \t]*$)" if blanks else bare
+    whole = rf"{bare}(?!\w)" if bare[-1:].isalpha() else bare  # not the start of a word
+    tail = f"{bare}(?:{blanks}|[ \t]*$)" if blanks else whole
     return _Lead(re.compile(f"^{''.join(parts)}{tail}", re.MULTILINE), tuple(is_name))
 
 

@@ -49,6 +49,10 @@ WARNINGS = (
     "Trying algorithm ",
     "Results do not match the reference",
     "Results mismatch between different convolution algorithms",
+    "Red zone modified",
+    "Redzone mismatch in ",
+    "ut-of-bounds write in ",
+    "Delay kernel timed out",
 )
 STATS = ("CompiledMemoryStats(", "'argument_size_in_bytes'", "'bytes accessed", '"bytes accessed')
 _SHARDING_CALLS = (
@@ -59,6 +63,8 @@ _SHARDING_CALLS = (
     "SingleDeviceSharding(",
     "GSPMDSharding(",
     "PositionalSharding(",
+    "MeshPspecSharding(",
+    "OpShardingSharding(",
 )
 SHARDINGS = (*_SHARDING_CALLS, "Mesh(", "OrderedDict(")
 SHARDINGS_NEARBY = (" => ", "{devices=[", "P(", "@")

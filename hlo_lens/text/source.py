@@ -90,12 +90,14 @@ class Source:
         path: Name for messages.
         cuts: Cuts in the text.
         is_cut: Whether the file is known to end too early (compressed files show this).
+        added: Offsets of line ends in the text that the file does not have, ascending.
     """
 
     text: str
     path: str = "<text>"
     cuts: Cuts = field(default_factory=Cuts)
     is_cut: bool = False
+    added: array[int] = field(default_factory=lambda: array("Q"))
     _mark: tuple[int, int] = (0, 1)
 
     def line_bounds(self, offset: int) -> tuple[int, int]:
@@ -113,11 +115,22 @@ class Source:
         if offset < known:
             known, line = 0, 1
         line += self.text.count("\n", known, offset)
-        self._mark = (offset, line)
         start = self.text.rfind("\n", 0, offset) + 1
+        if self.added:
+            line -= bisect.bisect_left(self.added, offset) - bisect.bisect_left(self.added, known)
+            start = self._line_start(start)
+        self._mark = (offset, line)
         first = bisect.bisect_left(self.cuts.offsets, start)
         last = bisect.bisect_right(self.cuts.offsets, offset)
         return line, offset - start + 1 + sum(self.cuts.lengths[first:last])
+
+    def _line_start(self, start: int) -> int:
+        """Return the start of the line of the file in which a line of the text begins."""
+        at = bisect.bisect_left(self.added, start) - 1
+        while start and at >= 0 and self.added[at] == start - 1:
+            start = self.text.rfind("\n", 0, start - 1) + 1
+            at -= 1
+        return start
 
 
 def decode(data: bytes) -> str:
@@ -181,6 +194,29 @@ def cut_log_prefixes(source: Source) -> Source | None:
 def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     """Return a text without all matches, and the cuts in addition to earlier ones."""
     return cut_spans((match.span() for match in pattern.finditer(text)), text, cuts)
+
+
+def replace_spans(spans: Iterable[tuple[int, int, str]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
+    """Return a text with shorter text in place of some spans, in order, and the cuts."""
+    earlier = list(zip(cuts.offsets, cuts.lengths, strict=True))
+    parts: list[str] = []
+    places: list[tuple[int, int]] = []
+    done = lost = at = 0
+    for start, end, replacement in spans:
+        while at < len(earlier) and earlier[at][0] <= start:
+            places.append((earlier[at][0] - lost, earlier[at][1]))
+            at += 1
+        parts += (text[done:start], replacement)
+        shorter = end - start - len(replacement)
+        lost += shorter
+        if shorter:
+            places.append((end - lost, shorter))
+        done = end
+    parts.append(text[done:])
+    found = Cuts()
+    for offset, length in (*places, *((one - lost, length) for one, length in earlier[at:])):
+        found.add(offset, length)
+    return "".join(parts), found
 
 
 def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[str, Cuts]:

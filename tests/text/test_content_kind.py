@@ -103,6 +103,10 @@ KINDS = {
         DumpKind.TORCH_MESSAGE,
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0\n",
     ),
+    "message of Neuron": (
+        DumpKind.NEURON_MESSAGE,
+        "04:44:13:  39  ERROR ||NEURON_CC_WRAPPER||: Failed compilation with ['neuronx-cc'",
+    ),
     "stablehlo": (DumpKind.MLIR, "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"),
     "mlir locations": (DumpKind.MLIR, '#loc = loc(unknown)\n#loc1 = loc("x")\nmodule @m {\n'),
     "llvm": (DumpKind.LLVM_IR, "; ModuleID = 'x'\nsource_filename = \"x\"\n"),

@@ -115,12 +115,12 @@ class HloInstruction:
 
     @property
     def shape_text(self) -> str:
-        """Result shape as written; empty if the text leaves it out."""
+        """Result shape as written, or inferred where left out; empty if it is not known."""
         return self._columns.text(self._row, SHAPE, SHAPE_END)
 
     @property
     def shape(self) -> Shape | None:
-        """Result shape; None if the text leaves it out.
+        """Result shape; None if the text leaves it out and it does not follow from the operands.
 
         XLA computes the shape of ``send`` and ``recv`` whatever is printed: the data, a u32 and a
         token (hlo_parser.cc, CreateInstruction; hlo_instructions.cc, HloSendInstruction).

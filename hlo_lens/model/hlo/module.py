@@ -209,7 +209,7 @@ class HloModule:
 
     @functools.cached_property
     def shape_texts(self) -> FewTexts:
-        """Result shape of each row, as written; empty where the text leaves it out."""
+        """Result shape of each row, as written or inferred; empty where it is not known."""
         return FewTexts(self.columns.texts(SHAPE, SHAPE_END))
 
     @functools.cached_property

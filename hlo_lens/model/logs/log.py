@@ -128,6 +128,8 @@ class WarningKind(enum.Enum):
     LARGE_ARGUMENTS = "arguments exceed the limit"
     SLOW_KERNEL = "slow kernel in autotuning"
     WRONG_RESULT = "wrong result in autotuning"
+    OUTSIDE_WRITE = "write outside a buffer in autotuning"
+    INEXACT_TIMING = "inexact timing in autotuning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -262,5 +262,12 @@ def _warning_notes(result: WarningJoins) -> Iterator[str]:
             "wrong result in autotuning: a candidate kernel differs from the reference; XLA does "
             "not use it, a loss of precision or a bug in the kernel are likely"
         )
+    if "OUTSIDE_WRITE" in kinds:
+        yield (
+            "write outside a buffer in autotuning: XLA does not use the kernel; other kernels that "
+            "were timed after it may have wrong data"
+        )
+    if "INEXACT_TIMING" in kinds:
+        yield "inexact timing in autotuning: XLA may have chosen a slower kernel than the best"
     if not result.is_joined and result.joins:
         yield "hlo-lens report DUMP --log LOG finds the instructions in a dump of the same program"

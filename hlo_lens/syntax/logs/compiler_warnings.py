@@ -32,7 +32,7 @@ T = TypeVar("T")
 GRAMMARS = ("hlo_tokens", "compiler_warnings")
 STARTS = (
     *("full_rematerialization", "unused_donation", "slow_compile", "constant_folding"),
-    *("large_arguments", "slow_kernel", "wrong_result"),
+    *("large_arguments", "slow_kernel", "wrong_result", "outside_write", "inexact_timing"),
 )
 
 NAMES: Mapping[str, str] = {
@@ -73,6 +73,12 @@ _MISMATCH = re.compile(
 )
 _DIFFERENCE = re.compile(r"Difference at (\d{1,18}): ([^\s,]+), expected ([^\s,]+)")
 _LONGEST_DIFFERENCE = 400
+_RED_ZONE = re.compile(
+    r"(?:Red zone modified|ut-of-bounds write in (?P<buffer>[^\n!.]{1,80}) buffer!?)\.?"
+    r"|Redzone mismatch in (?P<zone>[^\n]{1,80}?) redzone of buffer \S{1,40} at offset "
+    r"(?P<offset>-?\d{1,18}); expected (?P<expected>\w{1,40}) but was (?P<found>\w{1,40})\.?"
+)
+_TIMING = re.compile(r"Delay kernel timed out(?:: measured time has sub-optimal accuracy[^\n]*)?")
 _SLOW = re.compile(r"(?:\[Compiling module [^\]\n]*\]\s*)?Very slow compile\?[^\n]*")
 _FOLDING = re.compile(
     r"Constant folding an instruction is taking > [\d.hmsun]+:(?:\s*%?[\w.-]+ = [^\n]*)?"
@@ -250,6 +256,28 @@ def _wrong_result(source: Source, place: int) -> Found[CompilerWarning] | None:
     return Found(warning, place if first is None else start, match.end())
 
 
+def _outside_write(source: Source, place: int) -> Found[CompilerWarning] | None:
+    match = _RED_ZONE.match(source.text, place)
+    if match is None:
+        return None
+    subject = f"{match['buffer']} buffer" if match["buffer"] else ""
+    if match["zone"]:
+        subject = (
+            f"{match['zone']} redzone, offset {match['offset']} is {match['found']}, "
+            f"expected {match['expected']}"
+        )
+    return Found(
+        CompilerWarning(kind=WarningKind.OUTSIDE_WRITE, subject=subject), place, match.end()
+    )
+
+
+def _inexact_timing(source: Source, place: int) -> Found[CompilerWarning] | None:
+    match = _TIMING.match(source.text, place)
+    if match is None:
+        return None
+    return Found(CompilerWarning(kind=WarningKind.INEXACT_TIMING), place, match.end())
+
+
 _READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] = {
     "Involuntary full rematerialization": _rematerialization,
     "Some donated buffers were not usable:": _donation,
@@ -260,6 +288,10 @@ _READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] =
     "Trying algorithm ": _slow_algorithm,
     "Results do not match": _wrong_result,
     "Results mismatch": _wrong_result,
+    "Red zone modified": _outside_write,
+    "Redzone mismatch in ": _outside_write,
+    "ut-of-bounds write in ": _outside_write,
+    "Delay kernel timed out": _inexact_timing,
 }
 
 

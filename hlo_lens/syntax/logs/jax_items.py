@@ -86,7 +86,18 @@ def _item(node: Node) -> Item:
         return _TOKENS[child.type](str(child))
     if child.data == "call":
         return _call(child)
+    if child.data == "dict":
+        return Call("Mesh", (), {}, _axes(child))
     return tuple(_item(one) for one in find_all(child, "value"))
+
+
+def _axes(node: Node) -> tuple[tuple[str, Item], ...]:
+    """Return name and size of each axis of a mesh that was printed as a dictionary (jax 0.3)."""
+    return tuple(
+        (str(child.children[0]).strip("'\""), _item(next(find_all(child, "value"))))
+        for child in node.children
+        if isinstance(child, Tree)
+    )
 
 
 def _call(node: Node) -> Item:

@@ -39,6 +39,7 @@ LONGEST = 1 << 15
 START = re.compile(
     r"(?<![\w.])(?:(?:jax\.sharding\.|jax\.)?"
     r"(?:AbstractMesh|Mesh|NamedSharding|PartitionSpec|ShapeDtypeStruct|ShapedArray"
+    r"|MeshPspecSharding|OpShardingSharding"
     r"|SingleDeviceSharding|GSPMDSharding|PositionalSharding)|P)\("
 )
 """Start of a value that is a call."""
@@ -198,7 +199,8 @@ def _array(item: Item) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _named_sharding(call: Call) -> JaxValue:
     given = [*call.arguments]
     mesh = call.keywords.get("mesh", given.pop(0) if given else None)
-    spec = call.keywords.get("spec", given.pop(0) if given else None)
+    spec = call.keywords.get("spec", call.keywords.get("partition_spec"))
+    spec = spec or (given.pop(0) if given else None)
     mesh_value, spec_value = _meaning(mesh), _meaning(spec)
     if mesh_value is None or mesh_value.mesh is None or spec_value is None:
         raise CodeError
@@ -310,7 +312,9 @@ _KINDS: Mapping[str, Callable[[Call], JaxValue]] = {
     "ShapeDtypeStruct": _shape_dtype_struct,
     "ShapedArray": _shaped_array,
     "SingleDeviceSharding": _single_device,
+    "MeshPspecSharding": _named_sharding,
     "GSPMDSharding": _gspmd,
+    "OpShardingSharding": _gspmd,
     "PositionalSharding": _positional,
 }
 

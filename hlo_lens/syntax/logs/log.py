@@ -17,8 +17,10 @@ from hlo_lens.syntax.logs.out_of_memory import parse_oom_with_grammar, read_comp
 from hlo_lens.syntax.logs.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.escaped_lines import without_escapes
 from hlo_lens.text.html_text import without_html
 from hlo_lens.text.line_leads import without_leads
+from hlo_lens.text.log_entries import without_entries
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 from hlo_lens.text.wrapped_lines import without_wraps
 
@@ -60,11 +62,13 @@ def parse_log(
         source = text
     else:  # unlike buffer-side texts, since drawings need all their lines
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
-    if not source.cuts.offsets:
+    entries = without_entries(source)
+    if entries is not source or not source.cuts.offsets:
+        source = entries
         source = cut_log_prefixes(source) or source
         bare = without_leads(source)
         source = bare[0] if len(bare) == 1 else source
-    source = without_wraps(without_html(source))
+    source = without_escapes(without_wraps(without_html(source)))
     found = _by_grammar(source) if uses_grammar(reader) else _Scan(source).log()
     if found.is_empty and not may_be_empty:
         if found.gaps:
@@ -106,7 +110,9 @@ class _Scan:
         buffers = self._buffers()
         shardings = self._shardings()
         text = self.source.text
-        lines = text.count("\n") + (not text.endswith("\n") and text != "")
+        added = self.source.added
+        is_open = bool(added) and added[-1] == len(text) - 1  # the file has no line end there
+        lines = self.source.line_column(len(text))[0] - (text.endswith("\n") and not is_open)
         return LogText(
             path=self.source.path,
             lines=lines,
@@ -164,12 +170,9 @@ class _Scan:
 
     def _covered(self) -> int:
         """Return the number of lines in the spans of messages."""
-        text, total, done = self.source.text, 0, 0
+        total = done = 0
         for start, end in sorted(self.spans):
-            begin = max(done, text.rfind("\n", 0, start) + 1)
-            last = text.find("\n", max(begin, end - 1))
-            last = len(text) if last < 0 else last + 1
-            if last > begin:
-                total += text.count("\n", begin, last) or 1
-                done = last
+            first = max(done + 1, self.source.line_column(start)[0])
+            done = max(done, self.source.line_column(max(start, end - 1))[0])
+            total += max(0, done + 1 - first)
         return total

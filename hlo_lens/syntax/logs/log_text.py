@@ -202,7 +202,7 @@ class Found(Generic[T]):
 def line_range(source: Source, start: int, end: int) -> tuple[int, int]:
     """Return the 1-based line of an offset, and the number of lines up to another offset."""
     line = source.line_column(start)[0]
-    return line, source.text.count("\n", start, max(start, end - 1)) + 1
+    return line, source.line_column(max(start, end - 1))[0] - line + 1
 
 
 def read_metadata(text: str) -> OpMetadata | None:

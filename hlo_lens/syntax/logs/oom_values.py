@@ -7,6 +7,7 @@ import re
 from lark import Token
 
 from hlo_lens.model.buffers.human_size import HumanSize
+from hlo_lens.model.hlo.metadata import OpMetadata
 from hlo_lens.model.logs.out_of_memory import MemoryPart, ProgramAllocation
 from hlo_lens.syntax.buffers.lines import Node, find_all, optional_token, tokens
 from hlo_lens.syntax.logs.log_text import read_metadata
@@ -135,6 +136,13 @@ def _part(tree: Node) -> MemoryPart:
     )
 
 
+def _operator(text: str) -> OpMetadata | None:
+    """Return the metadata of an operator; messages of 2026 may print its name alone."""
+    if text and "=" not in text.partition('"')[0]:
+        return OpMetadata(op_name=text)
+    return read_metadata(f"{{{text}}}")
+
+
 def read_allocation(tree: Node) -> ProgramAllocation:
     """Return one entry of the list of largest allocations."""
     number = optional_token(tree, "NUMBERED")
@@ -154,7 +162,7 @@ def read_allocation(tree: Node) -> ProgramAllocation:
     return ProgramAllocation(
         number=None if number is None else int(str(number).partition(".")[0]),
         size=sizes[0] if sizes else None,
-        operator=read_metadata(f"{{{texts['OPERATOR']}}}") if "OPERATOR" in texts else None,
+        operator=_operator(texts["OPERATOR"]) if "OPERATOR" in texts else None,
         shape_text=texts.get("SHAPE"),
         unpadded=found.get("unpadded"),
         padding=found.get("padding"),

@@ -29,6 +29,7 @@ STARTS = (
     "output_size",
     "requirement",
     "allocation",
+    "failed_operation",
     "failed_allocation",
     "allocator_state",
     "rematerialization_limit",
@@ -203,7 +204,7 @@ class _Reader:
             tree = self._tree(kind, text, begin, end - begin)
             if tree is None:
                 continue
-            if kind == "allocation":
+            if kind in ("allocation", "failed_operation"):
                 self.allocations.append(read_allocation(tree))
             else:
                 self.fields.update(SECTION_READERS[kind](tree))
@@ -243,6 +244,8 @@ def _sections(lines: list[str], first: int) -> Iterator[tuple[str, int, int]]:
         found = "" if match is None else _SECTIONS[(match.lastindex or 1) - 1]
         if not found and is_list and (kind != "allocation" or is_closed):
             found = "allocation"  # lists without sizes have no numbers
+        elif not found and not kind and _LONG_FIELD.match(lines[index]) is not None:
+            found = "failed_operation"  # fields below the sentence, without a list
         if found and found != "rule":
             if kind:
                 yield kind, begin, index
@@ -274,7 +277,9 @@ def parse_oom_with_grammar(source: Source) -> CompileOutOfMemory:
     allocations: list[ProgramAllocation] = []
     for section in sections:
         if section.data == "largest":
-            allocations = [read_allocation(node) for node in find_all(section, "allocation")]
+            allocations += [read_allocation(node) for node in find_all(section, "allocation")]
+        elif section.data == "failed_operation":
+            allocations.append(read_allocation(section))
         else:
             fields.update(SECTION_READERS[str(section.data)](section))
     return CompileOutOfMemory(**fields, allocations=tuple(allocations))  # type: ignore[arg-type] # fields by name

@@ -33,6 +33,11 @@ _HLO_SHARDING = re.compile(
 )
 _LABEL_END = re.compile(r"(?:[ \t]|[:=(\[,]|\bis\b|->|=>)*$")
 _LONGEST_LABEL = 160
+_MOST_WORDS = 7
+"""Words of a label; a sentence that has more is none."""
+
+_EXCEPTION = re.compile(r"[\w.]*(?:Error|Exception|Warning)\b")
+_KEY_PATH = re.compile(r"\bkey path (\S+)")
 _MOST_GAPS = 1000
 _SHORT = 1 << 20
 """Texts shorter than this are searched for all words."""
@@ -232,7 +237,14 @@ class _Scan:
             self.gaps.append(Gap.at(self.source, span, error.message))
 
     def _label(self, start: int, least: int) -> str:
-        """Return the text before a value on its line, after the value before it."""
+        """Return the text before a value on its line, after the value before it.
+
+        A sentence is no name of an array; that of an exception may contain one.
+        """
         line = self.text.rfind("\n", 0, start) + 1
         words = self.text[max(line, start - _LONGEST_LABEL, least) : start]
-        return _LABEL_END.sub("", words).strip()
+        words = _LABEL_END.sub("", words).strip()
+        if _EXCEPTION.match(words) is None and len(words.split()) <= _MOST_WORDS:
+            return words
+        named = _KEY_PATH.search(words)
+        return "" if named is None else named[1]

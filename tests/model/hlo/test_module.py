@@ -162,7 +162,7 @@ def test_computations_need_no_header() -> None:
 def test_single_instruction_is_an_entry_of_its_own() -> None:
     module = read("%sum = f32[8]{0} add(f32[8]{0} %p, f32[8]{0} %q)\n")
     assert module.entry.name == ""
-    assert [i.name for i in module.entry.instructions] == ["sum"]
+    assert [i.name for i in module.entry.instructions] == ["p", "q", "sum"]
 
 
 def test_header_alone_is_a_module_without_computations_and_cut_off() -> None:

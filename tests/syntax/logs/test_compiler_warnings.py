@@ -293,3 +293,47 @@ def test_warning_of_the_corpus_is_joined(backend: str, tmp_path: object) -> None
     assert join.module == "jit_full_remat"
     assert len(join.instructions) == 1
     assert (join.source or "").startswith("/home/user/bad.py:8")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "subject"),
+    [
+        ("E0101 gpu_profiler.cc:374] Red zone modified\n", WarningKind.OUTSIDE_WRITE, ""),
+        (
+            "Redzone mismatch in RHS redzone of buffer 0x7f00 at offset 16; expected ffffffff but "
+            "was 3f800000.\n",
+            WarningKind.OUTSIDE_WRITE,
+            "RHS redzone, offset 16 is 3f800000, expected ffffffff",
+        ),
+        (
+            "Detected cudnn out-of-bounds write in conv input buffer! This is likely a cudnn bug.",
+            WarningKind.OUTSIDE_WRITE,
+            "conv input buffer",
+        ),
+        (
+            "W cuda_timer.cc:87] Delay kernel timed out: measured time has sub-optimal accuracy. "
+            "There may be a missing warmup execution, please investigate in Nsight Systems.",
+            WarningKind.INEXACT_TIMING,
+            "",
+        ),
+    ],
+)
+def test_alarms_of_autotuning_are_read(text: str, kind: WarningKind, subject: str) -> None:
+    (warning,) = parse_log(text).warnings
+    assert (warning.kind, warning.subject) == (kind, subject)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("outside_write", "Red zone modified"),
+        (
+            "outside_write",
+            "Redzone mismatch in LHS redzone of buffer 0x7f at offset 16; expected ff but was 3f.",
+        ),
+        ("outside_write", "Out-of-bounds write in gemm buffer"),
+        ("inexact_timing", "Delay kernel timed out: measured time has sub-optimal accuracy."),
+    ],
+)
+def test_the_grammar_has_alarms_of_autotuning(rule: str, text: str) -> None:
+    assert parser().parse(text, start=rule).data == rule

@@ -528,3 +528,20 @@ def test_stack_overflow_may_have_no_numbers() -> None:
 def test_tensor_of_unknown_type_is_not_read() -> None:
     with pytest.raises(DumpSyntaxError):
         parse_log("OOM when allocating tensor with shape[3] and type variant")
+
+
+def test_fields_below_the_sentence_are_the_failed_operation() -> None:
+    text = (
+        "Ran out of memory in memory space hbm. Used 35.56G of 31.25G hbm.\n"
+        "Exceeded hbm capacity by 4.32G.\n"
+        "Operator: jit(train_step)/jvp()/dot_general\n"
+        "XLA label: fusion.14097 = fusion(... async-collective-done)\n"
+    )
+    (message,) = parse_log(text).compile_ooms
+    assert str(message.exceeded) == "4.32G"
+    (found,) = message.allocations
+    assert found.size is None
+    assert found.operator is not None
+    assert found.operator.op_name == "jit(train_step)/jvp()/dot_general"
+    assert found.label == "fusion.14097 = fusion(... async-collective-done)"
+    assert parse_log(text, reader="grammar").compile_ooms[0].allocations == (found,)

@@ -518,3 +518,36 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
     assert cpu_seconds(lambda: shardings(f"{text}\nMesh('x': 4)\n")) < 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NamedSharding(mesh={'dev': 8}, partition_spec=PartitionSpec(('dev',),))",
+        "MeshPspecSharding(mesh={'dev': 8}, partition_spec=PartitionSpec(('dev',),))",
+        "NamedSharding(mesh={'dev': 8}, spec=PartitionSpec(('dev',)))",
+    ],
+)
+def test_a_mesh_may_be_a_dictionary(text: str) -> None:
+    (value,) = shardings(text).values
+    assert value.kind == "NamedSharding"
+    assert value.mesh is not None
+    assert value.mesh.mesh.axis_sizes == (8,)
+    assert value.spec is not None
+    assert value.spec.entries == (("dev",),)
+
+
+@pytest.mark.parametrize(
+    ("before", "label"),
+    [
+        ("params/Dense_0/kernel: ", "params/Dense_0/kernel"),
+        ("ValueError: One of pjit outputs with pytree key path result was given ", "result"),
+        ("AttributeError: the sharding is ", ""),
+        ("Please note that the compiler has now chosen for this array ", ""),
+    ],
+)
+def test_a_sentence_is_no_name_of_an_array(before: str, label: str) -> None:
+    (value,) = shardings(
+        f"{before}NamedSharding(mesh=Mesh('x': 4), spec=PartitionSpec('x',))"
+    ).values
+    assert value.label == label
