@@ -85,7 +85,7 @@ class Origins:
         if not self._has_places:
             return None
         own = self.places.innermost(row)
-        if own is not None:
+        if own is not None or self._is_argument(row):
             return own
         near = None
         if self._opcodes[row] in _SOURCELESS and self.steps.size(Value(row)) <= _SCALAR:
@@ -297,8 +297,7 @@ class Origins:
         own = self.own(row)
         opcode = self._opcodes[row]
         if opcode == "parameter":
-            is_argument = self.steps.caller(row) is None
-            return self._argument(row, own) if is_argument else own or NO_ORIGIN
+            return self._argument(row, own) if self._is_argument(row) else own or NO_ORIGIN
         if own is not None and self.is_enough(own):
             return own
         inside = self._called(value)
@@ -314,6 +313,10 @@ class Origins:
             end = None if root is None else self.own(root)
             return NO_ORIGIN if end is None else end.inferred(Basis.LOOP_BODY)
         return self._in_body(value) if opcode_traits(opcode).is_runner else NO_ORIGIN
+
+    def _is_argument(self, row: int) -> bool:
+        """Return whether a row is an argument of the program, which has no origin but its own."""
+        return self._opcodes[row] == "parameter" and self.steps.caller(row) is None
 
     def _argument(self, row: int, own: Origin | None) -> Origin:
         number = self._module.instruction(row).parameter_number
