@@ -152,16 +152,22 @@ class Links:
         if found is None:
             computation = self._module.computations[place]
             extent = range(computation.rows[0], computation.rows[-1] + 1)
-            found = OperandColumns(self._module, [computation], extent)
+            found = OperandColumns(self._module, [computation], extent, self._printed)
             self._of_computations[place] = found
         return found
+
+    @functools.cached_property
+    def _printed(self) -> frozenset[int]:
+        """Numbers of the opcodes whose parentheses hold a value, no operands."""
+        traits = map(opcode_traits, self._module.opcodes.different)
+        return frozenset(n for n, one in enumerate(traits) if one.is_printed_value)
 
     @property
     def _operands(self) -> OperandColumns:
         if self._whole is None:
             module = self._module
             rows = range(len(module.columns))
-            self._whole = OperandColumns(module, module.computations, rows)
+            self._whole = OperandColumns(module, module.computations, rows, self._printed)
             self._of_computations.clear()
         return self._whole
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
-from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.module import HloModule
@@ -44,6 +43,7 @@ class OperandColumns:
         module: The module.
         computations: All its computations, or one.
         extent: Rows from their first to their last.
+        printed: Numbers of the opcodes whose parentheses hold a value, no operands.
 
     Attributes:
         first: The first row.
@@ -53,11 +53,15 @@ class OperandColumns:
     """
 
     def __init__(
-        self, module: HloModule, computations: Sequence[HloComputation], extent: range
+        self,
+        module: HloModule,
+        computations: Sequence[HloComputation],
+        extent: range,
+        printed: Collection[int],
     ) -> None:
         self._module = module
         self.first = extent.start
-        self._names = _OperandNames(module, extent)
+        self._names = _OperandNames(module, extent, printed)
         self._parts = iter(self._names)
         self._part: Iterator[str] = iter(())
         self.rows = array("i")
@@ -107,15 +111,18 @@ class OperandColumns:
         places = rows_by_name(computation)
         counts, first = self._names.counts, len(self.rows)
         start, stop = rows[0] - self.first, rows[-1] + 1 - self.first
+        is_whole = True
         while start < stop:
             if start == len(counts):
                 self._part = iter(next(self._parts))
             end = min(stop, len(counts))
             names = islice(self._part, sum(counts[start:end]))
-            self.rows.extend(map(places.get, names, repeat(NOTHING)))
+            found = list(map(places.get, names, repeat(NOTHING)))
+            is_whole = is_whole and NOTHING not in found
+            self.rows.extend(found)
             start = end
         again = self._odd(rows[0], rows[-1] + 1)
-        if NOTHING in memoryview(self.rows)[first:]:
+        if not is_whole:
             start = rows[0] - self.first
             offsets = list(accumulate(counts[start:stop], initial=0))
             unknown = (at for at, row in enumerate(self.rows[first:]) if row == NOTHING)
@@ -200,25 +207,24 @@ class _OperandNames:
         odd: Rows whose operands need to be read one by one.
     """
 
-    def __init__(self, module: HloModule, rows: range) -> None:
+    def __init__(self, module: HloModule, rows: range, printed: Collection[int]) -> None:
         self.counts: list[int] = []
         self.odd: list[int] = []
         self._module = module
         self._rows = rows
+        self._printed = printed
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield names, many rows at a time; `counts` and `odd` are filled before each yield."""
         columns, opcodes = self._module.columns, self._module.opcodes
-        text, spans = columns.source.text, columns.spans
-        traits = map(opcode_traits, opcodes.different)
-        without = {number for number, one in enumerate(traits) if one.is_printed_value}
+        text, spans, printed = columns.source.text, columns.spans, self._printed
         for start in range(self._rows.start, self._rows.stop, _CHUNK):
             stop = min(start + _CHUNK, self._rows.stop)
             part = spans[start * STRIDE : stop * STRIDE]
             slices = map(slice, part[OPERANDS::STRIDE], part[OPERANDS_END::STRIDE])
             lists = list(map(text.__getitem__, slices))
             for row, number in enumerate(opcodes.numbers[start:stop]):
-                if number in without:
+                if number in printed:
                     lists[row] = ""
             yield self._names(start, lists)
 
