@@ -94,7 +94,8 @@ class TableStep:
         chips = {_LARGE: "v4 and v5e", _SMALL: "v5p, v6e and tpu7x"}
         return (
             f"tables of tuples are taken to be of {self.step} bytes, as on {chips[self.step]}, not "
-            f"{self.other}: the text does not show the chip",
+            f"{self.other}, as on {chips[self.other]}: the text does not show the chip, and fits "
+            "both (target_arguments.txt next to it decides)",
         )
 
 

@@ -269,15 +269,22 @@ def _bound_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
             _or(verdict.base_most, verdict.base),
         ),
     )
-    show = format_bytes if verdict.rule.metric.is_bytes else format_count
     ranges = [
-        text.format(show(int(low)), show(int(high or 0)))
+        text.format(*_range_texts(verdict, int(low), int(high or 0)))
         for text, low, high in sides
         if low is not None
     ]
     names = " and ".join(map(str, conditions))
     what = "an upper bound" if verdict.head_most is verdict.base_most is None else "an estimate"
     return f"{names} is not decided by {what}: the value is {', '.join(ranges)}"
+
+
+def _range_texts(verdict: Verdict, low: int, high: int) -> tuple[str, str]:
+    """Return both ends of a range; all digits of bytes that would look equal."""
+    if verdict.rule.metric.is_bytes and format_bytes(low) != format_bytes(high):
+        return format_bytes(low), format_bytes(high)
+    unit = "B" if verdict.rule.metric.is_bytes else ""
+    return f"{format_count(low)}{unit}", f"{format_count(high)}{unit}"
 
 
 def _corners(verdict: Verdict) -> Iterator[tuple[float | None, float]]:
@@ -304,7 +311,8 @@ def _without_bounds(verdict: Verdict, rule: Rule) -> Verdict:
 
 _PEAKS = ("memory.peak.bytes", "memory.spaces.peak_bytes")
 _TOTALS = ("total_bytes", "temp_bytes")
-"""Figures of an estimate that are as inexact as its peak and its temporaries."""
+_OUTPUTS = ("total_bytes", "output_bytes")
+"""Figures of an estimate that are as inexact as its peak, its temporaries and its results."""
 
 
 def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
@@ -324,12 +332,18 @@ def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
     peak = memory.range.peak_bytes
     if peak is not None and number == space.peak_bytes and path in _PEAKS:
         return replace(value, least=peak[0], most=peak[1])
-    is_of_space = path.startswith("memory.spaces.")
     name = path.rpartition(".")[2]
-    if name in _TOTALS and (not is_of_space or number == getattr(space, name)):
+    if path.startswith("memory.spaces.") and number != getattr(space, name, None):
+        return value
+    below = above = 0
+    if name in _TOTALS:
         below, above = max(0, memory.temp_bytes - least), max(0, most - memory.temp_bytes)
-        return replace(value, least=max(0, number - below), most=number + above)
-    return value
+    if name in _OUTPUTS and memory.range.output_bytes is not None:
+        least, most = memory.range.output_bytes
+        below, above = below + memory.output_bytes - least, above + most - memory.output_bytes
+    if not below and not above:
+        return value
+    return replace(value, least=max(0, number - below), most=number + above)
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:

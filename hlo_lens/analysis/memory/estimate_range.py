@@ -47,6 +47,7 @@ class EstimateRange:
         is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact.
         temp_bytes: Least and most that temporaries may be; None if there is no bound.
         peak_more: Most by which the peak may be less, and more, than estimated; None likewise.
+        output_more: Bytes by which outputs may be less, and more: tables of tuples.
         is_guess: Whether the text does not show its compiler or chip, or was not understood.
         reasons: Why it is not exact, as texts.
     """
@@ -54,16 +55,19 @@ class EstimateRange:
     is_exact: bool
     temp_bytes: tuple[int, int] | None
     peak_more: tuple[int, int] | None
+    output_more: tuple[int, int] = (0, 0)
     is_guess: bool = False
     reasons: tuple[str, ...] = ()
 
-    def bounds(self, peak_bytes: int | None) -> RangeFacts | None:
-        """Return the bounds of temporaries and of a peak; None if there are none."""
+    def bounds(self, peak_bytes: int | None, output_bytes: int) -> RangeFacts | None:
+        """Return the bounds of temporaries, of a peak and of outputs; None if there are none."""
         if self.temp_bytes is None or self.peak_more is None:
             return None
         less, more = self.peak_more
         peak = None if peak_bytes is None else (max(0, peak_bytes - less), peak_bytes + more)
-        return RangeFacts(temp_bytes=self.temp_bytes, peak_bytes=peak)
+        less, more = self.output_more
+        output = (max(0, output_bytes - less), output_bytes + more) if less or more else None
+        return RangeFacts(temp_bytes=self.temp_bytes, peak_bytes=peak, output_bytes=output)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -120,6 +124,7 @@ def estimate_range(
         is_exact=False,
         temp_bytes=(least, most),
         peak_more=(temp_bytes - least + tables, most - temp_bytes + tables),
+        output_more=(tables, tables),
         is_guess=is_guess,
         reasons=tuple(reasons),
     )

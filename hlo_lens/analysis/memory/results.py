@@ -224,11 +224,12 @@ def _estimated(
     peaks = peaks_of(layout, module)
     peak = peaks[DEFAULT_SPACE]
     known = estimate.range
+    statement = memory_statement(layout, peaks, backend=estimate.backend)
     statement = replace(
-        memory_statement(layout, peaks, backend=estimate.backend),
+        statement,
         temp_bytes=estimate.temp_bytes,
         is_exact=known.is_exact,
-        range=known.bounds(None if peak is None else peak.total_bytes),
+        range=known.bounds(None if peak is None else peak.total_bytes, statement.output_bytes),
         notes=(ESTIMATE, *known.notes, *layout.notes),
     )
     return MemoryResults(
@@ -257,8 +258,8 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     least, most = statement.temp_range
     if temp is not None and least < most and least <= temp <= most:
         is_known = statement.is_exact or statement.source != "estimate"
-        bounds = None if statement.range is None else statement.range.peak_bytes
-        found = None if is_known else RangeFacts(temp_bytes=(temp, temp), peak_bytes=bounds)
+        bounds = statement.range or RangeFacts(temp_bytes=(temp, temp))
+        found = None if is_known else replace(bounds, temp_bytes=(temp, temp))
         statement = replace(statement, temp_bytes=temp, is_exact=is_known, range=found)
     code = stated.get("generated_code_size_in_bytes")
     if code is not None:

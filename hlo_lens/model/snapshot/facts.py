@@ -189,10 +189,12 @@ class RangeFacts:
     Attributes:
         temp_bytes: Temporaries.
         peak_bytes: Peak of the default memory space; None without live ranges.
+        output_bytes: Results; None where they are exact.
     """
 
     temp_bytes: tuple[int, int]
     peak_bytes: tuple[int, int] | None = None
+    output_bytes: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

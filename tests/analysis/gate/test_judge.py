@@ -205,6 +205,15 @@ def test_a_limit_inside_the_range_of_an_estimate_is_undecided(
     assert found == limits
 
 
+def test_outputs_of_unknown_tables_are_undecided_and_all_digits_are_printed() -> None:
+    bounds = RangeFacts(temp_bytes=(80, 130), output_bytes=(4194336, 4194816))
+    head = _with("memory", is_exact=False, source="estimate", range=bounds, output_bytes=4194816)
+    status, reason = _status(_judge("memory.output_bytes>4194500", head))
+    assert (status, "between 4,194,336B and 4,194,816B" in reason) == ("undecided", True)
+    assert _status(_judge("memory.output_bytes>4MiB", head))[0] == "fail"
+    assert _status(_judge("memory.total_bytes>180", ESTIMATE))[0] == "undecided"
+
+
 def test_equal_programs_have_no_change_whatever_their_estimates_are() -> None:
     assert _status(_judge(TEMP, ESTIMATE, ESTIMATE))[0] == "undecided"
     assert _status(_judge(TEMP, ESTIMATE, ESTIMATE, same=True))[0] == "pass"

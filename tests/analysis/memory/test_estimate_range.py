@@ -43,7 +43,7 @@ def test_a_text_of_shown_forms_is_exact() -> None:
     assert found.range.is_exact
     assert found.range.temp_bytes == (found.temp_bytes, found.temp_bytes)
     assert found.range.notes == ()
-    bounds = found.range.bounds(1000)
+    bounds = found.range.bounds(1000, 0)
     assert bounds is not None
     assert bounds.peak_bytes == (1000, 1000)
 
@@ -80,7 +80,7 @@ def test_an_unknown_opcode_may_share_or_add_its_result_and_operands() -> None:
 def test_a_text_that_lost_an_instruction_has_no_range() -> None:
     found = estimate_of(LOST)
     assert (found.range.is_exact, found.range.temp_bytes) == (False, None)
-    assert found.range.bounds(10) is None
+    assert found.range.bounds(10, 0) is None
     assert found.range.notes == ("the estimate has no bound: the text is not complete",)
 
 
