@@ -2,6 +2,7 @@
 
 __all__: list[str]
 
+from hlo_lens.api.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.api.capture import Capture as Capture, capture as capture
 from hlo_lens.api.changes import Diff as Diff, diff as diff
 from hlo_lens.api.check import Checked as Checked, check as check

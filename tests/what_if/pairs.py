@@ -243,6 +243,8 @@ _SHARDINGS = (
     ("adapters", ["base.up"], "P('data','model')", "base['up']", "cpu v5p"),
 )
 """Program, names of its values, their sharding, a pattern of the same arguments, targets."""
+_DONATED = {"decode": ["cache"], "experts": ["params"], "embedding": ["params", "mu"]}
+"""Programs that are sharded with donated arguments."""
 
 _DTYPES = (
     ("scan", ["mu.w1", "mu.w2", "mu.w3"], ["state['opt'].mu"], "cpu v5e"),
@@ -266,15 +268,19 @@ _DTYPES = (
 def _storages() -> Iterator[_Case]:
     """Yield other shardings and element types."""
     for place, (program, names, spec, pattern, targets) in enumerate(_SHARDINGS):
-        states = {"states": "all" if place % 2 else ""}
+        states: dict[str, object] = {"states": "all" if place % 2 else ""}
+        if program in _DONATED:  # the results that have the memory follow
+            states["donate"] = _DONATED[program]
+        is_shardy = place % 4 != 2
+        named = () if is_shardy else (("mesh", "data=2,model=4"),)
         yield _Case(
             kind="sharding",
             program=program,
             targets=targets,
             before=states,
             after={**states, "specs": dict.fromkeys(names, spec)},
-            edits=(("shard", f"{pattern}={spec}"),),
-            is_shardy=place % 4 != 2,
+            edits=(*named, ("shard", f"{pattern}={spec}")),
+            is_shardy=is_shardy,
         )
     for place, (program, names, arguments, targets) in enumerate(_DTYPES):
         states = {} if program == "adam" else {"states": ("", "all", "part")[place % 3]}

@@ -15,13 +15,13 @@ from hlo_lens.analysis.program_edits.donation import edit_donation, renew_donati
 from hlo_lens.analysis.program_edits.dtype import edit_dtype
 from hlo_lens.analysis.program_edits.mesh import edit_mesh, resized_mesh
 from hlo_lens.analysis.program_edits.sharding import edit_sharding
+from hlo_lens.model.shapes.mesh import Mesh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hlo_lens.analysis.program_edits.edit import Change, ProgramEdit
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.mesh import Mesh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,8 @@ def _steps(request: EditRequest) -> Iterator[Callable[[HloModule], ProgramEdit]]
     meshes = request.meshes
     if request.mesh:
         yield lambda module: edit_mesh(module, request.mesh, meshes=request.meshes)
-        meshes = (*(resized_mesh(mesh, request.mesh) for mesh in meshes), *meshes)
+        resized = [resized_mesh(mesh, request.mesh) for mesh in meshes]
+        meshes = (*(resized or [Mesh.from_sizes_text(request.mesh)]), *meshes)
     if request.donate or request.undonate:
         yield lambda module: edit_donation(module, donate=request.donate, undonate=request.undonate)
     if request.shard:

@@ -3,7 +3,8 @@
 It applies where shardings name mesh axes. Shardy's do, by a table of meshes in the header; what the
 text also has as ``sharding=`` is left out, since it numbers the old devices. Shardings of jax 0.12
 name the axes with their sizes. A program for GSPMD only numbers devices: there, with a mesh named
-by the user, each sharding is expressed by its axes and written for the new mesh.
+by the user, each sharding is expressed by its axes and written for the new mesh. Where nothing
+names a mesh, a request with as many devices names it for the other changes.
 
 A ``shard_map`` body has the shapes of one device, and collectives in a text before optimizations
 have groups of numbered devices: then the change does not apply.
@@ -56,7 +57,12 @@ def edit_mesh(module: HloModule, request: str, *, meshes: Sequence[Mesh] = ()) -
         UsageError: If the request is malformed.
     """
     wanted = Mesh.from_sizes_text(request)
-    return _Resizer(module, wanted, meshes).edit(request)
+    resizer = _Resizer(module, wanted, meshes)
+    if not resizer.old and wanted.size == module.num_partitions > 1:
+        effect = f"names the axes of the {wanted.size} devices, which the text only numbers"
+        change = Change(kind="mesh", target=request, effect=effect)
+        return ProgramEdit(changes=(change.for_request(request),))
+    return resizer.edit(request)
 
 
 def resized_mesh(mesh: Mesh, request: str) -> Mesh:
@@ -104,7 +110,7 @@ class _Resizer:
     def _why_not(self) -> str:
         """Return why the mesh cannot be changed."""
         if not self.old:
-            return "the text numbers devices and names no mesh axes; give them with --mesh-axes"
+            return "the text numbers devices and names no mesh axes"
         axes = set(self.old[0].axis_names)
         if any(set(mesh.axis_names) != axes for mesh in self.old):
             return f"it has several meshes: {', '.join(map(str, self.old))}"

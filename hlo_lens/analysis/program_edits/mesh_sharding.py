@@ -91,7 +91,7 @@ class ProgramMeshes:
             if wanted <= set(mesh.axis_names) and mesh.size == self._devices:
                 return MeshSharding(spec=spec, mesh=mesh, name=name, names_axes=self._names_axes)
         if not tried:
-            return "the text names no mesh axes; give them with --mesh-axes"
+            return "the text names no mesh axes; name them with --mesh, such as data=2,model=4"
         axes = listed([str(mesh) for mesh in dict.fromkeys(tried.values())], _SHOWN)
         unknown = sorted(wanted - {a for mesh in tried.values() for a in mesh.axis_names})
         if unknown:

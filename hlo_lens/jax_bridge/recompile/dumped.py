@@ -104,7 +104,8 @@ def change_list(dump: ModuleDump) -> str | None:
 
 _OPTION = re.compile(r"(?m)^\s*(xla_\w+|\w*tpu_\w+): (\S.*)$")
 _UNIMPORTANT = re.compile(r"xla_dump_|xla_force_host|xla_gpu_cuda_data_dir|.*(?:cache|_dir|path)")
-_OPTION_TEXTS = ("debug_options", "tpu_comp_env.txt")
+OPTION_TEXTS = ("debug_options", "tpu_comp_env.txt")
+"""Texts of a dump that print options of XLA."""
 
 
 def dumped_flags(dump: ModuleDump, again: ModuleDump) -> dict[str, str]:
@@ -113,16 +114,17 @@ def dumped_flags(dump: ModuleDump, again: ModuleDump) -> dict[str, str]:
     Options that are printed more than once, files and places are left out.
     """
     found: dict[str, str] = {}
-    for name in _OPTION_TEXTS:
+    for name in OPTION_TEXTS:
         theirs, ours = dump.setting(name), again.setting(name)
         if theirs is None or ours is None:
             continue
-        known = _options(ours)
-        found |= {key: v for key, v in _options(theirs).items() if known.get(key) != v}
+        known = options_of(ours)
+        found |= {key: v for key, v in options_of(theirs).items() if known.get(key) != v}
     return found
 
 
-def _options(text: str) -> dict[str, str]:
+def options_of(text: str) -> dict[str, str]:
+    """Return the options that a text prints once, without files and places."""
     pairs = [(key, value.strip().strip('"')) for key, value in _OPTION.findall(text)]
     names = [key for key, _ in pairs]
     once = {name for name in names if names.count(name) == 1}

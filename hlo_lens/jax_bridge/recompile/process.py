@@ -171,11 +171,11 @@ def _run(request: CompileRequest, folder: Path, python: str, limits: Limits) -> 
             cwd=folder,
             start_new_session=True,
         )
-        reason = _wait(process, limits)
+        reason = wait(process, limits)
     seconds = round(time.monotonic() - began, 3)
     text = log.read_text(encoding="utf-8", errors="replace")
     if reason or not result.is_file():
-        shown = reason or _last_words(text) or f"exit code {process.returncode}"
+        shown = reason or last_words(text) or f"exit code {process.returncode}"
         return {"versions": {}, "seconds": seconds, "step": "stopped", "error": shown}
     data: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
     data.pop("compile_seconds", None)
@@ -207,7 +207,7 @@ def _environment(request: CompileRequest, folder: Path) -> dict[str, str]:
     }
 
 
-def _wait(process: subprocess.Popen[bytes], limits: Limits) -> str:
+def wait(process: subprocess.Popen[bytes], limits: Limits) -> str:
     """Wait for a process; end it at a limit and return which one, else an empty text."""
     most = limits.memory_bytes or _machine_bytes() * 4 // 5
     until = time.monotonic() + limits.minutes * 60
@@ -248,7 +248,7 @@ def _resident_bytes(pid: int) -> int:
 _FATAL = re.compile(r"^F\d{4} |Check failed|LLVM ERROR|Fatal Python error|Aborted", re.MULTILINE)
 
 
-def _last_words(log: str) -> str:
+def last_words(log: str) -> str:
     """Return the line of a log that says why a process ended; empty if there is none."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     fatal = [line for line in lines if _FATAL.search(line)]

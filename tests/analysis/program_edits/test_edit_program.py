@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_lens import parse_hlo
 from hlo_lens.analysis.program_edits.edit_program import EditRequest, edit_program
-from tests.analysis.program_edits.programs import SHARDY
+from tests.analysis.program_edits.programs import GSPMD, SHARDY
 
 
 def test_changes_follow_each_other() -> None:
@@ -57,3 +57,13 @@ def test_pairs_that_no_longer_agree_are_made_again() -> None:
     assert found.changes[-1].effect == (
         "donated before; now XLA may use its memory for any result (buffer_donor)"
     )
+
+
+def test_mesh_of_as_many_devices_names_the_axes_of_a_text_without_names() -> None:
+    request = EditRequest(mesh="data=2,model=4", shard=("x=P(None, 'model')",))
+    found = edit_program(parse_hlo(GSPMD), request, parse_hlo)
+    assert [change.applies for change in found.changes] == [True, True]
+    alone = edit_program(parse_hlo(GSPMD), EditRequest(shard=request.shard), parse_hlo)
+    assert "name them with --mesh" in alone.changes[0].why_not
+    other = EditRequest(mesh="data=4,model=4")
+    assert not edit_program(parse_hlo(GSPMD), other, parse_hlo).applies
