@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pairs:
+class DonatedPairs:
     """Donated arguments by position.
 
     Attributes:
@@ -57,17 +57,31 @@ class _Pairs:
         return {*self.outputs, *self.donors}
 
 
-def edit_donation(
-    module: HloModule, *, donate: Iterable[str] = (), undonate: Iterable[str] = ()
-) -> ProgramEdit:
-    """Return the text's change for donated arguments.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DonationPlan:
+    """Donated arguments before and after a change.
+
+    Attributes:
+        before: Pairs of the text.
+        after: Pairs with the change.
+        changes: One for each argument of the requests.
+    """
+
+    before: DonatedPairs
+    after: DonatedPairs
+    changes: tuple[Change, ...]
+
+
+def plan_donation(
+    arrays: EntryArrays, *, donate: Iterable[str] = (), undonate: Iterable[str] = ()
+) -> DonationPlan:
+    """Return the pairs that JAX makes with other donated arguments.
 
     Args:
-        module: The program before optimizations.
+        arrays: Arguments and results.
         donate: Patterns of arguments to donate.
         undonate: Patterns of arguments that are no longer donated.
     """
-    arrays = EntryArrays.of(module)
     before = _pairs_of_text(arrays)
     wanted, unwanted = list(donate), list(undonate)
     chosen = [(pattern, arrays.arguments_of(pattern)) for pattern in wanted]
@@ -88,9 +102,24 @@ def edit_donation(
             refused = Change.refused("undonate", pattern, arrays.nothing_matches(pattern))
             changes.append(refused.for_request(pattern))
         changes += [_undonated(arrays, one, before).for_request(pattern) for one in places]
-    if before == after:
-        return ProgramEdit(changes=tuple(changes))
-    return _edit(arrays, after, changes)
+    return DonationPlan(before=before, after=after, changes=tuple(changes))
+
+
+def edit_donation(
+    module: HloModule, *, donate: Iterable[str] = (), undonate: Iterable[str] = ()
+) -> ProgramEdit:
+    """Return the text's change for donated arguments.
+
+    Args:
+        module: The program before optimizations.
+        donate: Patterns of arguments to donate.
+        undonate: Patterns of arguments that are no longer donated.
+    """
+    arrays = EntryArrays.of(module)
+    plan = plan_donation(arrays, donate=donate, undonate=undonate)
+    if plan.before == plan.after:
+        return ProgramEdit(changes=plan.changes)
+    return _edit(arrays, plan.after, plan.changes)
 
 
 def renew_donation(module: HloModule) -> ProgramEdit:
@@ -100,7 +129,7 @@ def renew_donation(module: HloModule) -> ProgramEdit:
     if all(_agree(arrays, *pair) for pair in before.outputs.items()):
         return ProgramEdit()
     after = _made(arrays, sorted(before.arguments), range(len(arrays.results)))
-    after = _Pairs(after.outputs, after.donors, before.kinds)
+    after = DonatedPairs(after.outputs, after.donors, before.kinds)
     changes = []
     for place in sorted(before.arguments):
         name, now = str(arrays.arguments[place].value.name), "no result can have its memory"
@@ -111,7 +140,7 @@ def renew_donation(module: HloModule) -> ProgramEdit:
     return _edit(arrays, after, changes)
 
 
-def _edit(arrays: EntryArrays, pairs: _Pairs, changes: Iterable[Change]) -> ProgramEdit:
+def _edit(arrays: EntryArrays, pairs: DonatedPairs, changes: Iterable[Change]) -> ProgramEdit:
     """Return the edit of the header to these pairs."""
     header = {
         "input_output_alias": _alias_text(arrays, pairs),
@@ -141,12 +170,12 @@ def becomes(arrays: EntryArrays) -> dict[int, int]:
 # ---- pairs -------------------------------------------------------------------------------------
 
 
-def _pairs_of_text(arrays: EntryArrays) -> _Pairs:
+def _pairs_of_text(arrays: EntryArrays) -> DonatedPairs:
     """Return the pairs and donors in the header."""
     module = arrays.module
     numbers = positions(arrays.arguments)
     results = {index_of(value): place for place, value in enumerate(arrays.results)}
-    found = _Pairs()
+    found = DonatedPairs()
     for alias in module.input_output_alias:
         place = numbers.get((alias.parameter_number, alias.parameter_index))
         output = results.get(alias.output_index)
@@ -160,27 +189,27 @@ def _pairs_of_text(arrays: EntryArrays) -> _Pairs:
 
 
 def _paired(
-    arrays: EntryArrays, before: _Pairs, added: Collection[int], removed: Collection[int]
-) -> _Pairs:
+    arrays: EntryArrays, before: DonatedPairs, added: Collection[int], removed: Collection[int]
+) -> DonatedPairs:
     """Return the pairs with further donated arguments, and without some."""
     if not added and not before.arguments & set(removed):
         return before
     everything = range(len(arrays.results))
     if _made(arrays, sorted(before.arguments), everything) == before:
         made = _made(arrays, sorted({*before.arguments, *added} - set(removed)), everything)
-        return _Pairs(made.outputs, made.donors, before.kinds)
+        return DonatedPairs(made.outputs, made.donors, before.kinds)
     kept = {place: output for place, output in before.outputs.items() if place not in removed}
     free = [place for place in everything if place not in kept.values()]
     new = _made(arrays, sorted(added), free)
     donors = (before.donors - set(removed)) | new.donors
-    return _Pairs({**kept, **new.outputs}, donors, before.kinds)
+    return DonatedPairs({**kept, **new.outputs}, donors, before.kinds)
 
 
-def _made(arrays: EntryArrays, donated: Sequence[int], free: Sequence[int]) -> _Pairs:
+def _made(arrays: EntryArrays, donated: Sequence[int], free: Sequence[int]) -> DonatedPairs:
     """Return the pairs that JAX makes of donated arguments and free results."""
     unknown = arrays.open_results & set(free) if arrays.module.num_partitions > 1 else frozenset()
     same = _same(arrays, donated, free, unknown=unknown)
-    made = _Pairs()
+    made = DonatedPairs()
     for argument, output in same.items():
         fits = output not in unknown and _layouts(arrays, argument, output)
         if fits:
@@ -249,7 +278,7 @@ def _layouts(arrays: EntryArrays, argument: int, output: int) -> bool:
 
 
 def _donated(
-    arrays: EntryArrays, place: int, before: _Pairs, after: _Pairs, removed: Collection[int]
+    arrays: EntryArrays, place: int, before: DonatedPairs, after: DonatedPairs, removed: Collection[int]
 ) -> Change:
     name = str(arrays.arguments[place].value.name)
     if place in before.arguments and place not in removed:
@@ -262,14 +291,14 @@ def _donated(
     return Change(kind="donate", target=name, effect=_use(arrays, place, after))
 
 
-def _undonated(arrays: EntryArrays, place: int, before: _Pairs) -> Change:
+def _undonated(arrays: EntryArrays, place: int, before: DonatedPairs) -> Change:
     name = str(arrays.arguments[place].value.name)
     if place not in before.arguments:
         return Change.refused("undonate", name, "it is not donated")
     return Change(kind="undonate", target=name, effect="its memory is not reused for a result")
 
 
-def _use(arrays: EntryArrays, place: int, pairs: _Pairs) -> str:
+def _use(arrays: EntryArrays, place: int, pairs: DonatedPairs) -> str:
     """Return what becomes of a donated argument's memory."""
     if place not in pairs.outputs:
         return "XLA may use its memory for any result (buffer_donor)"
@@ -279,7 +308,7 @@ def _use(arrays: EntryArrays, place: int, pairs: _Pairs) -> str:
 # ---- the header --------------------------------------------------------------------------------
 
 
-def _alias_text(arrays: EntryArrays, pairs: _Pairs) -> str:
+def _alias_text(arrays: EntryArrays, pairs: DonatedPairs) -> str:
     entries = []
     for argument, output in sorted(pairs.outputs.items(), key=lambda pair: pair[1]):
         value = arrays.arguments[argument]
@@ -290,7 +319,7 @@ def _alias_text(arrays: EntryArrays, pairs: _Pairs) -> str:
     return f"{{ {', '.join(entries)} }}" if entries else ""
 
 
-def _donor_text(arrays: EntryArrays, pairs: _Pairs) -> str:
+def _donor_text(arrays: EntryArrays, pairs: DonatedPairs) -> str:
     values = [arrays.arguments[place] for place in sorted(pairs.donors)]
     entries = [f"({value.value.number}, {_index(value)})" for value in values]
     return f"{{ {', '.join(entries)} }}" if entries else ""

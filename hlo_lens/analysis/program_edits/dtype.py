@@ -10,6 +10,7 @@ JAX pairs them in order (`donation`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_edits.arguments import (
@@ -42,15 +43,107 @@ def edit_dtype(module: HloModule, requests: Iterable[str]) -> ProgramEdit:
     Raises:
         UsageError: If a request is malformed, or its type is not known.
     """
-    caster = _Caster(module)
+    arrays = EntryArrays.of(module)
+    plan = plan_dtype(arrays, requests)
+    caster = _Caster(arrays)
+    for one in plan.values:
+        caster.change(one)
+    return ProgramEdit(changes=plan.changes, replacements=caster.edits.replacements())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retyped:
+    """An argument that is stored as another type.
+
+    Attributes:
+        place: Its position.
+        old: Its element type.
+        new: The type that is stored.
+        result: Position of the result that it becomes; None for none.
+    """
+
+    place: int
+    old: str
+    new: str
+    result: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DtypePlan:
+    """Arguments that are stored as another type.
+
+    Attributes:
+        changes: One for each argument of the requests.
+        values: Those to which they apply.
+    """
+
+    changes: tuple[Change, ...]
+    values: tuple[Retyped, ...]
+
+
+def plan_dtype(arrays: EntryArrays, requests: Iterable[str]) -> DtypePlan:
+    """Return the arguments that are stored as another type.
+
+    Args:
+        arrays: Arguments and results.
+        requests: As for `edit_dtype`.
+
+    Raises:
+        UsageError: If a request is malformed, or its type is not known.
+    """
+    found: dict[int, Retyped] = {}
+    followers = becomes(arrays)
     changes: list[Change] = []
     for text, (pattern, element_type) in [(text, _request(text)) for text in requests]:
-        places = caster.arrays.arguments_of(pattern)
-        made = [caster.change(place, element_type) for place in places]
+        places = arrays.arguments_of(pattern)
+        made = []
+        for place in places:
+            one = _retyped(arrays, place, element_type, followers.get(place))
+            if place in found:
+                one = f"it is {element_type} already"
+            if not isinstance(one, str):
+                found[place] = one
+            made.append(_change(arrays, place, one))
         if not places:
-            made = [Change.refused("dtype", pattern, caster.arrays.nothing_matches(pattern))]
+            made = [Change.refused("dtype", pattern, arrays.nothing_matches(pattern))]
         changes += [change.for_request(text) for change in made]
-    return ProgramEdit(changes=tuple(changes), replacements=caster.edits.replacements())
+    return DtypePlan(changes=tuple(changes), values=tuple(found.values()))
+
+
+def _retyped(
+    arrays: EntryArrays, place: int, element_type: str, follower: int | None
+) -> Retyped | str:
+    """Return an argument with its new type, or why it cannot have it."""
+    value = arrays.arguments[place]
+    shape = value.global_shape
+    if value.value.number is None or index_of(value):
+        return "the arguments are passed as one tuple"
+    if shape is None:
+        return "its shape is not known"
+    old = shape.element_type
+    if old == element_type:
+        return f"it is {element_type} already"
+    if _family(old) != _family(element_type):
+        return f"{old} is not stored as {element_type}"
+    if follower is not None and not _can_convert(arrays.module):
+        return "the only result is not in a tuple"
+    return Retyped(place=place, old=old, new=element_type, result=follower)
+
+
+def _change(arrays: EntryArrays, place: int, one: Retyped | str) -> Change:
+    name = str(arrays.arguments[place].value.name)
+    if isinstance(one, str):
+        return Change.refused("dtype", name, one)
+    effect = f"{one.old} is stored as {one.new}"
+    if one.result is not None:
+        effect += f"; so is {result_name(arrays.results[one.result])}, which it becomes"
+    return Change(kind="dtype", target=name, effect=effect)
+
+
+def _can_convert(module: HloModule) -> bool:
+    """Return whether the result can be converted: a tuple, or not given through one."""
+    root = module.entry.root
+    return root is not None and (root.opcode == "tuple" or root.attribute("sharding") is None)
 
 
 def _request(text: str) -> tuple[str, str]:
@@ -73,39 +166,19 @@ def _family(element_type: str) -> str:
 class _Caster:
     """Edits of the element types of one module."""
 
-    def __init__(self, module: HloModule) -> None:
-        self.module = module
-        self.arrays = EntryArrays.of(module)
-        self.edits = TextEdits(module)
-        self.becomes = becomes(self.arrays)
-        self.parameters = {one.parameter_number: one for one in module.entry.parameters}
-        self.done: set[int] = set()
+    def __init__(self, arrays: EntryArrays) -> None:
+        self.module = arrays.module
+        self.arrays = arrays
+        self.edits = TextEdits(arrays.module)
+        self.parameters = {one.parameter_number: one for one in arrays.module.entry.parameters}
 
-    def change(self, place: int, element_type: str) -> Change:
-        value = self.arrays.arguments[place]
-        name = str(value.value.name)
-        parameter = self.parameters.get(value.value.number)
-        shape = value.global_shape
-        if parameter is None or index_of(value):
-            return Change.refused("dtype", name, "the arguments are passed as one tuple")
-        if shape is None:
-            return Change.refused("dtype", name, "its shape is not known")
-        old = shape.element_type
-        if old == element_type or place in self.done:
-            return Change.refused("dtype", name, f"it is {element_type} already")
-        if _family(old) != _family(element_type):
-            return Change.refused("dtype", name, f"{old} is not stored as {element_type}")
-        follower = self.becomes.get(place)
-        if follower is not None and not self._can_convert():
-            return Change.refused("dtype", name, "the only result is not in a tuple")
-        self.done.add(place)
-        stays_root = parameter.is_root and follower is None
-        self._store_argument(parameter, place, element_type, "ROOT " * stays_root)
-        effect = f"{old} is stored as {element_type}"
-        if follower is not None:
-            self._store_result(follower, old, element_type)
-            effect += f"; so is {result_name(self.arrays.results[follower])}, which it becomes"
-        return Change(kind="dtype", target=name, effect=effect)
+    def change(self, one: Retyped) -> None:
+        """Edit the type of an argument and of the result that it becomes."""
+        parameter = self.parameters[self.arrays.arguments[one.place].value.number]
+        stays_root = parameter.is_root and one.result is None
+        self._store_argument(parameter, one.place, one.new, "ROOT " * stays_root)
+        if one.result is not None:
+            self._store_result(one.result, one.old, one.new)
 
     def _store_argument(self, parameter: HloInstruction, place: int, new: str, mark: str) -> None:
         """Give a parameter a new name and type; a conversion has its old ones."""
@@ -120,11 +193,6 @@ class _Caster:
         )
         if mark:
             edits.remove_root(parameter)
-
-    def _can_convert(self) -> bool:
-        """Return whether the result can be converted: a tuple, or not given through one."""
-        root = self.module.entry.root
-        return root is not None and (root.opcode == "tuple" or root.attribute("sharding") is None)
 
     def _store_result(self, place: int, old: str, new: str) -> None:
         root = self.module.entry.root

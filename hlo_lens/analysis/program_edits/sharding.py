@@ -12,6 +12,7 @@ jax/_src/pjit.py of jax 0.10.2).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_edits.arguments import (
@@ -68,7 +69,52 @@ def edit_sharding(
     Raises:
         UsageError: If a request is malformed.
     """
-    return _Sharder(module, meshes).edit([(text, *_request(text)) for text in requests])
+    sharder = _Sharder(EntryArrays.of(module), meshes)
+    return sharder.edit([(text, *_request(text)) for text in requests])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resharded:
+    """An argument or result with another sharding.
+
+    Attributes:
+        place: Its position among arguments, or among results.
+        sharding: The sharding over a mesh of the program.
+        is_result: Whether it is a result.
+    """
+
+    place: int
+    sharding: MeshSharding
+    is_result: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingPlan:
+    """Arguments and results that get another sharding.
+
+    Attributes:
+        changes: One for each argument and result of the requests.
+        values: Those to which they apply, and results that follow.
+    """
+
+    changes: tuple[Change, ...]
+    values: tuple[Resharded, ...]
+
+
+def plan_sharding(
+    arrays: EntryArrays, requests: Iterable[str], *, meshes: Sequence[Mesh] = ()
+) -> ShardingPlan:
+    """Return the arguments and results that get another sharding.
+
+    Args:
+        arrays: Arguments and results.
+        requests: As for `edit_sharding`.
+        meshes: Meshes of a program whose text names none.
+
+    Raises:
+        UsageError: If a request is malformed.
+    """
+    return _Sharder(arrays, meshes).plan([(text, *_request(text)) for text in requests])
 
 
 def _request(text: str) -> tuple[str, PartitionSpec]:
@@ -81,8 +127,9 @@ def _request(text: str) -> tuple[str, PartitionSpec]:
 class _Sharder:
     """Edits of the shardings of one module."""
 
-    def __init__(self, module: HloModule, given: Sequence[Mesh]) -> None:
-        self.arrays = EntryArrays.of(module)
+    def __init__(self, arrays: EntryArrays, given: Sequence[Mesh]) -> None:
+        module = arrays.module
+        self.arrays = arrays
         self.edits = TextEdits(module)
         self.module = module
         self.meshes = ProgramMeshes(module, given)
@@ -90,7 +137,14 @@ class _Sharder:
         self.parameters = {one.parameter_number: one for one in module.entry.parameters}
 
     def edit(self, requests: Sequence[tuple[str, str, PartitionSpec]]) -> ProgramEdit:
+        plan = self.plan(requests)
+        for one in plan.values:
+            self._apply(one)
+        return ProgramEdit(changes=plan.changes, replacements=self.edits.replacements())
+
+    def plan(self, requests: Sequence[tuple[str, str, PartitionSpec]]) -> ShardingPlan:
         changes: list[Change] = []
+        values: list[Resharded] = []
         followers = donated_results(self.arrays)
         named = {place for _, pattern, _ in requests for place in self.arrays.results_of(pattern)}
         for text, pattern, spec in requests:
@@ -99,13 +153,24 @@ class _Sharder:
                 follower = followers.get(place)
                 if follower in named or follower in self.arrays.open_results:
                     follower = None
-                made.append(self._argument(place, spec, follower))
-            made += [self._output(place, spec) for place in self.arrays.results_of(pattern)]
+                made.append(self._argument(place, spec, follower, values))
+            made += [self._output(one, spec, values) for one in self.arrays.results_of(pattern)]
             if not made:
                 reason = self.arrays.nothing_matches(pattern)
                 made.append(Change.refused("shard", pattern, reason))
             changes += [change.for_request(text) for change in made]
-        return ProgramEdit(changes=tuple(changes), replacements=self.edits.replacements())
+        return ShardingPlan(changes=tuple(changes), values=tuple(values))
+
+    def _apply(self, one: Resharded) -> None:
+        """Edit the sharding of one argument or result."""
+        arrays = self.arrays
+        value = (arrays.results if one.is_result else arrays.arguments)[one.place]
+        rank = len(value.global_shape.dimensions) if value.global_shape else 0
+        if one.is_result:
+            self._set_result(one.place, one.sharding, rank)
+        else:
+            self._set(self.parameters[value.value.number], one.sharding, rank)
+            self._close("parameters", one.place, len(arrays.arguments))
 
     # ---- applicability -------------------------------------------------------------------------
 
@@ -136,19 +201,18 @@ class _Sharder:
 
     # ---- arguments -----------------------------------------------------------------------------
 
-    def _argument(self, place: int, spec: PartitionSpec, follower: int | None) -> Change:
+    def _argument(
+        self, place: int, spec: PartitionSpec, follower: int | None, values: list[Resharded]
+    ) -> Change:
         value = self.arrays.arguments[place]
         name = str(value.value.name)
         chosen = self._chosen(value, spec)
         if isinstance(chosen, str):
             return Change.refused("shard", name, chosen)
-        parameter = self.parameters[value.value.number]
-        rank = len(value.global_shape.dimensions) if value.global_shape else 0
-        self._set(parameter, chosen, rank)
-        self._close("parameters", place, len(self.arrays.arguments))
+        values.append(Resharded(place=place, sharding=chosen))
         effect = str(chosen)
         if follower is not None:
-            self._set_result(follower, chosen, rank)
+            values.append(Resharded(place=follower, sharding=chosen, is_result=True))
             name_of_it = result_name(self.arrays.results[follower])
             effect += f"; {name_of_it}, which has its memory, follows"
         return Change(kind="shard", target=name, effect=effect)
@@ -181,15 +245,13 @@ class _Sharder:
 
     # ---- results -------------------------------------------------------------------------------
 
-    def _output(self, place: int, spec: PartitionSpec) -> Change:
+    def _output(self, place: int, spec: PartitionSpec, values: list[Resharded]) -> Change:
         value = self.arrays.results[place]
         chosen = self._chosen(value, spec)
         if isinstance(chosen, str):
             return Change.refused("shard", result_name(value), chosen)
-        rank = len(value.global_shape.dimensions) if value.global_shape else 0
-        self._set_result(place, chosen, rank)
-        effect = str(chosen)
-        return Change(kind="shard", target=result_name(value), effect=effect)
+        values.append(Resharded(place=place, sharding=chosen, is_result=True))
+        return Change(kind="shard", target=result_name(value), effect=str(chosen))
 
     def _set_result(self, place: int, chosen: MeshSharding, rank: int) -> None:
         root = self.module.entry.root
