@@ -68,8 +68,8 @@ class _Assigner:
         self._busy = BusyTimes(2 * flow.end + 2)
         self._held: list[_Held] = []
         self._outputs = {flow.buffer_of[v] for v in flow.output_values}
-        self._entry_places = {
-            self._values.places[value]: (number, node)
+        self._parameters = {
+            flow.carried(value): (number, node)
             for number, values in flow.parameter_values.items()
             for node, value in enumerate(values)
         }
@@ -147,7 +147,7 @@ class _Assigner:
             if opcodes[place // NODES] == "constant":
                 self._new(buffer, size, "constant")
                 return
-            parameter = self._entry_places.get(place)
+            parameter = self._parameters.get(value)
             if parameter is not None:
                 number = self._new(buffer, size, "parameter")
                 self._allocations[number].parameter = parameter

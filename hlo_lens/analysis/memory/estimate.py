@@ -119,10 +119,17 @@ def memory_estimate(
     if why_no_estimate(table, in_text_order=in_text_order) is not None:
         return None
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
-    flow = dataflow(table, rules.measure, rules.color, rules.whole)
-    layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
-    laid = _laid(flow, layout.allocations, rules.notes)
-    temp_bytes = _temp_bytes(flow, rules, layout)
+    return estimate_of_flow(dataflow(table, rules.measure, rules.color, rules.whole), rules)
+
+
+def estimate_of_flow(flow: Dataflow, rules: BackendRules) -> MemoryEstimate:
+    """Return the memory of a module whose values and live ranges are known.
+
+    Args:
+        flow: Values of the module.
+        rules: Rules of its backend.
+    """
+    laid, temp_bytes = layout_of_flow(flow, rules)
     return MemoryEstimate(
         backend=rules.backend,
         temp_bytes=temp_bytes,
@@ -130,6 +137,12 @@ def memory_estimate(
         compilers=rules.compilers,
         layout=laid,
     )
+
+
+def layout_of_flow(flow: Dataflow, rules: BackendRules) -> tuple[MemoryLayout, int]:
+    """Return allocations and values, and the temporary bytes that XLA would report."""
+    layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+    return _laid(flow, layout.allocations, rules.notes), _temp_bytes(flow, rules, layout)
 
 
 def sizes_of(

@@ -1,0 +1,1 @@
+"""Changes of a compiled program answered from its own text, without compiling again."""
