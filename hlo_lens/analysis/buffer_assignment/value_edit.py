@@ -75,9 +75,7 @@ class EditedValues:
         schedule: Rows in execution order; copies have the row of the parameter or the ROOT.
     """
 
-    def __init__(
-        self, walk: Walk, values: Values, outputs: Sequence[int], edit: ValueEdit
-    ) -> None:
+    def __init__(self, walk: Walk, values: Values, outputs: Sequence[int], edit: ValueEdit) -> None:
         self._walk, self._values = walk, values
         self._row = max(walk.module.entry.root_row, 0)
         self._added = 0
@@ -131,7 +129,9 @@ class EditedValues:
     def _copy_parameter(self, value: int, instant: int) -> None:
         """Let the value be a copy of the parameter, for which another value is added."""
         values = self._values
-        made = values.add(values.places[value], values.parts[value], values.orders[value], 0, instant)
+        made = values.add(
+            values.places[value], values.parts[value], values.orders[value], 0, instant
+        )
         values.starts[value] = instant
         values.ends[value] = max(instant, values.ends[value])
         for number, listed in self.parameters.items():

@@ -278,7 +278,11 @@ def _layouts(arrays: EntryArrays, argument: int, output: int) -> bool:
 
 
 def _donated(
-    arrays: EntryArrays, place: int, before: DonatedPairs, after: DonatedPairs, removed: Collection[int]
+    arrays: EntryArrays,
+    place: int,
+    before: DonatedPairs,
+    after: DonatedPairs,
+    removed: Collection[int],
 ) -> Change:
     name = str(arrays.arguments[place].value.name)
     if place in before.arguments and place not in removed:

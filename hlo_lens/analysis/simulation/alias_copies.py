@@ -134,7 +134,7 @@ class EntryOrder:
     def readers(self, value: int) -> list[int]:
         """Return the entry's instructions that read a parameter, in execution order."""
         row, node = divmod(self._flow.values.places[value], NODES)
-        found = {one for one in self._users(row, node)}
+        found = set(self._users(row, node))
         return sorted(found, key=self._instants.__getitem__)
 
     def _users(self, row: int, node: int) -> Iterator[int]:

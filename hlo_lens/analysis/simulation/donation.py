@@ -67,7 +67,9 @@ def simulated_donation(
     removed = [one for key, one in old.items() if key in gone]
     if not added and not removed:
         return DonationEdit(aliases=simulator.aliases, changes=plan.changes)
-    return _with_copies(simulator, tuple(kept.values()), tuple(added.values()), removed, plan.changes)
+    return _with_copies(
+        simulator, tuple(kept.values()), tuple(added.values()), removed, plan.changes
+    )
 
 
 def _key(alias: InputOutputAlias) -> tuple[object, ...]:
@@ -172,9 +174,7 @@ def _dropped(
             yield from _copied_result(flow, flow.output_values[node], parameters)
 
 
-def _copied_result(
-    flow: Dataflow, copy: int, parameters: set[int]
-) -> Iterator[tuple[int, int]]:
+def _copied_result(flow: Dataflow, copy: int, parameters: set[int]) -> Iterator[tuple[int, int]]:
     """Yield a result that is a copy, with what it copies, if that could be returned itself."""
     row = flow.values.places[copy] // NODES
     operands = flow.operands.get(row, [])
@@ -182,7 +182,9 @@ def _copied_result(
         return
     source = flow.values_at(operands[0])[:1]
     made = flow.values.places[source[0]] // NODES if source else -1
-    is_free = source and source[0] not in parameters and source[0] not in flow.output_values
-    if is_free and flow.table.opcodes[made] != "constant":
-        if len(flow.buffers[flow.buffer_of[source[0]]]) == 1:
-            yield copy, source[0]
+    if not source or flow.table.opcodes[made] == "constant":
+        return
+    value = source[0]
+    is_free = value not in parameters and value not in flow.output_values
+    if is_free and len(flow.buffers[flow.buffer_of[value]]) == 1:
+        yield copy, value

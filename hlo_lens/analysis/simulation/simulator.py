@@ -10,26 +10,25 @@ assignments of ours, without and with the changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.backend_rules import backend_rules
 from hlo_lens.analysis.buffer_assignment.buffer_sharing import BufferSharing
 from hlo_lens.analysis.buffer_assignment.dataflow import WalkedModule
-from hlo_lens.analysis.buffer_assignment.value_edit import ValueEdit
 from hlo_lens.analysis.memory.estimate import layout_of_flow, why_no_estimate
 from hlo_lens.analysis.memory.estimate_range import estimate_range
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import memory_statement
 from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
-from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hlo_lens.analysis.buffer_assignment.backend_rules import BackendRules
+    from hlo_lens.analysis.buffer_assignment.value_edit import ValueEdit
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.module import InputOutputAlias

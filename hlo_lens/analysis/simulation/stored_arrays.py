@@ -14,7 +14,6 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.buffer_assignment.shape_tree import Part
 from hlo_lens.analysis.program_edits.arguments import index_of
 from hlo_lens.analysis.program_edits.dtype import plan_dtype
 from hlo_lens.analysis.program_edits.sharding import plan_sharding
@@ -24,6 +23,7 @@ from hlo_lens.model.shapes.sharding import HloSharding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from hlo_lens.analysis.buffer_assignment.shape_tree import Part
     from hlo_lens.analysis.program_edits.edit import Change
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.analysis.simulation.simulator import Simulator
@@ -67,9 +67,7 @@ class StoredEdit:
     notes: tuple[str, ...] = ()
 
 
-def stored_arrays(
-    simulator: Simulator, shard: Iterable[str], dtype: Iterable[str]
-) -> StoredEdit:
+def stored_arrays(simulator: Simulator, shard: Iterable[str], dtype: Iterable[str]) -> StoredEdit:
     """Return the arguments and results that are divided otherwise or stored as other types.
 
     Args:
@@ -164,9 +162,9 @@ class _Stored:
         shape = argument.global_shape
         for place in arrays.open_results:
             result = arrays.results[place].global_shape
-            if saved > 0 and shape is not None and result is not None:
-                if result.element_count == shape.element_count:
-                    self._open += saved
+            if shape is not None and result is not None:
+                is_alike = result.element_count == shape.element_count
+                self._open += max(0, saved) if is_alike else 0
 
     # ---- element types -------------------------------------------------------------------------
 
@@ -203,7 +201,7 @@ class _Stored:
         self,
         value: int,
         *,
-        dimensions: tuple[int, ...] | None = None,
+        dimensions: tuple[int | None, ...] | None = None,
         element_type: str | None = None,
     ) -> tuple[int, int]:
         """Give a value, and those of its size in its buffer, other dimensions or another type.
@@ -234,4 +232,3 @@ class _Stored:
         """Return the bytes of a shape on the backend; those of the old one if not known."""
         size = self._simulator.rules.measure(shape)
         return old.size_bytes if size is None else size
-
