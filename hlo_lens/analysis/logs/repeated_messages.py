@@ -75,8 +75,9 @@ class _Event:
             name: next((value for one in self.messages if (value := getattr(one, name))), default)
             for name, default in _FIELDS.items()
         }
-        exact = [one.requested for one in self.messages if _is_exact(one.requested)]
-        requested = min(exact, key=size_bounds) if exact else first.requested
+        known = [one.requested for one in self.messages if one.requested is not None]
+        exact = [size for size in known if _is_exact(size)]
+        requested = min(exact, key=size_bounds) if exact else next(iter(known), None)
         repeats = tuple(one.line for one in self.messages[1:])
         return replace(first, **values, requested=requested, repeats=repeats)
 
@@ -103,8 +104,10 @@ def _failed_allocations(messages: Sequence[FailedAllocation]) -> tuple[FailedAll
     return tuple(event.merged() for event in events)
 
 
-def _agree(one: HumanSize, other: HumanSize) -> bool:
+def _agree(one: HumanSize | None, other: HumanSize | None) -> bool:
     """Whether two printed sizes may be of one request."""
+    if one is None or other is None:
+        return True
     (least, most), (smallest, largest) = size_bounds(one), size_bounds(other)
     return least <= largest + _ROUNDING and smallest <= most + _ROUNDING
 

@@ -130,13 +130,13 @@ class FailedAllocation:
     """An allocation that failed in a running program.
 
     Attributes:
-        requested: Requested bytes.
+        requested: Requested bytes; None for a tensor whose element type is not printed.
         free: Free bytes; None if not printed.
         largest_free: Bytes of the largest free region.
         device: ``0x0x0_HBM0``, an ordinal, or empty.
         allocator: Name of the allocator, such as ``GPU_0_bfc``; empty if not printed.
         program: Executable that was loaded or run; None if not printed.
-        purpose: Purpose of the memory: ``device buffer``, ``program``, or empty.
+        purpose: Purpose of the memory: ``device buffer``, ``program``, ``tensor[2,3]``, or empty.
         is_fatal: Whether the program failed; False for attempts that are allowed to fail.
         printed_by: ``driver``, ``allocator``, ``runtime`` or ``exception``.
         line: 1-based line of the file.
@@ -144,7 +144,7 @@ class FailedAllocation:
         repeats: Lines of further messages about the same failure.
     """
 
-    requested: HumanSize
+    requested: HumanSize | None
     free: HumanSize | None = None
     largest_free: HumanSize | None = None
     device: str = ""

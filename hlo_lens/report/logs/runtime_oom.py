@@ -58,10 +58,10 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
             ", ".join(map(str, failure.repeats)) or None,
             times,
             size_text(failure.requested),
-            *size_bounds(failure.requested),
+            *(size_bounds(failure.requested) if failure.requested else (None, None)),
             size_text(failure.free),
             size_text(failure.largest_free),
-            None if failure.free is None else _excess(failure.requested, failure.free),
+            _missing(failure),
             failure.purpose or None,
             failure.program,
             failure.allocator or failure.device or None,
@@ -90,6 +90,13 @@ def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
         shown=("line", "times", "requested"),
         if_filled=("again", "free", "largest_free", "missing_bytes", "for", "program", "where"),
     )
+
+
+def _missing(failure: FailedAllocation) -> int | None:
+    """Return the most bytes that were missing; None if not known."""
+    if failure.free is None or failure.requested is None:
+        return None
+    return _excess(failure.requested, failure.free)
 
 
 def _excess(size: HumanSize, limit: HumanSize) -> int:
@@ -186,7 +193,7 @@ def _allocator_facts(
     if unclaimed is not None and unclaimed[0] > 0:
         details.append(f"{bounds_text(unclaimed)} not yet taken from the device")
     yield "free", " ".join((bounds_text(free), *([f"({'; '.join(details)})"] if details else [])))
-    if asked is not None:
+    if asked is not None and asked.requested is not None:
         yield "verdict", _verdict(size_bounds(asked.requested), free, largest, unclaimed)
 
 

@@ -28,7 +28,7 @@ _FAILURE = re.compile(
     | [Ff]ailed[ ]to[ ]allocate[ ]\d{{1,18}}[ ]bytes
       (?:[ ](?:for[ ]new[ ]constant|on[ ]host|from[ ]device))?
     | OOM[ ]when[ ]allocating[ ]tensor[ ]with[ ]shape[ ]?\[[\d,]{{0,200}}\]
-      [ ]and[ ]type[ ]\w{{1,40}}(?:[ ]on[ ]/[\w/:-]{{1,200}})?
+      (?:[ ]and[ ]type[ ]\w{{1,40}})?(?:[ ]on[ ]/[\w/:-]{{1,200}})?
       (?:[ ]by[ ]allocator[ ][\w./:-]{{1,80}})?
     | Attempting[ ]to[ ](?:allocate|reserve)[ ]{SIZE}(?:[ ]at[ ]the[ ]bottom[ ]of[ ]memory)?\.\s+
       That[ ]was[ ]not[ ]possible\.[ ]There[ ]are[ ]{SIZE}[ ]free
@@ -75,7 +75,7 @@ def read_failure(source: Source, place: int) -> Found[FailedAllocation] | None:
     if match is None:
         return None
     tree = _tree("failed_allocation", match[0])
-    if tree is None or (tree.data == "tensor_failed" and _tensor_size(tree) is None):
+    if tree is None:
         return None
     purpose = _PURPOSE.search(text, max(0, start - _BEFORE), start)
     raised = _EXCEPTION.search(text, max(0, start - _BEFORE), start)
@@ -88,17 +88,22 @@ def _failure(tree: Node, purpose: re.Match[str] | None, printer: str) -> FailedA
     numbers = tokens(tree, "NATURAL")
     kind = tree.data
     program = str(optional_token(tree, "EXECUTABLE") or "").partition("'")[2].partition("'")[0]
-    requested = sizes[0] if sizes else exact_size(numbers.pop(0) if numbers else "0")
+    requested: HumanSize | None = None
+    if kind != "tensor_failed":
+        requested = sizes[0] if sizes else exact_size(numbers.pop(0))
     device = str(optional_token(tree, "DEVICE") or "").strip("; ()")
     rest = str(optional_token(tree, "REST_OF_LINE") or "")
     if kind == "failed_request":
         requested = sizes[1] if len(sizes) > 1 else exact_size(numbers.pop(0))
         device = numbers[0] if numbers else ""
     elif kind == "tensor_failed":
-        requested = _tensor_size(tree) or requested
+        requested = _tensor_size(tree)
         device = str(optional_token(tree, "TENSOR_DEVICE") or "").rpartition("/")[2]
     elif kind == "allocator_failed" and numbers:
         requested = exact_size(numbers[0])
+    use = "" if purpose is None else purpose[1] or purpose[2]
+    if requested is None:
+        use = f"tensor{optional_token(tree, 'TENSOR_DIMENSIONS')}"
     is_possible = kind == "not_possible"
     if purpose is not None:
         program = purpose[3] or program
@@ -109,15 +114,18 @@ def _failure(tree: Node, purpose: re.Match[str] | None, printer: str) -> FailedA
         device=device,
         allocator=str(optional_token(tree, "ALLOCATOR_NAME") or ""),
         program=program or None,
-        purpose="" if purpose is None else purpose[1] or purpose[2],
+        purpose=use,
         is_fatal="is not a failure" not in rest,
         printed_by=printer,
     )
 
 
 def _tensor_size(tree: Node) -> HumanSize | None:
-    """Return the bytes of the tensor that TensorFlow names; None if XLA lacks its type."""
-    word = str(optional_token(tree, "WORD"))
+    """Return the bytes of the tensor that TensorFlow names.
+
+    None if its type is not printed, as before 2018, or unknown to XLA.
+    """
+    word = str(optional_token(tree, "WORD") or "")
     dtype = element_type("float32" if word == "float" else word)
     if dtype is None:
         return None

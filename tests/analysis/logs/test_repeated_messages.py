@@ -37,7 +37,7 @@ def test_messages_about_one_failed_allocation_are_one(
 
 def test_failed_allocation_has_the_requested_bytes_and_the_allocator() -> None:
     (failure,) = without_repeats(parse_log(ALLOCATOR + RUNTIME)).failures
-    assert (failure.requested.text, failure.allocator) == ("4000B", "GPU_0_bfc")
+    assert (str(failure.requested), failure.allocator) == ("4000B", "GPU_0_bfc")
 
 
 STATS = "BufferAssignment stats:\n parameter allocation: 1.00GiB\n total allocation: 2.00GiB\n"

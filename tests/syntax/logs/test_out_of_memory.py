@@ -10,7 +10,6 @@ import hlo_lens
 from hlo_lens.model.buffers.human_size import HumanSize
 from hlo_lens.model.logs.out_of_memory import CompileOutOfMemory, FailedAllocation
 from hlo_lens.syntax.logs.log import parse_log
-from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 
 if TYPE_CHECKING:
@@ -525,9 +524,9 @@ def test_stack_overflow_may_have_no_numbers() -> None:
     assert message.lines == 1
 
 
-def test_tensor_of_unknown_type_is_not_read() -> None:
-    with pytest.raises(DumpSyntaxError):
-        parse_log("OOM when allocating tensor with shape[3] and type variant")
+def test_tensor_of_unknown_type_has_no_size() -> None:
+    (failure,) = parse_log("OOM when allocating tensor with shape[3] and type variant").failures
+    assert failure.requested is None
 
 
 def test_fields_below_the_sentence_are_the_failed_operation() -> None:
@@ -545,3 +544,9 @@ def test_fields_below_the_sentence_are_the_failed_operation() -> None:
     assert found.operator.op_name == "jit(train_step)/jvp()/dot_general"
     assert found.label == "fusion.14097 = fusion(... async-collective-done)"
     assert parse_log(text, reader="grammar").compile_ooms[0].allocations == (found,)
+
+
+def test_a_tensor_without_its_type_has_no_size() -> None:
+    text = "Resource exhausted: OOM when allocating tensor with shape[10000,1,28,28]\n"
+    (failure,) = parse_log(text).failures
+    assert (failure.requested, failure.purpose) == (None, "tensor[10000,1,28,28]")
