@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
@@ -15,7 +15,7 @@ from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -62,7 +62,14 @@ class Diff(DumpDiff):
         """
         from hlo_lens.report.comparison.page import diff_report
 
-        return diff_report(self, (self.base.path, self.head.path), by=by)
+        report = diff_report(self, (self.base.path, self.head.path), by=by)
+        return replace(report, make_page=lambda: self.page_data(report))
+
+    def page_data(self, report: Report) -> Mapping[str, object]:
+        """Return the data of the page of HTML, with the sections of a report on it."""
+        from hlo_lens.api.page import diff_page  # only for HTML
+
+        return diff_page(self, report)
 
     def __str__(self) -> str:
         return str(self.report())

@@ -167,11 +167,12 @@ class Comparison:
         if self.checked is None:
             return report
         judged = check_report(self.checked.judgement)
-        return dataclasses.replace(
+        made = dataclasses.replace(
             report,
             sections=(*judged.sections, *report.sections),
             data={**report.data, "rules": judged.data["rules"]},
         )
+        return dataclasses.replace(made, make_page=lambda: self.diff.page_data(made))
 
     def annotations(self) -> list[Annotation]:
         """Return the notes on failed rules, then on figures that got worse."""

@@ -1,9 +1,11 @@
-"""Pages of HTML: the modules of a report, the one to lead with first."""
+"""Pages of HTML: the modules of a report, the one to lead with first; the pairs of a diff."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.report_pages import lead_of
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
@@ -13,7 +15,8 @@ from hlo_lens.report.program.first_page import command_text, others_sections
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.api.changes import Diff
+    from hlo_lens.report.render.table import Report
 
 MOST_MODULES = 24
 """Modules with views of their own on a page; the others are in a table."""
@@ -35,6 +38,37 @@ def report_page(known: Sequence[ModuleAnalysis]) -> Mapping[str, object]:
     ]
     others = [section_object(one, _ROWS) for one in others_sections(first, lead)]
     return page_of_modules("report", first.dump.title, subjects, others)
+
+
+def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
+    """Return the data of the page on a diff: its text, and the views of pairs with both texts.
+
+    Args:
+        diff: Changes.
+        report: Their report, whose sections are on the page.
+    """
+    subjects: list[tuple[int, Subject]] = []
+    for number, ((one, other), module) in enumerate(zip(diff.places, diff.modules, strict=True)):
+        base, head = diff.base.modules[one].dump, diff.head.modules[other].dump
+        if head is None or len(subjects) == MOST_MODULES:
+            continue
+        subject = Subject(
+            analysis=ModuleAnalysis(head, limits_estimate=True, is_quick=True),
+            title=head.title,
+            command_tail=f"{_path(diff.base.path)} {_path(diff.head.path)}",
+            base=None
+            if base is None
+            else ModuleAnalysis(base, limits_estimate=True, is_quick=True),
+            diff=module,
+        )
+        subjects.append((number, subject))
+    sections = [section_object(one, _ROWS) for one in report.pages]
+    title = report.pages[0].title if report.pages else "diff"
+    return page_of_modules("diff", title, subjects, sections)
+
+
+def _path(path: str) -> str:
+    return shlex.quote(path) if path else "PATH"
 
 
 def _subject(known: ModuleAnalysis, role: str, count: int) -> Subject:

@@ -44,10 +44,10 @@ function showModule(main, page) {
   replace(main, head(page), navigation(page, views));
   const body = el("div", { class: "views" });
   main.append(body);
-  for (const view of views) body.append(viewSection(view, page));
   const general = page.made.sections.map((section) => el("section", { class: "view" },
     el("h2", {}, section.title), sectionBlock(section)));
-  append(body, general);
+  const drawn = views.map((view) => viewSection(view, page));
+  append(body, page.made.kind === "diff" ? [...general, ...drawn] : [...drawn, ...general]);
   main.append(foot(page), valueCard(page));
   main.dataset.ready = "true";
 }
