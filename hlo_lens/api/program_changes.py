@@ -62,8 +62,33 @@ def _request(changes: Sequence[Change], meshes: Sequence[Mesh]) -> EditRequest:
     )
 
 
-def mesh_splits(module: HloModule, meshes: Sequence[Mesh] = ()) -> tuple[str, ...]:
+def mesh_splits(
+    module: HloModule, meshes: Sequence[Mesh] = (), *, devices: int | None = None
+) -> tuple[str, ...]:
     """Return every split of a program's devices over the axes of its mesh: ``data=4,model=2``.
+
+    Args:
+        module: The program before optimizations.
+        meshes: Meshes of a program whose text names none.
+        devices: Number of devices to split; None for those of the program.
+
+    Raises:
+        UsageError: If the program has no mesh, or several.
+    """
+    mesh = program_mesh(module, meshes)
+    return tuple(
+        mesh_text(mesh.axis_names, sizes)
+        for sizes in _factors(devices or mesh.size, len(mesh.axis_names))
+    )
+
+
+def mesh_text(names: Sequence[str], sizes: Sequence[int]) -> str:
+    """Return sizes of mesh axes as options name them: ``data=8,model=4``."""
+    return ",".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
+
+
+def program_mesh(module: HloModule, meshes: Sequence[Mesh] = ()) -> Mesh:
+    """Return the mesh of a program.
 
     Args:
         module: The program before optimizations.
@@ -77,10 +102,7 @@ def mesh_splits(module: HloModule, meshes: Sequence[Mesh] = ()) -> tuple[str, ..
     if len(known) != 1:
         raise UsageError(f"--mesh '*' needs a program with one mesh; this has {len(known)}")
     (mesh,) = known
-    return tuple(
-        ",".join(f"{name}={size}" for name, size in zip(mesh.axis_names, sizes, strict=True))
-        for sizes in _factors(mesh.size, len(mesh.axis_names))
-    )
+    return mesh
 
 
 def _factors(size: int, count: int) -> Iterator[tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -34,10 +35,20 @@ class Means:
     Attributes:
         python: Interpreter whose jax compiles.
         minutes: Longest time of one compile.
+        until: Time at which compiles end, by `time.monotonic`; None for no such limit.
     """
 
     python: str = sys.executable
     minutes: float = 30.0
+    until: float | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of a compile that begins now."""
+        if self.until is None:
+            return Limits(minutes=self.minutes)
+        left = max(0.0, self.until - time.monotonic()) / 60
+        return Limits(minutes=min(self.minutes, left))
 
 
 class Compiler:
@@ -57,7 +68,7 @@ class Compiler:
         python = self._means.python
         if versions:
             python = environment_python(versions, request.backend)
-        found = compiled(request, python=python, limits=Limits(minutes=self._means.minutes))
+        found = compiled(request, python=python, limits=self._means.limits)
         self._done += 1
         self._total = max(self._total, self._done)
         if self._progress is not None:

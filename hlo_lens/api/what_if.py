@@ -25,7 +25,7 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.program_changes import checked_target, edited, mesh_splits
 from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
-from hlo_lens.jax_bridge.recompile.dumped import Again, shortage
+from hlo_lens.jax_bridge.recompile.dumped import Again, needed_bytes, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.jax_bridge.recompile.program import has_program
@@ -223,7 +223,7 @@ def what_if_modules(
         bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
         rows = [(base, changes) for base in bases for changes in asked.combinations(base)]
         pool.expect(len(rows))
-        found = tuple(workers.map(lambda row: _changed(row[0], row[1], pool), rows))
+        found = tuple(workers.map(lambda row: changed_module(row[0], row[1], pool), rows))
     if len(rows) == len(bases):
         found = tuple(_with_parts(one, base, pool) for one, base in zip(found, bases, strict=True))
     if output is not None:
@@ -231,7 +231,7 @@ def what_if_modules(
     return WhatIf(path=path, modules=found)
 
 
-def _changed(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
+def changed_module(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
     """Return a module with changes; without any, the module as compiled again."""
     if base.program is None or base.program.obstacle:
         why = base.refusal
@@ -297,6 +297,7 @@ def _row(
         fits=False if message else fits,
         refusal=refusal,
         shortage=message,
+        needed_bytes=None if shown is None or not message else needed_bytes(shown.compilation),
         seconds=0.0 if shown is None else shown.compilation.seconds,
         base_versions={} if base.again is None else base.again.versions(base.target),
         base_seconds=0.0 if base.again is None else base.again.compilation.seconds,
@@ -318,7 +319,7 @@ def _with_parts(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
         return row
     made = []
     for one in row.changes:
-        alone = _changed(base, (one,), pool).predicted if one.applies else None
+        alone = changed_module(base, (one,), pool).predicted if one.applies else None
         made.append(replace(one, alone=alone))
     return replace(row, changes=tuple(made))
 

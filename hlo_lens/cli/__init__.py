@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "diff": "Show the differences between two compiles.",
     "what-if": "Compile a dump's program again: other hardware, other flags, without either.",
     "bisect": "Find the version of jax, or the flag, that made a program worse.",
+    "fit": "Find changes or hardware with which a program fits in memory.",
     "check": "Judge a compile by a budget, for continuous integration.",
     "save": "Save the figures of a compile, to compare later compiles with.",
     "shard": "Draw which device holds which slice, and print all spellings.",

@@ -6,7 +6,7 @@ DONE = 0
 """The command succeeded."""
 
 RULE_FAILED = 1
-"""A rule of ``check`` failed, or ``diff --exit-code`` found changes."""
+"""A rule of ``check`` failed, ``diff --exit-code`` found changes, or ``fit`` found no plan."""
 
 USAGE = 2
 """Invalid options or arguments."""

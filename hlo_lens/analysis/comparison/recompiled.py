@@ -215,6 +215,7 @@ class Recompiled:
         fits: Whether the program fits in it; None if not known.
         refusal: Why there are no figures: XLA's message, or a reason; empty where there are.
         shortage: Figures of XLA's out-of-memory message: label and text.
+        needed_bytes: Bytes that the program needs by that message, rounded up; None without one.
         seconds: Seconds that compiling with the changes took; without changes, that of `base`.
         base_seconds: Those of `base`.
         notes: Sentences on limits of the answer.
@@ -235,6 +236,7 @@ class Recompiled:
     fits: bool | None = None
     refusal: str = ""
     shortage: tuple[tuple[str, str], ...] = ()
+    needed_bytes: int | None = None
     seconds: float = 0.0
     base_versions: Mapping[str, str] = field(default_factory=dict)
     base_seconds: float = 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.result import sum_of
 from hlo_lens.load import load
 from hlo_lens.text.dump_files import AFTER
 from hlo_lens.text.errors import HloLensError
@@ -169,3 +170,14 @@ def shortage(made: Compilation) -> tuple[tuple[str, str], ...]:
     facts += [(part.name, str(part.size)) for part in one.usage if part.size is not None]
     facts += [(part.name, str(part.size)) for part in one.parts if part.size is not None]
     return tuple(facts) or (("memory", one.memory_space),)
+
+
+def needed_bytes(made: Compilation) -> int | None:
+    """Return the bytes that XLA's message says a program needs, at most; None for others."""
+    if made.step != "compile":
+        return None
+    from hlo_lens.syntax.logs.log import parse_log
+
+    log = parse_log(made.error, may_be_empty=True, path="XLA's message")
+    used = [size.at_most for one in log.compile_ooms[:1] for size in one.used]
+    return sum_of(used) if used else None

@@ -86,6 +86,15 @@ class Target:
 
 CPU = Target(backend="cpu", name="cpu")
 
+_TWO_CORES = frozenset(("v2", "v3", "v4", "tpu7x"))
+"""TPUs with two devices a chip in libtpu's topologies."""
+
+_SLICES_2D = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_SLICES_3D = ("1x1x1", "2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
+_SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1"}
+_GPU_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_HOST_GPUS = 8
+
 _TPU_NAME = re.compile(r"(?P<kind>v\w+|tpu7x)[:=](?P<shape>\d+(?:x\d+){1,2})(?:\*(?P<slices>\d+))?")
 _GPU_NAME = re.compile(r"(?P<kind>\w+?)(?::(?P<shape>\d+x\d+x\d+))?")
 
@@ -150,6 +159,46 @@ def _tpu(kind: TpuKind, text: str, shape: str, slices: str | None) -> Target:
         memory_bytes=kind.memory_bytes,
         memory_source=_TPU_SOURCE,
     )
+
+
+def device_count(target: Target) -> int | None:
+    """Return the devices of a target that a user names; None if it has as many as needed.
+
+    >>> device_count(parse_target("v5e:2x4")), device_count(parse_target("v3:2x2*2"))
+    (8, 16)
+    """
+    sizes = [int(size) for size in target.topology.rpartition(":")[2].split("x") if size]
+    if not sizes:
+        return None
+    kind = target.topology.partition(":")[0]
+    cores = 2 if target.backend == "tpu" and kind in _TWO_CORES else 1
+    slices = target.options.get("num_slices", 1)
+    return math.prod(sizes) * cores * (slices if isinstance(slices, int) else 1)
+
+
+def all_slices(text: str) -> tuple[Target, ...]:
+    """Return the targets that ``v5e:*`` stands for, smallest first.
+
+    >>> [target.name for target in all_slices("v5p:*")][:3]
+    ['v5p:1x1x1', 'v5p:2x2x1', 'v5p:2x2x2']
+
+    Raises:
+        UnknownNameError: If there is no such device.
+        UsageError: For CPU, which has no slices.
+    """
+    name = text.removesuffix(":*")
+    if name == "cpu":
+        raise UsageError("cpu has as many devices as the program needs: no cpu:*")
+    kind = next((one for one in TPU_KINDS if one.name == name), None)
+    if kind is None:
+        parse_target(name)  # an error for unknown devices
+        shapes = [
+            f"1x{max(1, count // _HOST_GPUS)}x{min(count, _HOST_GPUS)}" for count in _GPU_COUNTS
+        ]
+    else:
+        known = _SLICES_2D if kind.dimensions == 2 else _SLICES_3D
+        shapes = list(known[known.index(_SMALLEST.get(name, known[0])) :])
+    return tuple(parse_target(f"{name}:{shape}") for shape in shapes)
 
 
 _MEMORY = re.compile(r"(?m)^\s*device_memory_size: (\d+)")
