@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.analysis.program.origins import Origins
+    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
 _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
@@ -59,7 +60,7 @@ class CollectiveOrigins:
         self._module = module
         self._calls = calls
         self._origins = origins
-        self._stacks: dict[tuple[object, ...], tuple[str, ...]] = {}
+        self._stacks: dict[int, tuple[str, ...]] = {}
 
     def of(self, op: CollectiveOp, payload_bytes: int | None) -> CollectiveOrigin:
         """Return the origin of a collective of a payload."""
@@ -92,13 +93,11 @@ class CollectiveOrigins:
     def _stack(self, origin: Origin) -> tuple[str, ...]:
         """Return a call stack as text, innermost first: ``file:line (function)``."""
         places = self._origins.stack(origin)
-        if not any(place.function for place in places):
-            return ()
-        if places not in self._stacks:
-            self._stacks[places] = tuple(
-                f"{place} ({place.function})" if place.function else str(place) for place in places
-            )
-        return self._stacks[places]
+        key = id(places)  # which the origins keep: one for all equal rows
+        if key not in self._stacks:
+            has_functions = any(place.function for place in places)
+            self._stacks[key] = tuple(map(_frame_text, places)) if has_functions else ()
+        return self._stacks[key]
 
     # ---- combined collectives ------------------------------------------------------------------
 
@@ -106,10 +105,11 @@ class CollectiveOrigins:
         self, op: CollectiveOp, whole: Origin, payload_bytes: int | None
     ) -> tuple[tuple[Member, tuple[str, ...]], ...]:
         """Return the operations of a combined collective, with their call stacks."""
-        row = op.instruction.row
-        operands = self._origins.steps.operands(row)
-        shape = op.instruction.shape
-        if op.kind not in _COMBINABLE or len(operands) < 2 or shape is None or not shape.is_tuple:
+        shape = op.instruction.shape if op.kind in _COMBINABLE else None
+        if shape is None or not shape.is_tuple:
+            return ()
+        operands = self._origins.steps.operands(op.instruction.row)
+        if len(operands) < 2:
             return ()
         sizes = [self._origins.steps.size(operand) for operand in operands]
         payloads = [None] * len(sizes) if payload_bytes is None else shares(payload_bytes, sizes)
@@ -142,3 +142,7 @@ class CollectiveOrigins:
             if not _COMBINED.search(own.op_name or ""):  # else it is that of all members
                 found.setdefault(number, own)
         return found
+
+
+def _frame_text(place: SourceLocation) -> str:
+    return f"{place} ({place.function})" if place.function else str(place)
