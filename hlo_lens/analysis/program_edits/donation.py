@@ -160,11 +160,23 @@ def donated_results(arrays: EntryArrays) -> dict[int, int]:
 
 
 def becomes(arrays: EntryArrays) -> dict[int, int]:
-    """Return the result that each argument becomes: its alias, else as if all were donated."""
-    aliased = _pairs_of_text(arrays).outputs
-    rest = [place for place in range(len(arrays.arguments)) if place not in aliased]
-    free = [place for place in range(len(arrays.results)) if place not in aliased.values()]
-    return {**aliased, **_same(arrays, rest, free, is_global=True)}
+    """Return the result that each argument becomes: its alias, else as if all were donated.
+
+    Of several arguments of one shape, one with the sharding that the result has comes first.
+    """
+    found = dict(_pairs_of_text(arrays).outputs)
+    unknown = arrays.open_results if arrays.module.num_partitions > 1 else frozenset[int]()
+    for is_global in (False, True):
+        rest = [place for place in range(len(arrays.arguments)) if place not in found]
+        free = [place for place in range(len(arrays.results)) if place not in found.values()]
+        if not is_global:
+            free = [place for place in free if place not in unknown]
+        found |= {
+            argument: output
+            for argument, output in _same(arrays, rest, free, is_global=is_global).items()
+            if _whole(arrays.arguments[argument]) == _whole(arrays.results[output])
+        }
+    return found
 
 
 # ---- pairs -------------------------------------------------------------------------------------
@@ -260,6 +272,10 @@ def _array(value: ShardedValue, *, is_global: bool = False) -> object:
     if shape is None or shape.is_token:
         return None
     return shape.element_type, shape.dimensions, shape.memory_space
+
+
+def _whole(value: ShardedValue) -> object:
+    return _array(value, is_global=True)
 
 
 def _elements(value: ShardedValue, *, is_global: bool = False) -> object:

@@ -96,3 +96,21 @@ def test_reasons() -> None:
     assert not edit.applies
     with pytest.raises(UsageError, match="not a type of arguments"):
         edit_dtype(parse_hlo(text), ["c=real"])
+
+
+def test_argument_with_the_sharding_of_the_result_becomes_it() -> None:
+    text = (
+        "HloModule jit_f, entry_computation_layout={(f32[8,64]{1,0}, f32[8,64]{1,0})->(f32[8,64]"
+        "{1,0})}, allow_spmd_sharding_propagation_to_output={false}, num_partitions=8\n\n"
+        "ENTRY %main.1 {\n"
+        "  %a.1 = f32[8,64]{1,0} parameter(0), sharding={devices=[2,1,4]<=[8] "
+        'last_tile_dim_replicate}, metadata={op_name="a"}\n'
+        "  %b.1 = f32[8,64]{1,0} parameter(1), sharding={devices=[1,8]<=[8]}, "
+        'metadata={op_name="b"}\n'
+        "  %c.1 = f32[8,64]{1,0} add(%a.1, %b.1)\n"
+        "  ROOT %t.1 = (f32[8,64]{1,0}) tuple(%c.1), sharding={{devices=[1,8]<=[8]}}\n}\n"
+    )
+    for name, result in (("a", "f32"), ("b", "bf16")):
+        module = edited(text, edit_dtype(parse_hlo(text), [f"{name}=bf16"]))
+        assert module.entry.root is not None
+        assert module.entry.root.shape_text.startswith(f"({result}[")
