@@ -1,11 +1,15 @@
-"""Compile the programs of the corpus again and compare their figures with those of the dumps.
+"""Compile programs again and write how often what-if is right into the handbook.
 
-Usage: ``python -m tests.what_if_table [--python FILE] [--set REGEX] [--install]
-[--write]``, or
-``make what-if-table``. Each dump is compiled by the jax that made it where that is installed for
-the interpreter, or with ``--install`` by an environment in the cache; others are counted as
-another version. Prints a row for each backend, then the
-modules that are not equal. ``--write`` puts the table into the handbook.
+Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs] [--set REGEX]
+[--install] [--write]``, or ``make what-if-table``.
+
+- ``dumps``: programs of the corpus and the samples, compared with the figures of their dumps. Each
+  is compiled by the jax that made it where the interpreter has that, or with ``--install`` by an
+  environment in the cache; others are counted as another version.
+- ``pairs``: programs before and after a change (`tests.what_if`), compared with what-if's answer.
+
+All compiles are kept by content, in the cache of hlo-lens and in ``.what_if``, so that a run that
+was ended goes on where it was. Prints a table for each part, then what is not equal.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from hlo_lens.jax_bridge.recompile.process import toolchain_of
 from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
+from tests.what_if.pairs import WORK, pairs, truths
+from tests.what_if.recompiled import Verdict, verdicts
 
 TOPIC = ROOT / "hlo_lens/manual/what-if.md"
 HEADER = ("backend", "modules", "compiled", "equal", "differ", "refused", "another version")
@@ -130,35 +136,83 @@ def table(rows: Sequence[Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+DEVICES = ("cpu", "v5e", "v5p", "h100")
+
+
+def pairs_table(found: Sequence[Verdict]) -> str:
+    """Return the table with a row for each kind of change: equal pairs of all pairs."""
+    kinds = dict.fromkeys(one.pair.kind for one in found)
+    lines: list[Sequence[str]] = [("change", *DEVICES, "all"), ["---"] * (len(DEVICES) + 2)]
+    for kind in (*kinds, "all"):
+        rows = [one for one in found if kind in (one.pair.kind, "all")]
+        cells = [[one for one in rows if one.pair.device == device] for device in DEVICES]
+        lines.append((kind, *(_share(cell) for cell in (*cells, rows))))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _share(found: Sequence[Verdict]) -> str:
+    """Return the number of equal pairs of all."""
+    return f"{sum(one.state == 'equal' for one in found)} of {len(found)}" if found else ""
+
+
 def topic_text(topic: str, made: str) -> str:
-    """Return the handbook's topic with a table in place of its own."""
-    before, head, rest = topic.partition("| backend | modules |")
-    if not head:
-        raise SystemExit(f"{TOPIC} has no table to replace")
+    """Return the handbook's topic with a table in place of the one with the same first cells."""
+    head = " | ".join(made.split("\n")[0].split(" | ")[:2])
+    before, found, rest = topic.partition(f"{head} |")
+    if not found:
+        raise SystemExit(f"{TOPIC} has no table {head}")
     return f"{before}{made}\n{rest.partition(chr(10) * 2)[2]}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the table."""
-    parser = argparse.ArgumentParser(prog="tests.what_if_table", description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="interpreter whose jax compiles")
-    parser.add_argument("--set", default="", help="names of dumps: a regular expression")
-    parser.add_argument("--install", action="store_true", help="install other versions of jax")
-    parser.add_argument("--write", action="store_true", help="write the handbook's table")
-    options = parser.parse_args(arguments)
+def dumps_part(options: argparse.Namespace) -> str:
+    """Return the table of dumps; print what is not equal."""
     found: list[Row] = []
+    means = Means(python=options.python)
     for name, folder, versions in dumps(options.set):
-        for row in rows_of(
-            name, folder, versions, Means(python=options.python), installs=options.install
-        ):
+        for row in rows_of(name, folder, versions, means, installs=options.install):
             found.append(row)
             if row.state != "equal":
-                sys.stdout.write(f"{row.state}: {row.dump} {row.module}: {row.text}\n")
-                sys.stdout.flush()
-    sys.stdout.write(f"\n{table(found)}")
-    if options.write:
-        TOPIC.write_text(topic_text(TOPIC.read_text("utf-8"), table(found)), "utf-8")
-    return 0 if found else 1
+                _print(f"{row.state}: {row.dump} {row.module}: {row.text}")
+    return table(found)
+
+
+def pairs_part(options: argparse.Namespace) -> str:
+    """Return the table of pairs; print what is not equal."""
+    chosen = [pair for pair in pairs() if re.search(options.set, pair.name)]
+    found = []
+    for verdict in verdicts(list(truths(chosen, options.python, options.work)), options.python):
+        found.append(verdict)
+        if verdict.state != "equal":
+            _print(f"{verdict.state}: {verdict.pair.name}: {verdict.text}")
+    return pairs_table(found)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+PARTS = {"dumps": dumps_part, "pairs": pairs_part}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(prog="tests.what_if_table", description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="interpreter whose jax compiles")
+    parser.add_argument("--part", choices=[*PARTS], action="append", help="one table; else all")
+    parser.add_argument("--set", default="", help="names of dumps or pairs: a regular expression")
+    parser.add_argument("--install", action="store_true", help="install other versions of jax")
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of the pairs")
+    parser.add_argument("--write", action="store_true", help="write the handbook's tables")
+    options = parser.parse_args(arguments)
+    versions = ", ".join(toolchain_of(options.python).split("\n"))
+    _print(f"compiled by {versions}")
+    for part in options.part or PARTS:
+        made = PARTS[part](options)
+        _print(f"\n{made}")
+        if options.write:
+            TOPIC.write_text(topic_text(TOPIC.read_text("utf-8"), made), "utf-8")
+    return 0
 
 
 if __name__ == "__main__":
