@@ -63,7 +63,7 @@ class ArgumentCopies:
             if value in self._known or value.row in self.parameters:
                 found = self._known.setdefault(value, ArgumentCopy(value))
                 break
-            before, is_gathered = self._before(value)
+            before, is_gathered = self.before(value)
             path.append((value, is_gathered))
             if before is None:
                 break
@@ -74,7 +74,7 @@ class ArgumentCopies:
             self._known[one] = found
         return found
 
-    def _before(self, value: Value) -> tuple[Value | None, bool]:
+    def before(self, value: Value) -> tuple[Value | None, bool]:
         """Return what a value is a copy of, and whether it is gathered from that."""
         row, index = value
         opcode = self.steps.opcodes[row]

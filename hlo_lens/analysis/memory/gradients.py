@@ -61,6 +61,9 @@ class _Summands:
         written = self._steps.written(value) if is_loop else self._steps.update(value)
         if written is not None:
             yield self._steps.definition(written)
+            before = self._steps.operand(row, 0, value.element) if is_loop else None
+            if before is not None:
+                yield self._steps.definition(before)
         elif not is_loop and self._is_passed(row, opcode):
             yield from map(self._steps.definition, self._steps.operands(row, _OPERANDS))
 

@@ -7,7 +7,7 @@ Arguments have the roles of `argument_roles`. Of temporaries
 - *gradients* are what results that replace weights and optimizer state are computed from
   elementwise, back to the products and reductions that make it (`gradients`);
 - *saved activations* are made in the forward pass, and their last use is in the backward pass,
-  whose operation paths have ``transpose(`` (JAX);
+  whose operation paths have ``transpose(`` (JAX), or a copy of them is saved so;
 - all others are *temporaries*.
 
 Memory of which the text has no value is *other*.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
+from hlo_lens.analysis.memory.argument_copies import SCALAR, ArgumentCopies
 from hlo_lens.analysis.memory.argument_roles import BACKWARD, ArgumentRoles
 from hlo_lens.analysis.memory.gradients import gradient_values
 from hlo_lens.analysis.memory.makers import rows_of_names, values_of
@@ -172,7 +172,31 @@ class _TextRoles(_Uses):
             return Role(GRADIENTS, "results that replace arguments are computed from it")
         if self._is_saved(value, known):
             return Role(SAVED, "made in the forward pass, last used in the backward pass")
+        if self._origins.steps.definition(known) in self._filled:
+            return Role(SAVED, "becomes a saved activation: a loop fills it, or a copy is saved")
         return Role(TEMPORARIES, "temporary of none of the other roles")
+
+    @cached_property
+    def _filled(self) -> set[Value]:
+        """Values that become saved activations: before a loop writes them, or a copy is made."""
+        steps = self._origins.steps
+        pairs = ((value, self._values.get(value.name)) for value in self._layout.values)
+        waiting = [
+            steps.definition(known)
+            for value, known in pairs
+            if known is not None and self._is_saved(value, known)
+        ]
+        found = set(waiting)
+        while waiting:
+            value = waiting.pop()
+            before = [self._copies.before(value)[0]]
+            if steps.opcodes[value.row] == "while":
+                before = [steps.written(value), steps.operand(value.row, 0, value.element)]
+            for one in (steps.definition(one) for one in before if one is not None):
+                if one not in found and steps.size(one) > SCALAR:
+                    found.add(one)
+                    waiting.append(one)
+        return found
 
     def _is_saved(self, value: LaidValue, known: Value) -> bool:
         """Return whether a value is made in the forward pass and last used in the backward pass."""

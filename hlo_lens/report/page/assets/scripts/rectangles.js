@@ -7,6 +7,7 @@ import { formatBytes, formatCount, formatShare } from "./format.js";
 
 const HEIGHT = 420;
 const ROW = 24;
+const HEAD = 17;
 const LEAST_WIDTH = 3;
 const LEAST_AREA = 24;
 const MOST = 900;
@@ -21,13 +22,16 @@ export function treemap(place, tree, options) {
   replace(place, box, treeTable(tree));
   const width = box.clientWidth || 800;
   const root = layoutRoot(tree);
-  d3.treemap().size([width, HEIGHT]).paddingInner(1).paddingTop((node) => (node.depth === 1 ? 18 : 1))
-    .round(true)(root);
+  const headed = new Set();
+  d3.treemap().size([width, HEIGHT]).paddingInner(1).paddingTop((node) => {
+    const isFork = node.depth === 1 || node.children[0].value < 0.97 * node.value;
+    const hasHead = node.depth > 0 && isFork && node.x1 - node.x0 > 60 && node.y1 - node.y0 > 44;
+    if (hasHead) headed.add(node);
+    return hasHead ? HEAD : 1;
+  }).round(true)(root);
   const leaves = root.leaves().filter((node) => node.value > 0);
   const shown = leaves.filter((node) => (node.x1 - node.x0) * (node.y1 - node.y0) >= LEAST_AREA);
-  for (const node of root.children || []) {
-    if (node.children && node.x1 - node.x0 > 40) box.append(groupLabel(node, root));
-  }
+  for (const node of headed) box.append(groupLabel(node, root));
   for (const node of shown.slice(0, MOST)) box.append(rectangle(node, root, options));
   foldedNote(place, leaves, shown.slice(0, MOST));
 }
@@ -46,7 +50,7 @@ export function icicle(place, tree, options) {
 }
 
 function groupLabel(node, root) {
-  return el("div", { class: "group", style: corners(node, 17) },
+  return el("div", { class: "group", style: corners(node, HEAD), title: node.data.name },
     `${node.data.name} ${formatBytes(node.value)} (${formatShare(node.value, root.value)})`);
 }
 
@@ -58,7 +62,9 @@ function corners(node, height) {
 function rectangle(node, root, { chosen, model, onchoose }) {
   const { name, k } = node.data;
   const isValue = k !== undefined && k !== null;
-  const text = `${name} ${formatBytes(node.value)}, ${formatShare(node.value, root.value)}`;
+  const size = `${formatBytes(node.value)}, ${formatShare(node.value, root.value)}`;
+  const label = isValue && model.isHeld(k) ? model.text("argument", k) || name : name;
+  const text = `${name} ${size}`;
   const details = isValue ? `\n${model.role(k)}: ${model.text("basis", k)}\n`
     + `${model.text("shape", k) || ""}\n${model.text("op_name", k) || ""}\n`
     + `${model.text("source", k) || ""}` : "";
@@ -66,7 +72,7 @@ function rectangle(node, root, { chosen, model, onchoose }) {
   if (isValue && name === chosen) classes.push("chosen");
   return el(isValue ? "button" : "div", { class: classes.join(" "), type: isValue ? "button" : null,
     title: text + details, style: corners(node), onclick: isValue ? () => onchoose(k) : null },
-  node.x1 - node.x0 > 34 ? el("span", {}, text) : null);
+  node.x1 - node.x0 > 34 ? [el("span", {}, label), el("span", {}, size)] : null);
 }
 
 function foldedNote(place, all, shown) {

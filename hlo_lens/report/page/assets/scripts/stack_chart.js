@@ -70,7 +70,7 @@ export class StackChart {
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { x: { time: false, range: () => this.range },
         y: { range: () => [0, (model.space.peak.bytes || 1) * 1.06] } },
-      axes: [{ ...axis, values: (u, ticks) => ticks.map((t) => this.instantText(t)) },
+      axes: [{ ...axis, size: 28, values: (u, ticks) => ticks.map((t) => this.instantText(t)) },
         { ...axis, size: 74, splits: () => byteTicks(model.space.peak.bytes || 1),
           values: (u, ticks) => ticks.map(formatBytes) }],
       series: [{}, ...series],
