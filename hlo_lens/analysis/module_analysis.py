@@ -131,6 +131,7 @@ class ModuleAnalysis:
         self._is_quick = is_quick
         self._groups: dict[tuple[str, bool], CollectivesBy] = {}
         self._made: dict[object, object] = {}
+        self._replaced: dict[object, Callable[[ModuleAnalysis], object]] = {}
 
     def once(self, make: Callable[[ModuleAnalysis], T]) -> T:
         """Return what a function makes of this analysis; it runs at the first call.
@@ -138,8 +139,14 @@ class ModuleAnalysis:
         For results of rooms above this one, such as findings, and for what several rules share.
         """
         if make not in self._made:
-            self._made[make] = make(self)
+            self._made[make] = self._replaced.get(make, make)(self)
         return cast("T", self._made[make])
+
+    def replace(
+        self, make: Callable[[ModuleAnalysis], T], other: Callable[[ModuleAnalysis], T]
+    ) -> None:
+        """Let `once` run another function in place of one: findings by the user's settings."""
+        self._replaced[make] = other
 
     @property
     def has_hlo(self) -> bool:

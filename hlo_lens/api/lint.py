@@ -10,21 +10,30 @@ from hlo_lens.analysis.findings.findings import (
     dump_findings,
     judged,
     module_findings,
+    together,
 )
+from hlo_lens.analysis.findings.places import call_place
 from hlo_lens.analysis.findings.registry import all_rules, find_rule
-from hlo_lens.analysis.findings.selection import Selection, checked_codes, severity_of
+from hlo_lens.analysis.findings.selection import (
+    Selection,
+    checked_codes,
+    severity_of,
+)
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.lint_baseline import sieve_of
+from hlo_lens.api.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
-from hlo_lens.report.findings.page import FindingsView, findings_page
-from hlo_lens.report.findings.rules import rule_report, rules_report
+from hlo_lens.report.findings.page import FindingsView, finding_annotations, findings_page
+from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 from hlo_lens.report.render.envelope import report_of_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.findings.finding import Finding, Severity
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report
+    from hlo_lens.report.render.to_github import Annotation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +60,19 @@ class Lint:
     @property
     def report(self) -> Report:
         """The output of ``hlo-lens lint``."""
-        return report_of_pages("lint", map(findings_page, self.modules))
+        report = report_of_pages("lint", map(findings_page, self.modules))
+        codes = dict.fromkeys(o.code for m in self.modules for o in m.findings.findings)
+        rules = [rule_object(rule) for rule in all_rules() if rule.code in codes]
+        return replace(report, data={**report.data, "rules": rules})
+
+    @property
+    def annotations(self) -> list[Annotation]:
+        """Notes on the lines of the program, for GitHub."""
+        return [note for module in self.modules for note in finding_annotations(module)]
+
+    def reaches(self, severity: Severity) -> bool:
+        """Return whether a finding that counts is of a severity or a graver one."""
+        return any((one.severity or severity).rank <= severity.rank for one in self.findings)
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that ``hlo-lens lint -f json`` prints."""
@@ -64,7 +85,16 @@ class Lint:
         return self.report._repr_html_()  # the name that notebooks ask for
 
 
-def lint(program: Program, *, module: str | None = None) -> Lint:
+def lint(
+    program: Program,
+    *,
+    module: str | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    min_saving: str | None = None,
+    baseline: str | None = None,
+    config: str | None = None,
+) -> Lint:
     """Return the findings of a program.
 
     >>> import hlo_lens
@@ -75,39 +105,51 @@ def lint(program: Program, *, module: str | None = None) -> Lint:
     Args:
         program: A path, HLO text, or what was read from either.
         module: Regular expression to find in the names of the modules wanted; None for all.
+        select: Codes of the only rules wanted, or beginnings of codes; empty for those of the
+            settings, else all.
+        ignore: Codes of rules that are left out, or beginnings of codes.
+        min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
+        baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
+        config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
+
+    Raises:
+        UsageError: If there is no rule of a code, or settings are not understood.
     """
-    return lint_modules(modules_of(program, module=module))
+    settings = with_options(
+        nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
+    )
+    sieve = sieve_of(settings, baseline)
+    return lint_modules(modules_of(program, module=module), sieve=sieve)
 
 
-def lint_modules(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Lint:
+def lint_modules(
+    modules: Sequence[ModuleDump], *, sieve: Sieve, progress: Progress | None = None
+) -> Lint:
     """Return the findings of some modules.
 
     Args:
         modules: The modules.
+        sieve: Settings, comments and baseline.
         progress: Called with modules done and modules in all.
     """
-    known = [ModuleAnalysis(one) for one in modules]
+    known = [sieve.applied(ModuleAnalysis(one)) for one in modules]
     found = [one.once(module_findings) for one in with_progress(known, progress)]
     for place, others in dump_findings(known).items() if len(known) > 1 else ():
-        found[place] = with_findings(found[place], others, known[place])
+        more = Findings(findings=judged(others, known[place]))
+        found[place] = together(found[place], sieve.sift(more, modules[place].title))
     several = len(modules) > 1
     return Lint(
         modules=tuple(
             FindingsView(
-                name=dump.name,
-                findings=one,
-                path=dump.path,
-                options=f"--module {dump.name}" if several else "",
-                hidden={},
+                name=one.dump.name,
+                findings=findings,
+                path=one.dump.path,
+                options=f"--module {one.dump.name}" if several else "",
+                place=one.once(call_place) if one.has_hlo else None,
             )
-            for dump, one in zip(modules, found, strict=True)
+            for one, findings in zip(known, found, strict=True)
         )
     )
-
-
-def with_findings(found: Findings, others: Sequence[Finding], known: ModuleAnalysis) -> Findings:
-    """Return the findings of a module together with others, in their order."""
-    return replace(found, findings=judged((*found.findings, *others), known))
 
 
 def findings_at_least(
@@ -128,14 +170,9 @@ def findings_at_least(
     selection = Selection(select=checked_codes(select), ignore=checked_codes(ignore))
     return tuple(
         one
-        for one in known.once(module_findings).counted
+        for one in Sieve.usual().applied(known).once(module_findings).counted
         if selection.wants(one) and (one.severity or least).rank <= least.rank
     )
-
-
-def lint_report(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:
-    """Return the report on the findings in some modules."""
-    return lint_modules(modules, progress=progress).report
 
 
 def explanation(code: str | None) -> Report:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.lint_settings import Sieve
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
@@ -48,7 +49,10 @@ def report_modules(
         makes: Part to make now instead of with its first use, so that `progress` covers it:
             ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
     """
-    known = [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
+    sieve = Sieve.usual()
+    known = [
+        sieve.applied(ModuleAnalysis(one, limits_estimate=True, is_quick=True)) for one in modules
+    ]
     pages = [_page(one) for one in known]
     shown = {"pages": progress, "tables": None}.get(makes)
     first = Sections(lambda: _first_pages(known, pages, shown))

@@ -75,7 +75,7 @@ ci_options = option_group(
         "--github-annotations",
         "has_annotations",
         is_flag=True,
-        help="Print ::warning commands for what got worse, on the lines of your program.",
+        help="Print ::warning commands on the lines of your program: what got worse, findings.",
     ),
 )
 """The options about continuous integration; the command gets them as ``ci``."""

@@ -8,16 +8,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
 from hlo_lens.cli.options import option_group
-from hlo_lens.report import RENDERERS
+from hlo_lens.report import FORMATS, RENDERERS
 from hlo_lens.report.render.replaced_file import replaced_file
 from hlo_lens.report.render.table import RenderOptions, Report
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.cli.options import Decorator
 
 _OUTPUTS = frozenset({"folded", "path_out", "plot"})
 """Parameters of commands that name a file to write."""
@@ -111,34 +116,44 @@ def _reads(given: Path, target: Path) -> bool:
         return False
 
 
-output_options = option_group(
-    "output",
-    Output,
-    click.option(
-        "-f",
-        "--format",
-        type=click.Choice(list(RENDERERS)),
-        default="text",
-        show_default=True,
-        help="Output format.",
-    ),
-    click.option(
-        "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
-    ),
-    click.option(
-        "-n",
-        "--rows",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Rows to print of each table, 0 for all; csv and json always have all.  [default: 10 "
-        "in text, 20 in md]",
-    ),
-    click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Colour in text; auto means on a terminal unless NO_COLOR is set.",
-    ),
-)
+def _output_options(formats: Sequence[str]) -> Decorator:
+    """Return the options about output, with a choice of some formats."""
+    return option_group(
+        "output",
+        Output,
+        click.option(
+            "-f",
+            "--format",
+            type=click.Choice(list(formats)),
+            default="text",
+            show_default=True,
+            help="Output format.",
+        ),
+        click.option(
+            *("-o", "--output", "path_out"),
+            metavar="FILE",
+            help="Write here instead of standard output.",
+        ),
+        click.option(
+            "-n",
+            "--rows",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Rows to print of each table, 0 for all; csv and json always have all.  [default: "
+            "10 in text, 20 in md]",
+        ),
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            show_default=True,
+            help="Colour in text; auto means on a terminal unless NO_COLOR is set.",
+        ),
+    )
+
+
+output_options = _output_options(FORMATS)
 """The options about output; the command gets them as ``output``."""
+
+finding_output_options = _output_options(tuple(RENDERERS))
+"""The same with the formats of findings."""

@@ -10,7 +10,7 @@ import click
 from hlo_lens.cli.options import module_option
 from hlo_lens.cli.output import Output
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.report import RENDERERS
+from hlo_lens.report import FORMATS
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ Example:
     "-f",
     "--format",
     "format_",
-    type=click.Choice(list(RENDERERS)),
+    type=click.Choice(list(FORMATS)),
     default="text",
     show_default=True,
     help="Output format.",

@@ -32,5 +32,9 @@ RENDERERS: Mapping[str, Renderer] = {
     "md": partial(render_as, "markdown"),
     "csv": partial(render_as, "csv"),
     "html": partial(render_as, "page"),
+    "sarif": partial(render_as, "sarif"),
 }
 """Renderers by the name of the format on the command line."""
+
+FORMATS = tuple(name for name in RENDERERS if name != "sarif")
+"""Formats of every report; SARIF has findings only."""

@@ -46,6 +46,7 @@ class Findings(Result):
     Attributes:
         findings: The findings, suppressed ones included.
         undecided: Code of each rule that a dump does not decide, with the reason.
+        left_out: Numbers of findings that settings leave out, each with the reason.
     """
 
     KIND: ClassVar[str] = "findings"
@@ -68,6 +69,7 @@ class Findings(Result):
     RECORDS: ClassVar[str] = "findings"
     findings: tuple[Finding, ...]
     undecided: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
 
     def rows(self) -> Iterator[Row]:
         """Yield the findings, most saving first."""
@@ -150,6 +152,15 @@ def judged(found: Iterable[Finding], known: ModuleAnalysis) -> tuple[Finding, ..
     kept = (one for one in weighed if not _is_negligible(one))
     rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
     return tuple(sorted(rated, key=_order))
+
+
+def together(one: Findings, other: Findings) -> Findings:
+    """Return the findings of two sets, in their order."""
+    return Findings(
+        findings=tuple(sorted((*one.findings, *other.findings), key=_order)),
+        undecided=(*one.undecided, *other.undecided),
+        left_out=(*one.left_out, *other.left_out),
+    )
 
 
 def _is_negligible(finding: Finding) -> bool:

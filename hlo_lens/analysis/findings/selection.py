@@ -42,10 +42,12 @@ class LeastSaving:
     Attributes:
         share: Share, 0 to 1; None for a number of bytes.
         bytes: Bytes of memory, or sent; None for a share.
+        text: As written.
     """
 
     share: float | None = None
     bytes: int | None = None
+    text: str = ""
 
     @classmethod
     def parse(cls, text: str) -> LeastSaving:
@@ -55,14 +57,14 @@ class LeastSaving:
             UsageError: If it is neither.
         """
         if not text.strip().endswith("%"):
-            return cls(bytes=parse_size(text))
+            return cls(bytes=parse_size(text), text=text)
         try:
             share = float(Fraction(text.strip().removesuffix("%")) / 100)
         except (ValueError, ZeroDivisionError, OverflowError):
             raise UsageError(f"{text!r} is no saving; write 1% or 64MiB") from None
         if not 0 <= share <= 1:
             raise UsageError(f"{text!r}: a share of the program is between 0% and 100%")
-        return cls(share=share)
+        return cls(share=share, text=text)
 
     def is_reached(self, finding: Finding) -> bool:
         """Return whether a finding saves as much; errors and unknown savings always do."""
@@ -91,9 +93,11 @@ class Selection:
 
     def wants(self, finding: Finding) -> bool:
         """Return whether a finding is wanted by its code."""
-        chosen = _longest(self.select or ("",), finding.code)
-        left_out = _longest(self.ignore, finding.code)
-        return chosen > left_out
+        return self.wants_code(finding.code)
+
+    def wants_code(self, code: str) -> bool:
+        """Return whether findings of a rule are wanted."""
+        return _longest(self.select or ("",), code) > _longest(self.ignore, code)
 
     def is_worth(self, finding: Finding) -> bool:
         """Return whether a finding saves enough."""

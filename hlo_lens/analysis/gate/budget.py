@@ -40,6 +40,9 @@ from hlo_lens.analysis.gate.rules import (
 )
 from hlo_lens.text.errors import UsageError
 
+_OTHERS = "lint"
+"""Table of another command, which is not read here."""
+
 _LIMITS = {"max": ">", "min": "<", "equals": "!="}
 _DEFAULT_KEYS = ("threshold", "min_change", "direction")
 _RULE_KEYS = (
@@ -72,7 +75,7 @@ class _Reader:
     def rules(self, data: Mapping[str, object]) -> Iterator[Rule]:
         """Yield the rules."""
         for key in data:
-            if key not in ("defaults", "budget"):
+            if key not in ("defaults", "budget", _OTHERS):
                 raise self._unknown(key, ("defaults", "budget"), self._line(key, None))
         defaults, budget = data.get("defaults", {}), data.get("budget", [])
         if not isinstance(defaults, dict):

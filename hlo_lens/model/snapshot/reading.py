@@ -18,7 +18,7 @@ from typing import (
 )
 
 from hlo_lens.model.snapshot import facts, rows
-from hlo_lens.model.snapshot.facts import ModuleFacts, ShardingFacts
+from hlo_lens.model.snapshot.facts import FindingFact, ModuleFacts, ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.rows import (
     AliveGroup,
@@ -68,6 +68,33 @@ def read_snapshot(data: object, path: str) -> Snapshot:
     listed = reader.objects(data.get("modules"), "modules")
     modules = tuple(reader.module(one, f"modules[{k}]") for k, one in enumerate(listed))
     return Snapshot(path=path, modules=modules)
+
+
+LINT = "lint"
+"""Kind of the JSON of ``hlo-lens lint``, which has findings as snapshots have them."""
+
+
+def read_findings(
+    data: Mapping[str, object], path: str
+) -> list[tuple[str, tuple[FindingFact, ...]]]:
+    """Return the name and the findings of each module in the JSON of ``lint``.
+
+    Raises:
+        DumpSyntaxError: If it is of a newer version, or damaged.
+    """
+    version = data.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        message = f"it has schema version {version}, this hlo-lens reads up to {SCHEMA_VERSION}"
+        raise DumpSyntaxError(message, path=path)
+    reader = _Reader(path, version)
+    listed = reader.objects(data.get("modules"), "modules")
+    return [
+        (
+            reader.value(str, one.get("name"), f"modules[{k}].name"),
+            reader.value(tuple[FindingFact, ...], one.get("findings"), f"modules[{k}].findings"),
+        )
+        for k, one in enumerate(listed)
+    ]
 
 
 class _Field(NamedTuple):
@@ -128,8 +155,8 @@ class _Reader:
         facts = self._facts(data, where)
         peaks = self.objects(data.get("peaks"), f"{where}.peaks")
         return ModuleSnapshot(
-            name=self._value(str, data.get("name"), f"{where}.name"),
-            **{n: self._value(str | None, data.get(n), f"{where}.{n}") for n in TEXTS},
+            name=self.value(str, data.get("name"), f"{where}.name"),
+            **{n: self.value(str | None, data.get(n), f"{where}.{n}") for n in TEXTS},
             facts=facts,
             peaks=tuple(self._peak(one, f"{where}.peaks[{k}]") for k, one in enumerate(peaks)),
             annotations=self._rows(AnnotationFact, data.get("annotations"), f"{where}.annotations"),
@@ -164,25 +191,25 @@ class _Reader:
             if is_given:
                 value = data.get(name)
                 if type(value) not in field.scalars:
-                    value = self._value(field.hint, value, f"{where}.{name}")
+                    value = self.value(field.hint, value, f"{where}.{name}")
                 values[name] = value
             if self._version < field.since or (not is_given and name not in APART):
                 self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
         return kind(**values)
 
-    def _value(self, hint: Any, value: object, where: str) -> Any:
+    def value(self, hint: Any, value: object, where: str) -> Any:
         """Return a JSON value as the type of a field."""
         origin, parts = get_origin(hint), get_args(hint)
         if origin in (Union, UnionType):
-            return None if value is None else self._value(parts[0], value, where)
+            return None if value is None else self.value(parts[0], value, where)
         if is_dataclass(hint):
             return self._object(hint, value, where)  # type: ignore[arg-type] # a type
         if origin is tuple and isinstance(value, list):
             if Ellipsis in parts or len(parts) == len(value):
                 items = enumerate(value)
-                return tuple(self._value(parts[0], one, f"{where}[{k}]") for k, one in items)
+                return tuple(self.value(parts[0], one, f"{where}[{k}]") for k, one in items)
         elif origin is Mapping and isinstance(value, dict):
-            return {k: self._value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
+            return {k: self.value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
         elif type(value) in _scalars(hint):
             return value
         raise self._fail(where, f"is {value!r}")
@@ -228,7 +255,7 @@ class _Reader:
             raise self._fail(f"{where}.{missing[0]}", "is missing")
         if all(table is None for table in tables.values()):
             return None
-        texts: tuple[str, ...] = self._value(
+        texts: tuple[str, ...] = self.value(
             tuple[str, ...], data.get("shardings"), f"{where}.shardings"
         )
         layouts = [*self._cells(tables["layouts"], f"{where}.layouts")]

@@ -12,13 +12,15 @@ from hlo_lens.analysis.findings.findings import finding_fact
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.findings.finding import Finding, Remedy
     from hlo_lens.analysis.findings.findings import Findings
+    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.snapshot.facts import FindingFact
 
 _MOST_EVIDENCE = 3
@@ -33,14 +35,14 @@ class FindingsView:
         path: Dump that it was read from; empty if unknown.
         options: Options of commands on this module alone.
         findings: Its findings.
-        hidden: Number of findings that options leave out, by reason.
+        place: Line that calls the program, for findings without a line.
     """
 
     name: str
     findings: Findings
     path: str = ""
     options: str = ""
-    hidden: Mapping[str, int]
+    place: SourceLocation | None = None
 
 
 def findings_page(view: FindingsView) -> ModulePage:
@@ -55,7 +57,9 @@ def findings_object(view: FindingsView) -> dict[str, object]:
         "name": view.name,
         "findings": [facts_object(finding_fact(one)) for one in found.findings],
         "undecided": [{"code": code, "reason": reason} for code, reason in found.undecided],
-        "hidden": dict(view.hidden),
+        "left_out": [{"reason": reason, "count": count} for reason, count in found.left_out],
+        "source_file": None if view.place is None else view.place.file,
+        "source_line": None if view.place is None else view.place.line,
     }
 
 
@@ -159,6 +163,21 @@ def what_if_command(remedies: Sequence[Remedy], path: str, options: str = "") ->
 
 
 _MOST_REMEDIES = 4
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
+    """Yield a note for GitHub for each finding that counts, most saving first."""
+    for one in view.findings.counted:
+        saves = saves_text(one)
+        yield Annotation(
+            level=_LEVELS[one.severity or Severity.INFO],
+            title=f"{one.code} {one.name}",
+            message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}",
+            source=one.source,
+        )
+
+
 _NOT_IN_DOUBLE_QUOTES = frozenset('"$`\\!')
 
 
@@ -170,9 +189,8 @@ def _quoted(text: str) -> str:
 
 
 def _notes(view: FindingsView) -> Iterator[str]:
-    for reason, count in view.hidden.items():
-        if count:
-            yield f"{plural(count, 'finding')} left out: {reason}"
+    for reason, count in view.findings.left_out:
+        yield f"{plural(count, 'finding')} left out: {reason}"
     for code, reason in view.findings.undecided:
         yield f"{code} not decided: {reason}"
     if view.findings.findings:
