@@ -1,9 +1,10 @@
 """Sharding constraints (``with_sharding_constraint``) at a source line, dropped or added.
 
-A constraint is a custom call ``Sharding``. Dropped, its users get its operand. Added at a line, it
-stands where the values of the line leave it: between an instruction of the line and its users on
-other lines. As in jax, where a value has a gradient, that is constrained too: in the parts of the
-program that ``transpose`` made, what comes from another line to an instruction of this one.
+A constraint is a custom call ``Sharding``. Dropped, its users get its operand; a line drops those
+of the functions that it calls, too. Added at a line, it stands where the values of the line leave
+it: between an instruction of the line and its users on other lines. As in jax, where a value has a
+gradient, that is constrained too: in the parts of the program that ``transpose`` made, what comes
+from another line to an instruction of this one.
 
 What a loop saves for the gradients was chosen when the program was traced, and stays: jax saves a
 value before and after a constraint apart, so temporaries of such a loop can differ by one of them.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.shape import Shape
@@ -49,6 +51,12 @@ class _Request:
     @property
     def target(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def is_line(self, place: SourceLocation | None) -> bool:
+        """Return whether a place is on the line; files match by last names."""
+        if place is None or place.line != self.line:
+            return False
+        return place.file == self.file or place.file.endswith(f"/{self.file}")
 
 
 def edit_constraint(
@@ -97,7 +105,7 @@ class _Editor:
     def drop(self, request: _Request) -> Change:
         """Drop the constraints of a line."""
         calls = list(self._constraints())
-        found = [call for call in calls if _is_at(call, request)]
+        found = [call for call in calls if _is_at(call, request) or _is_below(call, request)]
         if not found:
             places = listed(list(dict.fromkeys(str(call.source) for call in calls)), _SHOWN)
             where = f"; there are at {places}" if places else "; the program has none"
@@ -252,8 +260,14 @@ class _Editor:
 
 
 def _is_at(instruction: HloInstruction, request: _Request) -> bool:
-    """Return whether an instruction is from a line of the source; files match by last names."""
-    place = instruction.source_location
-    if place is None or place.line != request.line:
+    """Return whether an instruction is from a line of the source."""
+    return request.is_line(instruction.source_location)
+
+
+def _is_below(instruction: HloInstruction, request: _Request) -> bool:
+    """Return whether a line calls the function that makes an instruction, or one around it."""
+    metadata = instruction.metadata
+    if metadata is None or not metadata.stack_frame_id:
         return False
-    return place.file == request.file or place.file.endswith(f"/{request.file}")
+    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id)
+    return any(map(request.is_line, frames))
