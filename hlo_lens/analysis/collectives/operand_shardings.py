@@ -161,6 +161,14 @@ PARTIAL = ("all-reduce", "reduce-scatter")
 """Kinds that add up partial results, which no constraint causes."""
 
 
+def divided_dimensions(
+    before: HloModule, user: HloInstruction, position: int | None, mesh: Mesh | None
+) -> tuple[DividedDimension, ...]:
+    """Return the known dimensions of an operand of an instruction, or of its result for None."""
+    meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
+    return _Tracer(mesh, meshes).divided(user, position)
+
+
 class _Tracer:
     """Finds how operands and results are divided.
 

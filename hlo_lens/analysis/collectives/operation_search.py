@@ -44,7 +44,9 @@ def operations_of(before: HloModule, paths: Set[str], line: int | None) -> Itera
             continue
         if not any(path.endswith(metadata.op_name) for path in paths):
             continue
-        if opcode_traits(instruction.opcode).is_view or paths.isdisjoint(_paths(instruction)):
+        if opcode_traits(instruction.opcode).is_view or paths.isdisjoint(
+            inlined_paths(instruction)
+        ):
             continue
         listed.append(instruction)
     yield from sorted(
@@ -110,7 +112,7 @@ _LEAST_CUTS = 3
 """Parentheses and colons of a path with two members."""
 
 
-def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
+def inlined_paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
     """Return the operation paths that an instruction gets when calls are inlined."""
     metadata = instruction.metadata
     own = metadata.op_name if metadata is not None and metadata.op_name else ""
@@ -118,5 +120,5 @@ def _paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
     if depth < _CALLS:
         for caller in instruction.computation.callers:
             if caller.opcode == "call":
-                found |= {f"{path}/{own}" for path in _paths(caller, depth + 1) if path}
+                found |= {f"{path}/{own}" for path in inlined_paths(caller, depth + 1) if path}
     return found

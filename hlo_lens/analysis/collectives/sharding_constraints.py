@@ -153,11 +153,12 @@ def _users(instruction: HloInstruction, operation: HloInstruction) -> Iterator[H
             for parameter in called.parameters if called is not None else ():
                 if parameter.parameter_number == position:
                     yield parameter
-        elif is_constraint(user) or _keeps_dimensions(user, position):
+        elif is_constraint(user) or keeps_dimensions(user, position):
             yield user
 
 
-def _keeps_dimensions(user: HloInstruction, position: int) -> bool:
+def keeps_dimensions(user: HloInstruction, position: int) -> bool:
+    """Return whether an instruction computes element by element from an operand."""
     traits = opcode_traits(user.opcode)
     if not (
         traits.is_elementwise or user.opcode in ("copy", "opt-barrier", "optimization-barrier")

@@ -32,3 +32,60 @@ def findings_of(text: str, code: str, before: str | None = None) -> tuple[Findin
     found = module_findings(analysis_of_text(text, before))
     assert code not in dict(found.undecided)
     return tuple(one for one in found.findings if one.code == code)
+
+
+def looped(body: str, *, size: int, trips: int, backend: str | None = None) -> str:
+    """Return a program with a loop that carries ``v``, which changes, and ``k``, which does not.
+
+    Args:
+        body: Instructions of the loop, the last one ``r``, the new ``v``; SIZE is their length.
+        size: Length of the two arrays.
+        trips: Trip count.
+        backend: ``cpu`` for a text of a CPU; None for one that does not show its backend.
+    """
+    config = ', backend_config={"outer_dimension_partitions":["2"]}' if backend == "cpu" else ""
+    text = _LOOP.replace("BODY", body.strip()).replace("CONFIG", config)
+    return text.replace("SIZE", str(size)).replace("TRIPS", str(trips))
+
+
+_LOOP = """HloModule m, is_scheduled=true, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+doubled {
+  q = f32[SIZE]{0} parameter(0)
+  ROOT d = f32[SIZE]{0} add(q, q)
+}
+
+body {
+  t = (s32[], f32[SIZE]{0}, f32[SIZE]{0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  v = f32[SIZE]{0} get-tuple-element(t), index=1
+  k = f32[SIZE]{0} get-tuple-element(t), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  BODY
+  f = f32[SIZE]{0} fusion(r), kind=kLoop, calls=doubledCONFIG
+  ROOT n = (s32[], f32[SIZE]{0}, f32[SIZE]{0}) tuple(next, f, k)
+}
+
+condition {
+  t = (s32[], f32[SIZE]{0}, f32[SIZE]{0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  end = s32[] constant(TRIPS)
+  ROOT c = pred[] compare(i, end), direction=LT
+}
+
+ENTRY main {
+  x = f32[SIZE]{0} parameter(0)
+  y = f32[SIZE]{0} parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[SIZE]{0}, f32[SIZE]{0}) tuple(zero, x, y)
+  loop = (s32[], f32[SIZE]{0}, f32[SIZE]{0}) while(start), condition=condition, body=body
+  ROOT o = f32[SIZE]{0} get-tuple-element(loop), index=1
+}
+"""

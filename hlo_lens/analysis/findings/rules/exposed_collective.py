@@ -1,0 +1,62 @@
+"""Devices wait for a collective in a loop: no work overlaps the transfer.
+
+What:
+    In a loop, a collective runs while nothing else does, or the work between its start and its end
+    is too small to last as long as the transfer.
+
+Why it costs:
+    The transfer adds to the time of each trip. The saving in bytes of memory or on the wire is
+    none; the message has the bytes that are not covered.
+
+Fix:
+    Let XLA overlap it: --xla_gpu_enable_latency_hiding_scheduler=true on GPU (TPU's compiler does
+    it by default); unroll the scan by two, so that the next layer's weights are gathered while this
+    layer computes; or gather less (another axis, a smaller type).
+
+Fine when:
+    The value is needed at once, and nothing else could run. On CPU every collective is synchronous,
+    so this rule does not look at CPU dumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Saves, Severity
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject
+from hlo_lens.text.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+_LEAST_SHARE = 0.05
+"""Least share of the bytes of one run that a line leaves uncovered."""
+
+
+def exposed_collective(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each line whose collectives in loops are not covered by work."""
+    found = known.collectives
+    total = found.known_wire_bytes.most
+    if known.backend == "cpu" or not found.is_scheduled or not total:
+        return
+    exposed = (one for one in found.collectives if one.loop_path and one.is_exposed)
+    for group in by_line(exposed):
+        uncovered = sum(one.uncovered_bytes_per_run or 0 for one in group)
+        if uncovered < _LEAST_SHARE * total:
+            continue
+        one = finding_of(
+            group,
+            f"{subject(group)} in a loop: {format_bytes(uncovered)} of one run, "
+            f"{uncovered / total:.0%} of all bytes sent, are not covered by work",
+            "let XLA overlap it (latency hiding scheduler; scan(..., unroll=2)), or move less",
+            saves=Saves(),
+        )
+        yield replace(one, severity=Severity.INFO)
+
+
+RULE = ModuleRule("C001", exposed_collective)

@@ -1,0 +1,130 @@
+"""A collective in a loop has the same operand in every trip.
+
+What:
+    All operands of a collective in the body of a loop are computed from values that the loop
+    carries unchanged, and constants: each trip gets the same result.
+
+Why it costs:
+    Its bytes on the wire in every trip but one.
+
+Fix:
+    Do it before the loop: compute the value outside of the function that lax.scan or fori_loop
+    runs, with the wanted sharding (jax.lax.with_sharding_constraint), and close over it.
+
+Fine when:
+    The result is so large that it should not be in memory during the whole loop, as parameters
+    that are gathered for each layer on purpose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Saves
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.transfers import Transfer, by_line, finding_of, subject, transfers
+from hlo_lens.analysis.result import sum_of
+from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.collectives.results import Collective
+    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.computation import HloComputation
+    from hlo_lens.model.hlo.module import HloModule
+
+_MOST_STEPS = 500
+
+
+def invariant_collective(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each line with collectives of which each trip has the same operands."""
+    trips = {one.loop: one.trip_count for one in known.collectives.trips.loops}
+    carried: dict[int, frozenset[int]] = {}
+    found: list[Collective] = []
+    for one in known.once(transfers):
+        count = trips.get(one.collective.loop_path[-1]) if one.collective.loop_path else None
+        if count is not None and count > 1 and _is_invariant(known.module, one, carried):
+            found.append(one.collective)
+    for group in by_line(found):
+        count = max(trips[one.loop_path[-1]] or 1 for one in group)
+        wire = sum_of(
+            None
+            if one.wire_bytes_per_run is None
+            else one.wire_bytes_per_run - one.wire_bytes_per_run // (trips[one.loop_path[-1]] or 1)
+            for one in group
+        )
+        yield finding_of(
+            group,
+            f"{subject(group)} in the loop {group[0].loop_path[-1]}: the same operands in each of "
+            f"{count} trips",
+            "compute it before the loop and close over the result",
+            saves=Saves.at_most(wire_bytes=wire),
+        )
+
+
+def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset[int]]) -> bool:
+    """Return whether all operands are the same in every trip of the innermost loop."""
+    if not one.parts:
+        return False
+    place = module.links.owners[one.parts[0].operand]
+    body = module.computations[place]
+    if not any(call.role == "body" for call in module.links.calls.of_computation(place)):
+        return False
+    if place not in carried:
+        carried[place] = _carried(module, body)
+    waiting = [part.operand for part in one.parts]
+    seen = set(waiting)
+    while waiting:
+        row = waiting.pop()
+        traits = opcode_traits(module.opcodes[row])
+        if row in carried[place]:
+            continue
+        operands = module.links.operands_of(row)
+        is_pure = not (traits.is_impure or traits.is_control_flow or traits.opcode == "parameter")
+        if not is_pure or NOTHING in operands or len(seen) > _MOST_STEPS:
+            return False
+        new = set(operands) - seen
+        seen |= new
+        waiting += new
+    return True
+
+
+def _carried(module: HloModule, body: HloComputation) -> frozenset[int]:
+    """Return the rows of a loop's body with the elements that each trip hands on unchanged."""
+    root = body.root
+    parameters = body.parameters
+    if root is None or root.opcode != "tuple" or len(parameters) != 1:
+        return frozenset()
+    results = module.links.operands_of(root.row)
+    found = set()
+    for user, _ in module.links.users_of(parameters[0].row):
+        number = module.instruction(user).tuple_index
+        if (
+            number is not None
+            and number < len(results)
+            and _passed(module, results[number]) == user
+        ):
+            found.add(user)
+    same = {
+        user
+        for user, _ in module.links.users_of(parameters[0].row)
+        if module.instruction(user).tuple_index
+        in {module.instruction(r).tuple_index for r in found}
+    }
+    return frozenset(same)
+
+
+def _passed(module: HloModule, row: int) -> int:
+    """Return the row of the value that copies of it are of."""
+    for _ in range(_MOST_STEPS):
+        operands = module.links.operands_of(row)
+        if row == NOTHING or module.opcodes[row] not in ("copy", "bitcast") or not operands:
+            return row
+        row = operands[0]
+    return row
+
+
+RULE = ModuleRule("C003", invariant_collective)

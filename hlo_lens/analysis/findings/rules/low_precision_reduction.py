@@ -1,0 +1,57 @@
+"""A sum over devices is made in bf16 or f16, and its result converted to f32 at once.
+
+What:
+    An all-reduce or reduce-scatter adds values of 16 bits, and each use of the result is a
+    conversion to f32.
+
+Why it costs:
+    Precision: each addition rounds to 8 bits of mantissa (bf16), although f32 is wanted after it.
+    Nothing is saved by f32; the transfer would take twice the bytes.
+
+Fix:
+    Convert before the sum: lax.psum(x.astype(jnp.float32), axis); for gradients that the
+    partitioner reduces, preferred_element_type=jnp.float32 in the product that makes them.
+
+Fine when:
+    The precision is enough and the bytes matter, as for gradients of large models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Saves, Severity
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject, transfers
+from hlo_lens.analysis.findings.values import is_converted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+
+def low_precision_reduction(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each line with sums of 16 bits that are converted to f32."""
+    module = known.module
+    found = [
+        one.collective
+        for one in known.once(transfers)
+        if one.collective.kind in ("all-reduce", "reduce-scatter")
+        and one.collective.element_type in ("bf16", "f16")
+        and one.parts
+        and all(is_converted(module, part.end, part.element, ("f32",)) for part in one.parts)
+    ]
+    for group in by_line(found):
+        one = finding_of(
+            group,
+            f"{subject(group)} adds {group[0].element_type} values, converted to f32 at once",
+            "convert before the sum, or preferred_element_type=jnp.float32 in the product",
+            saves=Saves(),
+        )
+        yield replace(one, severity=Severity.INFO)
+
+
+RULE = ModuleRule("C009", low_precision_reduction)

@@ -1,0 +1,76 @@
+"""The same value is gathered more than once.
+
+What:
+    Two all-gathers of one computation have the same operand, dimension and groups: the second
+    makes what the first made.
+
+Why it costs:
+    The bytes of the second all-gather on the wire. XLA merges equal all-gathers, unless something
+    keeps them apart: different channels or metadata of the partitioner, a barrier, a copy or a
+    conversion between operand and gather.
+
+Fix:
+    Give the value its gathered sharding once, before its uses: y =
+    jax.lax.with_sharding_constraint(x, P()), and use y.
+
+Fine when:
+    One is of the forward and one of the backward pass (fully sharded parameters are gathered again
+    on purpose, since the gathered ones do not fit): those are no findings. The two are so far apart
+    that keeping the result costs more memory than there is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.transfers import Transfer, finding_of, transfers
+from hlo_lens.analysis.findings.values import maker_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+_AGAIN = ("transpose(", "rematted_computation", "checkpoint")
+"""Parts of the operation paths of the backward pass."""
+
+
+def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each value that several all-gathers make."""
+    groups: dict[object, list[Transfer]] = {}
+    for one in known.once(transfers):
+        if one.collective.kind == "all-gather" and len(one.parts) == 1:
+            groups.setdefault(_key(known, one), []).append(one)
+    for found in groups.values():
+        if len(found) < 2:
+            continue
+        gathers = [one.collective for one in found]
+        first = gathers[0]
+        source = maker_of(known.module, found[0].parts[0].operand)
+        value = source.op_name if source is not None and source.opcode == "parameter" else None
+        what = first.argument or value or ("one value" if source is None else source.name)
+        yield finding_of(
+            gathers[1:],
+            f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}",
+            "gather it once before its uses: y = jax.lax.with_sharding_constraint(x, P()), use y",
+        )
+
+
+def _key(known: ModuleAnalysis, one: Transfer) -> object:
+    """Return what all-gathers of one result have in common."""
+    made = maker_of(known.module, one.parts[0].operand)
+    shape = known.module.instruction(one.parts[0].end).shape
+    path = one.collective.op_name or ""
+    is_again = any(word in path for word in _AGAIN)
+    row = None if made is None else made.row
+    element = made.tuple_index if made is not None and made.opcode == "get-tuple-element" else None
+    if row is None:
+        return one
+    collective = one.collective
+    dimensions = None if shape is None else (shape.element_type, shape.dimensions)
+    return collective.computation, row, element, dimensions, collective.groups, is_again
+
+
+RULE = ModuleRule("C007", repeated_all_gather)

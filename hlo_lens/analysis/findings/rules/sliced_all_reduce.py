@@ -1,0 +1,57 @@
+"""The result of an all-reduce is cut to the device's own part at once.
+
+What:
+    Each use of an all-reduce's result is a slice at an offset that depends on the device: a
+    reduce-scatter that was not formed.
+
+Why it costs:
+    An all-reduce sends 2(n-1)/n of its payload, a reduce-scatter half as much; and the whole result
+    is in memory for a while.
+
+Fix:
+    Ask for the divided result where it is made: with_sharding_constraint on the gradient with the
+    sharding of its parameter, out_shardings of the step, or lax.psum_scatter in a shard_map.
+
+Fine when:
+    The dump is of a CPU, whose compiler forms no reduce-scatter: TPU's and GPU's do, also behind
+    this text. Then the severity is info, and what-if --target shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Severity
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject, transfers
+from hlo_lens.analysis.findings.values import is_cut_to_own_part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+
+def sliced_all_reduce(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each line whose all-reduces are only sliced."""
+    module = known.module
+    sliced = [
+        one.collective
+        for one in known.once(transfers)
+        if one.collective.kind == "all-reduce"
+        and one.parts
+        and all(is_cut_to_own_part(module, part.end, part.element) for part in one.parts)
+    ]
+    for group in by_line(sliced):
+        one = finding_of(
+            group,
+            f"{subject(group)}: each device uses only its own part of the result",
+            "divide the result where it is made: with_sharding_constraint, or lax.psum_scatter",
+            saved_share=0.5,
+        )
+        yield replace(one, severity=Severity.INFO) if known.backend == "cpu" else one
+
+
+RULE = ModuleRule("C004", sliced_all_reduce)

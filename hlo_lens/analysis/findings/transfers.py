@@ -1,0 +1,125 @@
+"""Collectives that rules look at, with the values that they transfer."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
+from hlo_lens.analysis.findings.finding import Finding, Saves
+from hlo_lens.analysis.result import sum_of
+from hlo_lens.model.hlo.metadata import SourceLocation
+from hlo_lens.text.units import format_bytes, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.analysis.collectives.results import Collective
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+_MOST = 1000
+"""Most collectives of a module whose values are followed: those that move the most in one run."""
+
+_MOST_SHOWN = 5
+
+
+class Part(NamedTuple):
+    """One of the values that a collective transfers.
+
+    Attributes:
+        operand: Row of the operand.
+        end: Row of the instruction that has the result.
+        element: Element of that result; None if the result is no tuple.
+    """
+
+    operand: int
+    end: int
+    element: int | None
+
+
+class Transfer(NamedTuple):
+    """A collective, and its values; none if the text does not show them."""
+
+    collective: Collective
+    parts: tuple[Part, ...]
+
+
+def transfers(known: ModuleAnalysis) -> tuple[Transfer, ...]:
+    """Return the collectives that move the most, with their values, in text order."""
+    found = [one for one in known.collectives.collectives if not one.moves_nothing]
+    if len(found) > _MOST:
+        kept = heapq.nlargest(
+            _MOST, range(len(found)), key=lambda place: found[place].wire_bytes_per_run or 0
+        )
+        found = [found[place] for place in sorted(kept)]
+    return tuple(Transfer(one, _parts(known, one)) for one in found)
+
+
+def _parts(known: ModuleAnalysis, collective: Collective) -> tuple[Part, ...]:
+    module = known.module
+    start, end = instruction_of(module, collective), end_of(module, collective)
+    if start is None or end is None or end.shape is None:
+        return ()
+    operands = module.links.operands_of(start.row)
+    if any(row < 0 for row in operands):
+        return ()
+    if not end.shape.is_tuple:
+        return (Part(operands[0], end.row, None),) if len(operands) == 1 else ()
+    if len(end.shape.tuple_shapes) != len(operands):
+        return ()
+    return tuple(Part(row, end.row, element) for element, row in enumerate(operands))
+
+
+def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:
+    """Yield collectives of the same kind, axes and source line, in text order."""
+    groups: dict[object, list[Collective]] = {}
+    for one in collectives:
+        groups.setdefault((one.kind, one.axis, one.source), []).append(one)
+    yield from groups.values()
+
+
+def subject(collectives: Sequence[Collective]) -> str:
+    """Return number, kind and axes of collectives that differ in nothing of these."""
+    first = collectives[0]
+    along = f" over {first.axis}" if first.axis not in ("?", "-") else ""
+    many = len(collectives)
+    return f"{first.kind}{along}" if many == 1 else f"{many} {first.kind}s{along}"
+
+
+def finding_of(
+    collectives: Sequence[Collective],
+    message: str,
+    fix: str,
+    *,
+    saved_share: float = 1.0,
+    saves: Saves | None = None,
+) -> Finding:
+    """Return the finding about collectives of one line.
+
+    Args:
+        collectives: The collectives, of one kind, axes and line.
+        message: What is wrong with them.
+        fix: What to write instead.
+        saved_share: Share of their bytes on the wire that the fix saves, at most.
+        saves: Saving, where it is no share of these bytes.
+    """
+    wire = sum_of(one.wire_bytes_per_run for one in collectives)
+    first = collectives[0]
+    saved = Saves.at_most(wire_bytes=None if wire is None else int(wire * saved_share))
+    return Finding(
+        message=message,
+        fix=fix,
+        place=_place(first),
+        values=tuple(one.name for one in collectives),
+        evidence=(
+            f"{listed([one.name for one in collectives], _MOST_SHOWN)}: "
+            f"{'not known' if wire is None else format_bytes(wire)} sent by each device in one run",
+        ),
+        saves=saved if saves is None else saves,
+    )
+
+
+def _place(collective: Collective) -> SourceLocation | None:
+    if collective.source_file is None:
+        return None
+    return SourceLocation(file=collective.source_file, line=collective.source_line)

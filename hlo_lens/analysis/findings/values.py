@@ -1,0 +1,196 @@
+"""Uses and origin of a value: the instructions that compute with it, and the one that made it.
+
+Views, copies of the same elements, ends of asynchronous operations and the boundaries of fusions
+are skipped; loops, calls and tuples that are handed on are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.model.hlo.columns import NOTHING
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
+
+_SAME_ELEMENTS = frozenset({"bitcast", "copy", "reshape", "optimization-barrier"})
+"""Opcodes whose result has the elements of operand 0."""
+
+_MOST_STEPS = 64
+
+
+class Use(NamedTuple):
+    """An instruction that computes with a value, and the number of the operand."""
+
+    instruction: HloInstruction
+    position: int
+
+    @property
+    def opcode(self) -> str:
+        """Opcode of the instruction."""
+        return self.instruction.opcode
+
+
+def uses_of(module: HloModule, row: int, element: int | None = None) -> tuple[Use, ...] | None:
+    """Return the uses of a value, in text order; None if it is in a tuple, or leaves otherwise.
+
+    Args:
+        module: Module of the value.
+        row: Row of the instruction that makes it.
+        element: Element of its result; None for the whole result.
+    """
+    links = module.links
+    found: list[Use] = []
+    waiting, seen = [(row, element)], {(row, element)}
+    while waiting:
+        at, part = waiting.pop()
+        steps = [_step(module, user, position, part) for user, position in links.users_of(at)]
+        if _is_root(module, at):
+            steps.append(_result(module, at))
+        for step in steps:
+            if step is None or len(seen) > _MOST_STEPS:
+                return None
+            if isinstance(step, Use):
+                found.append(step)
+            elif step[0] != NOTHING and step not in seen:
+                seen.add(step)
+                waiting.append(step)
+    return tuple(sorted(found, key=lambda use: use.instruction.row))
+
+
+def _step(
+    module: HloModule, user: int, position: int, part: int | None
+) -> Use | tuple[int, int | None] | None:
+    """Return a use, or the value by which a user hands it on; None for a tuple."""
+    instruction = module.instruction(user)
+    opcode = instruction.opcode
+    if opcode == "get-tuple-element":
+        is_other = part is not None and instruction.tuple_index != part
+        return (NOTHING if is_other else user, None)
+    if opcode_traits(opcode).is_end:
+        return (user, part)
+    if part is not None or opcode == "tuple":
+        return None
+    if opcode in _SAME_ELEMENTS:
+        return (user, None)
+    if opcode == "fusion":
+        inner = _inside(module, user, position)
+        return None if inner is None else (inner, None)
+    return Use(instruction, position)
+
+
+def _is_root(module: HloModule, row: int) -> bool:
+    return module.computations[module.links.owners[row]].root_row == row
+
+
+def _result(module: HloModule, row: int) -> tuple[int, int | None] | None:
+    """Return the fusion whose result a root is; None for the root of other computations."""
+    callers = module.links.calls.of_computation(module.links.owners[row])
+    is_fused = len(callers) == 1 and module.opcodes[callers[0].row] == "fusion"
+    return (callers[0].row, None) if is_fused else None
+
+
+def _inside(module: HloModule, fusion: int, position: int) -> int | None:
+    """Return the row of the parameter that an operand of a fusion is; None if not in the text."""
+    for call in module.links.calls.of_row(fusion):
+        if call.place != NOTHING:
+            parameters = module.computations[call.place].parameters
+            return next((one.row for one in parameters if one.parameter_number == position), None)
+    return None
+
+
+def maker_of(module: HloModule, row: int) -> HloInstruction | None:
+    """Return the instruction that computes the elements of a value; None if not in the text."""
+    for _ in range(_MOST_STEPS):
+        instruction = module.instruction(row)
+        opcode = instruction.opcode
+        operands = module.links.operands_of(row)
+        if opcode == "fusion":
+            root = _root(module, row)
+            if root is None:
+                return instruction
+            row = root
+        elif opcode == "parameter":
+            outside = _outside(module, instruction)
+            if outside is None:
+                return instruction
+            row = outside
+        elif (opcode in _SAME_ELEMENTS or opcode_traits(opcode).is_end) and operands:
+            row = operands[0]
+        else:
+            return instruction
+        if row == NOTHING:
+            return None
+    return None
+
+
+def _root(module: HloModule, fusion: int) -> int | None:
+    """Return the row of the root of a fusion's computation."""
+    for call in module.links.calls.of_row(fusion):
+        if call.place != NOTHING:
+            root = module.computations[call.place].root
+            return None if root is None else root.row
+    return None
+
+
+def _outside(module: HloModule, parameter: HloInstruction) -> int | None:
+    """Return the operand that a parameter of a fusion's computation is; None for others."""
+    place = module.links.owners[parameter.row]
+    callers = module.links.calls.of_computation(place)
+    number = parameter.parameter_number
+    if len(callers) != 1 or number is None or module.opcodes[callers[0].row] != "fusion":
+        return None
+    operands = module.links.operands_of(callers[0].row)
+    return operands[number] if number < len(operands) else None
+
+
+def is_cut_to_own_part(module: HloModule, row: int, element: int | None = None) -> bool:
+    """Return whether all uses of a value are slices at offsets that depend on the device."""
+    uses = uses_of(module, row, element)
+    return bool(uses) and all(is_own_slice(module, use) for use in uses or ())
+
+
+def is_own_slice(module: HloModule, use: Use) -> bool:
+    """Return whether a use takes the part of a value that depends on the device."""
+    is_slice = use.opcode == "dynamic-slice" and use.position == 0
+    return is_slice and any(
+        _depends_on_device(module, row) for row in module.links.operands_of(use.instruction.row)[1:]
+    )
+
+
+def _depends_on_device(module: HloModule, row: int) -> bool:
+    """Return whether a value is computed from the number of the device."""
+    waiting, seen = [row], {row}
+    while waiting and len(seen) <= _MOST_STEPS:
+        made = maker_of(module, waiting.pop())
+        if made is None:
+            continue
+        if made.opcode in ("partition-id", "replica-id"):
+            return True
+        new = {one for one in module.links.operands_of(made.row) if one != NOTHING} - seen
+        seen |= new
+        waiting += new
+    return False
+
+
+def is_converted(module: HloModule, row: int, element: int | None, types: tuple[str, ...]) -> bool:
+    """Return whether all uses of a value convert it to one of some element types."""
+    uses = uses_of(module, row, element)
+    return bool(uses) and all(
+        use.opcode == "convert" and _element_type(use.instruction) in types for use in uses or ()
+    )
+
+
+def converted_from(module: HloModule, row: int) -> str | None:
+    """Return the element type that a value was converted from; None if it was not converted."""
+    made = maker_of(module, row)
+    if made is None or made.opcode != "convert":
+        return None
+    shape = made.operand_shape(0)
+    return None if shape is None else shape.element_type
+
+
+def _element_type(instruction: HloInstruction) -> str | None:
+    return None if instruction.shape is None else instruction.shape.element_type

@@ -1,0 +1,30 @@
+"""C009: sums of 16 bits whose result is converted at once."""
+
+from __future__ import annotations
+
+from tests.analysis.findings.programs import findings_of
+
+TEXT = """HloModule m, is_scheduled=true, num_partitions=4
+
+add {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT s = bf16[] add(a, b)
+}
+
+ENTRY main {
+  x = bf16[4096]{0} parameter(0)
+  r = bf16[4096]{0} all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}},\
+ use_global_device_ids=true, to_apply=add
+  ROOT c = USE
+}
+"""
+
+
+def test_a_sum_that_is_converted_to_f32_is_found() -> None:
+    (found,) = findings_of(TEXT.replace("USE", "f32[4096]{0} convert(r)"), "C009")
+    assert found.message == "all-reduce over axis_0 adds bf16 values, converted to f32 at once"
+
+
+def test_a_sum_that_stays_bf16_is_not() -> None:
+    assert findings_of(TEXT.replace("USE", "bf16[4096]{0} negate(r)"), "C009") == ()

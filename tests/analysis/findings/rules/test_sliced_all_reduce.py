@@ -1,0 +1,59 @@
+"""C004: all-reduces of which each device uses its own part."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.findings.finding import Severity
+from tests.analysis.findings.programs import findings_of
+
+TEXT = """HloModule m, is_scheduled=true, num_partitions=4,\
+ frontend_attributes={fingerprint_before_lhs="a"}
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+cut {
+  p = f32[4096]{0} parameter(0)
+  n = s32[] parameter(1)
+  ROOT d = f32[1024]{0} dynamic-slice(p, n), dynamic_slice_sizes={1024}
+}
+
+ENTRY main {
+  x = f32[4096]{0} parameter(0)
+  place = s32[] parameter(1)
+  id = u32[] partition-id()
+  i = s32[] convert(id)
+  size = s32[] constant(1024)
+  at = s32[] multiply(i, size)
+  r = f32[4096]{0} all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}},\
+ use_global_device_ids=true, to_apply=add
+  ROOT f = f32[1024]{0} fusion(r, OFFSET), kind=kLoop, calls=cut
+}
+"""
+
+
+def test_a_reduction_that_is_cut_to_the_own_part_is_found() -> None:
+    (found,) = findings_of(TEXT.replace("OFFSET", "at"), "C004")
+    assert (
+        found.message == "all-reduce over axis_0: each device uses only its own part of the result"
+    )
+    assert found.saves.wire_bytes == 2 * 3 * 4096 * 4 // 4 // 2
+    assert found.severity is not Severity.INFO
+
+
+@pytest.mark.parametrize("offset", ["place"])
+def test_a_slice_at_the_same_offset_on_all_devices_is_not(offset: str) -> None:
+    assert findings_of(TEXT.replace("OFFSET", offset), "C004") == ()
+
+
+def test_a_result_that_is_used_whole_too_is_not() -> None:
+    text = (
+        TEXT.replace("OFFSET", "at")
+        .replace("ROOT f", "f")
+        .replace("calls=cut\n", "calls=cut\n  ROOT t = (f32[1024]{0}, f32[4096]{0}) tuple(f, r)\n")
+    )
+    assert findings_of(text, "C004") == ()
