@@ -45,7 +45,7 @@ def edited(
     for change in changes:
         parts = [one for one in found.changes if one.request == change.target]
         parts = [one for one in parts if one.kind == change.kind]
-        made.append(_with_parts(change, parts) if change.kind in EDITS else change)
+        made.append(with_parts(change, parts) if change.kind in EDITS else change)
     return found.module, tuple(made)
 
 
@@ -115,7 +115,8 @@ def _factors(size: int, count: int) -> Iterator[tuple[int, ...]]:
             yield from ((first, *rest) for rest in _factors(size // first, count - 1))
 
 
-def _with_parts(change: Change, edits: Sequence[edit.Change]) -> Change:
+def with_parts(change: Change, edits: Sequence[edit.Change]) -> Change:
+    """Return a change with the values that it changes, and those that it cannot."""
     parts = tuple(
         ChangedPart(
             kind=one.kind,

@@ -6,7 +6,6 @@ Each compile is a process of its own (`jax_bridge.recompile`); nothing of the du
 from __future__ import annotations
 
 import itertools
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,16 +21,18 @@ from hlo_lens.analysis.comparison.recompiled import (
     reproduction,
 )
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.kept_dumps import kept_dumps, refuse_full
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.program_changes import checked_target, edited, mesh_splits
 from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
+from hlo_lens.api.simulating import simulate_command, simulated_modules
 from hlo_lens.jax_bridge.recompile.dumped import Again, needed_bytes, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.model.devices.targets import Target, parse_target
 from hlo_lens.report.comparison.recompiled import what_if_report
-from hlo_lens.text.errors import OutputError, UsageError
+from hlo_lens.text.errors import MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
@@ -51,6 +52,7 @@ class Asked:
         edits: Changes of the program: kind and value, all made together.
         versions: Versions of jax to compile with: ``jax==0.9.2``.
         meshes: Sizes of mesh axes: ``data=8,model=4``; ``*`` for every split of the devices.
+        is_simulated: Whether to answer from the compiled program, without compiling.
     """
 
     targets: tuple[str, ...] = ()
@@ -58,6 +60,17 @@ class Asked:
     edits: tuple[tuple[str, str], ...] = ()
     versions: tuple[str, ...] = ()
     meshes: tuple[str, ...] = ()
+    is_simulated: bool = False
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """All changes, kind and value."""
+        found = [("target", one) for one in self.targets]
+        found += [("with", one) for one in self.versions]
+        found += [("mesh", one) for one in self.meshes]
+        flags = self.flags.items()
+        found += [("flag", f"{name}={value}") for name, values in flags for value in values]
+        return [*found, *self.edits]
 
     def combinations(self, base: Base) -> list[tuple[Change, ...]]:
         """Return the changes of each combination of values; one of no changes for none.
@@ -127,6 +140,8 @@ def what_if(
     constraint: str | Sequence[str] = (),
     mesh: str | Sequence[str] = (),
     versions: str | Sequence[str] = (),
+    simulate: bool = False,
+    remat: str | Sequence[str] = (),
     output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
@@ -146,6 +161,10 @@ def what_if(
         constraint: Sharding constraints: ``"drop step.py:31"``, ``"add step.py:31=P('data')"``.
         mesh: Sizes of mesh axes, ``"data=8,model=4"``; ``"*"`` for every split of the devices.
         versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
+        simulate: Whether to answer at once from the compiled program, without jax: donations,
+            shardings and element types, exact or with bounds.
+        remat: Source lines, ``"model.py:33"``, whose saved activations are computed again; only
+            simulated.
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
         minutes: Longest time of one compile.
@@ -160,12 +179,14 @@ def what_if(
     edits += [("shard", f"{name}={_spec_text(spec)}") for name, spec in (shard or {}).items()]
     edits += [("dtype", f"{name}={element}") for name, element in (dtype or {}).items()]
     edits += [("constraint", one) for one in _texts(constraint)]
+    edits += [("remat", one) for one in _texts(remat)]
     asked = Asked(
         targets=_texts(target),
         flags=given,
         edits=tuple(edits),
         versions=_texts(versions),
         meshes=_texts(mesh),
+        is_simulated=simulate,
     )
     means = Means(python=python, minutes=minutes)
     found = modules_of(program, module=module)
@@ -210,25 +231,57 @@ def what_if_modules(
         UsageError: If there are too many modules.
         OutputError: If the folder is not empty or cannot be written.
     """
-    modules = [one for one in modules if has_program(one)] or modules
-    if len(modules) > _MOST_MODULES:
-        raise UsageError(f"there are {len(modules)} modules; choose some with --module")
-    _refuse_full(output)
+    modules = _chosen(modules, asked, output)
+    if asked.is_simulated:
+        return WhatIf(path=path, modules=simulated_modules(modules, asked.changes, path))
+    refuse_full(output)
     for one in asked.targets:
         parse_target(one)  # an error before the first compile
     for one in asked.versions:
         requirements(one, "cpu")  # as above
     pool = Compiler(means, progress)
     with ThreadPoolExecutor(side_by_side()) as workers:
-        bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
+        try:
+            bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
+        except MissingPackageError as error:
+            command = simulate_command(path, asked.changes)
+            raise MissingPackageError(f"{error}; without jax: {command}") from error
         rows = [(base, changes) for base in bases for changes in asked.combinations(base)]
         pool.expect(len(rows))
         found = tuple(workers.map(lambda row: changed_module(row[0], row[1], pool), rows))
     if len(rows) == len(bases):
         found = tuple(_with_parts(one, base, pool) for one, base in zip(found, bases, strict=True))
     if output is not None:
-        found = _kept(found, Path(output))
+        found = kept_dumps(found, Path(output))
+    hint = f"without it: {simulate_command(path, asked.changes)}"
+    lacking = {one.dump.title for one in bases if one.program is None and one.own.total_bytes}
+    found = tuple(
+        replace(one, notes=(*one.notes, hint)) if one.name in lacking else one for one in found
+    )
     return WhatIf(path=path, modules=found)
+
+
+def _chosen(
+    modules: Sequence[ModuleDump], asked: Asked, output: str | Path | None
+) -> Sequence[ModuleDump]:
+    """Return the modules to answer for.
+
+    Raises:
+        UsageError: If there are too many, or the options do not go together.
+    """
+    if asked.is_simulated:
+        modules = [
+            one for one in modules if one.hlo is not None and one.hlo.is_scheduled
+        ] or modules
+        if output is not None:
+            raise UsageError("--simulate compiles nothing: there is no new dump for -o")
+    else:
+        modules = [one for one in modules if has_program(one)] or modules
+        if any(kind == "remat" for kind, _ in asked.edits):
+            raise UsageError("--remat is only simulated: add --simulate")
+    if len(modules) > _MOST_MODULES:
+        raise UsageError(f"there are {len(modules)} modules; choose some with --module")
+    return modules
 
 
 def changed_module(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
@@ -322,33 +375,3 @@ def _with_parts(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
         alone = changed_module(base, (one,), pool).predicted if one.applies else None
         made.append(replace(one, alone=alone))
     return replace(row, changes=tuple(made))
-
-
-def _refuse_full(output: str | Path | None) -> None:
-    if output is None:
-        return
-    folder = Path(output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(f"{folder}: exists and is not an empty folder")
-
-
-def _kept(found: tuple[Recompiled, ...], folder: Path) -> tuple[Recompiled, ...]:
-    """Copy the new dumps into a folder, each into its own if there are several."""
-    rows = []
-    for place, one in enumerate(found):
-        if one.dump is None:
-            rows.append(one)
-            continue
-        home = folder if len(found) == 1 else folder / _label(place, one)
-        try:
-            shutil.copytree(one.dump, home, dirs_exist_ok=True)
-        except (OSError, shutil.Error) as error:
-            raise OutputError(f"{home}: cannot be written: {error}") from error
-        rows.append(replace(one, dump=str(home)))
-    return tuple(rows)
-
-
-def _label(place: int, one: Recompiled) -> str:
-    words = [one.name, *(change.target for change in one.changes)]
-    plain = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in w) for w in words)
-    return f"{place:02}_{plain[:80]}"

@@ -26,6 +26,7 @@ Example:
   hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
   hlo-lens what-if DIR --mesh '*' --dtype 'opt/**=bf16'
   hlo-lens what-if DIR --with 'jax==0.9.2'
+  hlo-lens what-if DIR --simulate --donate 'state.opt.*' --remat model.py:33
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
 
@@ -83,6 +84,18 @@ Example:
     help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs them).",
 )
 @click.option(
+    "--simulate",
+    "is_simulated",
+    is_flag=True,
+    help="Answer at once from the compiled program, without jax: exact, or with bounds.",
+)
+@click.option(
+    "--remat",
+    multiple=True,
+    metavar="FILE:LINE",
+    help="Compute saved activations of a line again: an estimate, with --simulate only.",
+)
+@click.option(
     "--python",
     default=sys.executable,
     metavar="FILE",
@@ -117,6 +130,8 @@ def what_if(
     constraint: Sequence[str],
     meshes: Sequence[str],
     versions: Sequence[str],
+    is_simulated: bool,
+    remat: Sequence[str],
     python: str,
     minutes: float,
     pattern: NamePattern | None,
@@ -139,6 +154,7 @@ def what_if(
         ("shard", shard),
         ("dtype", dtype),
         ("constraint", constraint),
+        ("remat", remat),
     )
     edits = [(kind, value) for kind, values in edited for value in values]
     asked = Asked(
@@ -147,6 +163,7 @@ def what_if(
         edits=tuple(edits),
         versions=tuple(versions),
         meshes=tuple(meshes),
+        is_simulated=is_simulated,
     )
     modules = select_modules(read_dump(path).modules, pattern)
     means = Means(python=python, minutes=minutes)

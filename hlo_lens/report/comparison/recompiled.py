@@ -6,8 +6,9 @@ import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.recompiled import FIGURES, RECOMPILED
+from hlo_lens.analysis.comparison.recompiled import FIGURES
 from hlo_lens.analysis.result import Column, Row, Unit
+from hlo_lens.report.comparison.simulated import simulated_facts, simulated_figures
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
 from hlo_lens.text.units import format_bytes, plural
@@ -52,7 +53,7 @@ def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
     versions = next((row.versions for row in rows if row.versions), {})
     data = envelope(
         "what-if",
-        engine="recompile",
+        engine="simulate" if any(row.is_simulated for row in rows) else "recompile",
         target=targets.pop() if len(targets) == 1 else None,
         versions=dict(versions),
         modules=[_object(row) for row in rows],
@@ -64,7 +65,7 @@ def _object(row: Recompiled) -> dict[str, object]:
     found = row.reproduction
     return {
         "name": row.name,
-        "basis": RECOMPILED,
+        "basis": row.basis,
         "target": row.target or None,
         "reproduced": found.is_equal,
         "differences": [asdict(one) for one in found.differences],
@@ -78,8 +79,8 @@ def _object(row: Recompiled) -> dict[str, object]:
         "own": row.own.to_dict(),
         "base": row.base.to_dict(),
         "predicted": _figures_object(row.predicted),
-        "low": None,
-        "high": None,
+        "low": _figures_object(row.low),
+        "high": _figures_object(row.high),
         "memory_limit_bytes": row.memory_limit,
         "memory_limit_source": row.memory_source or None,
         "fits": row.fits,
@@ -120,7 +121,10 @@ def _change_object(change: Change) -> dict[str, object]:
 
 
 def _section(row: Recompiled, path: str) -> Section:
-    facts = [("compiled again", _reproduced_text(row)), *_target_facts(row)]
+    if row.is_simulated:
+        facts = [*simulated_facts(row), *_target_facts(row)]
+    else:
+        facts = [("compiled again", _reproduced_text(row)), *_target_facts(row)]
     if row.predicted is not None and row.base.peak_source != row.predicted.peak_source:
         facts.append(("peak at", _arrow(row.base.peak_source, row.predicted.peak_source)))
     if row.dump is not None:
@@ -128,7 +132,8 @@ def _section(row: Recompiled, path: str) -> Section:
         facts.append(
             ("next", f"hlo-lens diff {shlex.quote(path or 'PATH')} {shlex.quote(row.dump)}")
         )
-    tables = (*_figure_tables(row), *_change_tables(row), *_difference_tables(row))
+    made = simulated_figures(row, _LABELS) if row.is_simulated else _figure_tables(row)
+    tables = (*made, *_change_tables(row), *_difference_tables(row))
     return Section(title=row.name, facts=tuple(facts), tables=tables, notes=row.notes)
 
 
@@ -229,7 +234,7 @@ def _alone(row: Recompiled, change: Change) -> int | None:
 
 
 def _difference_tables(row: Recompiled) -> Iterator[Table]:
-    if row.reproduction.differences:
+    if row.reproduction.differences and not row.is_simulated:
         yield Table.of(row.reproduction, title="Figures that are not reproduced")
 
 
