@@ -73,8 +73,12 @@ def examine(
 def _cache() -> str:
     """Return the place and content of the cache of compiles."""
     state = cache_state()
-    parts = [plural(state.compiles, "compile"), *state.environments]
-    return f"{state.path}: {', '.join(parts)}, {format_bytes(state.size_bytes)}"
+    used = f"{format_bytes(state.compiles_bytes)} of at most {format_bytes(state.most_bytes)}"
+    parts = [f"{plural(state.compiles, 'compile')}, {used}"]
+    if state.environments:
+        size = format_bytes(state.size_bytes - state.compiles_bytes)
+        parts.append(f"environments {', '.join(state.environments)}, {size}")
+    return f"{state.path}: {'; '.join(parts)}"
 
 
 def _variables() -> list[Finding]:

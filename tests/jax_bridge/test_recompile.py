@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,12 @@ from click.testing import CliRunner
 import hlo_lens
 from hlo_lens.api.program_changes import mesh_splits
 from hlo_lens.cli import main
-from hlo_lens.jax_bridge.recompile.cache import cache_folder, cache_state, clear_cache
+from hlo_lens.jax_bridge.recompile.cache import (
+    bound_compiles,
+    cache_folder,
+    cache_state,
+    clear_cache,
+)
 from hlo_lens.jax_bridge.recompile.dumped import dumped_flags, shortage
 from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import (
@@ -271,6 +277,24 @@ def test_cache_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch, cache
     monkeypatch.delenv("HLO_LENS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
     assert cache_folder() == Path("/x/hlo-lens")
+
+
+def test_compiles_used_least_recently_are_deleted(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setenv("HLO_LENS_CACHE_SIZE", "2.5KiB")
+    for place, name in enumerate(("used", "old", "new")):
+        (cache / "compiles" / name).mkdir(parents=True)
+        (cache / "compiles" / name / "outcome.json").write_text("x" * 1024)
+        os.utime(cache / "compiles" / name / "outcome.json", (place, place))
+    (cache / "compiles" / "new-1").mkdir()  # of another process
+    os.utime(cache / "compiles" / "used" / "outcome.json")
+    bound_compiles(cache / "compiles" / "new")
+    assert sorted(one.name for one in (cache / "compiles").iterdir()) == ["new", "new-1", "used"]
+    monkeypatch.setenv("HLO_LENS_CACHE_SIZE", "1")
+    bound_compiles(cache / "compiles" / "new")
+    assert sorted(one.name for one in (cache / "compiles").iterdir()) == ["new", "new-1"]
+    assert (cache_state().compiles_bytes, cache_state().most_bytes) == (1024, 1)
 
 
 def test_interpreter_without_jax_is_an_error(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def compiled(request: dict[str, Any], devices: Any) -> dict[str, int]:
     jax.config.update("jax_use_shardy_partitioner", request["is_shardy"])
     variant = Variant(devices=devices, **request["variant"])
     function, arguments = PROGRAMS[request["program"]](variant)
+    shutil.rmtree(request["folder"], ignore_errors=True)  # of a compile that failed
     dump = str(Path(request["folder"]) / "dump")
     flags = {name: _flag(value) for name, value in request["flags"].items()}
     options = {"xla_dump_to": dump, "xla_dump_hlo_as_text": True, **flags}

@@ -1,19 +1,28 @@
 """Folder of hlo-lens for compiles and virtual environments, in the user's cache.
 
-``$HLO_LENS_CACHE``, else ``$XDG_CACHE_HOME/hlo-lens``, else ``~/.cache/hlo-lens``.
+``$HLO_LENS_CACHE``, else ``$XDG_CACHE_HOME/hlo-lens``, else ``~/.cache/hlo-lens``. Compiles take at
+most ``$HLO_LENS_CACHE_SIZE``, else 8 GiB; those that were used least recently are deleted first.
+Virtual environments stay until they are deleted.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_lens.text.errors import OutputError
+from hlo_lens.text.units import parse_size
 
 COMPILES = "compiles"
 ENVIRONMENTS = "environments"
+USED = "outcome.json"
+"""File of a compile whose time is that of its last use."""
+
+_MOST_BYTES = "8GiB"
+_UNFINISHED_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +34,16 @@ class CacheState:
         compiles: Number of compiles in it.
         environments: Names of the virtual environments in it.
         size_bytes: Bytes of all files.
+        compiles_bytes: Bytes of the compiles.
+        most_bytes: Most bytes that compiles take.
     """
 
     path: str
     compiles: int
     environments: tuple[str, ...]
     size_bytes: int
+    compiles_bytes: int
+    most_bytes: int
 
 
 def cache_folder(*parts: str) -> Path:
@@ -44,13 +57,63 @@ def cache_folder(*parts: str) -> Path:
 def cache_state() -> CacheState:
     """Return the content of the cache."""
     root = cache_folder()
-    files = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
+    compiles = _size(root / COMPILES)
     return CacheState(
         path=str(root),
         compiles=len(_names(root / COMPILES)),
         environments=tuple(_names(root / ENVIRONMENTS)),
-        size_bytes=sum(file.lstat().st_size for file in files),
+        size_bytes=compiles + _size(root / ENVIRONMENTS),
+        compiles_bytes=compiles,
+        most_bytes=most_bytes(),
     )
+
+
+def most_bytes() -> int:
+    """Return the most bytes that compiles take."""
+    return parse_size(os.environ.get("HLO_LENS_CACHE_SIZE") or _MOST_BYTES)
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of all files in a folder; of files that vanish, none."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(place, name).lstat().st_size
+            except OSError:
+                continue
+    return total
+
+
+def bound_compiles(newest: Path) -> None:
+    """Delete the compiles that were used least recently, until all are small enough together.
+
+    Args:
+        newest: The compile that stays in any case.
+    """
+    sizes: dict[Path, int] = {}
+    used: dict[Path, float] = {}
+    for folder in _folders(cache_folder(COMPILES)):
+        try:
+            file = folder / USED
+            used[folder] = (file if file.is_file() else folder).stat().st_mtime
+        except OSError:  # another process deleted it
+            continue
+        sizes[folder] = _size(folder)
+        is_fresh = time.time() - used[folder] < _UNFINISHED_SECONDS
+        if not file.is_file() and is_fresh:
+            del used[folder]  # another process writes it
+    total, most = sum(sizes.values()), most_bytes()
+    for folder in sorted(used, key=lambda one: used[one]):
+        if total <= most:
+            return
+        if folder != newest:
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= sizes[folder]
+
+
+def _folders(home: Path) -> list[Path]:
+    return [one for one in home.iterdir() if one.is_dir()] if home.is_dir() else []
 
 
 def _names(folder: Path) -> list[str]:

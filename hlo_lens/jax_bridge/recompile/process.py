@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from hlo_lens.jax_bridge.recompile.cache import COMPILES, cache_folder
+from hlo_lens.jax_bridge.recompile.cache import COMPILES, USED, bound_compiles, cache_folder
 from hlo_lens.jax_bridge.recompile.request import WORKER, CompileRequest
 from hlo_lens.text.errors import MissingPackageError, OutputError
 
@@ -118,6 +119,8 @@ def compiled(
     """
     home = cache_folder(COMPILES, request.digest(toolchain_of(python)))
     if (known := _read(home)) is not None:
+        with contextlib.suppress(OSError):
+            os.utime(home / USED)
         return known
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -126,11 +129,12 @@ def compiled(
         raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
     try:
         outcome = _run(request, folder, python, limits or Limits())
-        (folder / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
+        (folder / USED).write_text(json.dumps(outcome), encoding="utf-8")
         _prune(folder)
         if outcome.get("step") != "stopped":
             _keep(folder, home)
             folder = home
+            bound_compiles(home)
         found = _read(folder)
         assert found is not None  # it was just written
         return replace(found, is_cached=False)
@@ -150,7 +154,7 @@ def _keep(folder: Path, home: Path) -> None:
 def _read(folder: Path) -> Compilation | None:
     """Return the outcome in a folder; None if there is none that can be read."""
     try:
-        data = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+        data = json.loads((folder / USED).read_text(encoding="utf-8"))
         return Compilation(dump=folder / "dump", is_cached=True, **data)
     except (OSError, ValueError, TypeError):
         return None
