@@ -32,6 +32,12 @@ HLO = {
     "  ROOT d = f32[8] async-done(u), calls=f\n}\n",
     "async-update of itself": f"{ENTRY}  u = ((f32[8]), f32[8], s32[]) async-update(u)\n"
     "  ROOT d = f32[8] async-done(u)\n}\n",
+    "all-gather-done before its start": f"{ENTRY}  d = f32[16] all-gather-done(s)\n"
+    "  s = (f32[8], f32[16]) all-gather-start(p), replica_groups={{0,1}}, dimensions={0}\n"
+    "  ROOT r = f32[8] copy(p)\n}\n",
+    "a fusion whose computation is cut off": f"{HEAD}f {{\n  a = f32[8] parameter(0)\n"
+    "  b = f32[8] add(a, a)\n\nENTRY e {\n  p = f32[8] parameter(0)\n  c = f32[8] copy(p)\n"
+    "  q = f32[8] fusion(c), kind=kLoop, calls=f\n  ROOT r = f32[8] copy(q)\n}\n",
     "a loop whose body contains it": f"{HEAD}ENTRY e {{\n  p = (s32[]) parameter(0)\n"
     "  ROOT w = (s32[]) while(w), condition=e, body=e\n}\n",
     "a fusion that calls its own computation": f"{ENTRY}"

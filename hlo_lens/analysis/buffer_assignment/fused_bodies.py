@@ -97,9 +97,9 @@ class FusedBodies:
         return None if place == NOTHING else HloComputation(self._module, place)
 
     def of(self, row: int) -> FusedBody | None:
-        """Return the body of a fusion; None if there is none."""
+        """Return the body of a fusion; None if there is none, or its result is lost."""
         computation = self.computation(row)
-        if computation is None or not computation.rows:
+        if computation is None or computation.root_row < 0:
             return None
         if computation.place not in self._bodies:
             self._bodies[computation.place] = self._read(computation)

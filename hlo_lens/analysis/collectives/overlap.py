@@ -134,7 +134,8 @@ class _Schedule:
         found = {}
         for key in self._transfers:
             start, end = self._starts[key] - self._first + 1, self._ends[key] - self._first
-            end = max(start, end)
+            if end < start:  # in damaged text the end may come first
+                start = end = 0
 
             def total(sums: Sequence[int], start: int = start, end: int = end) -> int:
                 return sums[end] - sums[start]

@@ -101,7 +101,7 @@ class LiveRangeDraft(LineScan):
             return False
         if len(columns.peak_names) != len(current.live_at(current.peak_moment)):
             return False
-        return current.stack_trace_bytes is None or _is_whole_tree(current)
+        return _is_whole_tree(current)
 
     def add_node(self, match: re.Match[str]) -> None:
         """Add a line of the tree of values alive at the peak."""
@@ -138,11 +138,26 @@ class LiveRangeDraft(LineScan):
 
 
 def _is_whole_tree(current: HloLiveRange) -> bool:
-    """Return whether the tree is complete: no bytes remain after its last line."""
+    """Return whether the tree is complete.
+
+    No bytes remain after its last line, and the bytes of each node are its own and those of the
+    nodes below it. Source: hlo_stack_trace.cc.
+    """
     columns = current.columns
-    if not columns.node_depths:
-        return not current.stack_trace_bytes
-    return columns.node_numbers[-1] in (0, UNKNOWN)
+    if not columns.node_depths or current.stack_trace_bytes is None:
+        return not columns.node_depths and not current.stack_trace_bytes
+    if columns.node_numbers[-1] not in (0, UNKNOWN):
+        return False
+    below: dict[int, int] = {}  # depth to the bytes of nodes that belong to a node further up
+    totals, own = columns.node_numbers[::3], columns.node_numbers[1::3]
+    for depth, total, current_bytes in zip(
+        reversed(columns.node_depths), reversed(totals), reversed(own), strict=True
+    ):
+        inside = below.pop(depth + 1, 0)
+        if current_bytes != UNKNOWN and total != current_bytes + inside:
+            return False
+        below[depth] = below.get(depth, 0) + total
+    return below == {0: current.stack_trace_bytes}
 
 
 def spaced_number(text: str | None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hlo_lens.model.logs.jax_values import JaxValue, ShardingBoxes, ShardingLog
 from hlo_lens.syntax.logs.jax_items import CodeError
 from hlo_lens.syntax.logs.jax_values import SHARDED_TYPE, START, parse_value, read_value, values_of
-from hlo_lens.syntax.logs.log_text import find_anchors, line_end
+from hlo_lens.syntax.logs.log_text import find_anchors, line_end, line_range
 from hlo_lens.syntax.logs.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
 from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -101,7 +101,7 @@ class _Scan:
                 brace = len(self.text) if brace < 0 else brace
             close = stop if brace == len(self.text) else brace + 2
             self.dumps += 1
-            self.dump_lines += self.text.count("\n", head, close) + 1
+            self.dump_lines += line_range(self.source, head, close + 1)[1]
             end = close
             self._skipped.append((head, close))
 

@@ -379,3 +379,12 @@ def test_time_and_memory_of_a_long_schedule() -> None:
     times_the_text, megabytes_a_second = map(float, done.stdout.split())
     assert times_the_text < 2, "beside the bytes themselves"
     assert megabytes_a_second > 5
+
+
+@pytest.mark.parametrize("line", ["a(b) (c", "mul", "paramA", "jit(f)", "Stack trace breakdown"])
+def test_a_lost_line_of_the_tree_is_noticed(line: str) -> None:
+    lines = TREE.splitlines(keepends=True)
+    (lost,) = (k for k, text in enumerate(lines) if line in text)
+    cut = "".join(lines[:lost] + lines[lost + 1 :])
+    assert parse_live_range(HEAD + PEAK_2025_05 + TREE).is_complete
+    assert not parse_live_range(HEAD + PEAK_2025_05 + cut).is_complete
