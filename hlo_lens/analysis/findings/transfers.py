@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
 from hlo_lens.analysis.findings.finding import Finding, Saves
 from hlo_lens.analysis.result import sum_of
+from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import SourceLocation
 from hlo_lens.text.units import format_bytes, listed
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.module import HloModule
 
 _MOST = 1000
 """Most collectives of a module whose values are followed: those that move the most in one run."""
@@ -24,17 +27,15 @@ _MOST_SHOWN = 5
 
 
 class Part(NamedTuple):
-    """One of the values that a collective transfers.
+    """One of the arrays that a collective transfers.
 
     Attributes:
         operand: Row of the operand.
-        end: Row of the instruction that has the result.
-        element: Element of that result; None if the result is no tuple.
+        result: Row of the result: of the collective, of its end, or of the element of these.
     """
 
     operand: int
-    end: int
-    element: int | None
+    result: int
 
 
 class Transfer(NamedTuple):
@@ -61,13 +62,26 @@ def _parts(known: ModuleAnalysis, collective: Collective) -> tuple[Part, ...]:
     if start is None or end is None or end.shape is None:
         return ()
     operands = module.links.operands_of(start.row)
-    if any(row < 0 for row in operands):
+    results = _results(module, end) if end.shape.is_tuple else [end.row]
+    if results is None or NOTHING in operands or len(results) != len(operands):
         return ()
-    if not end.shape.is_tuple:
-        return (Part(operands[0], end.row, None),) if len(operands) == 1 else ()
-    if len(end.shape.tuple_shapes) != len(operands):
-        return ()
-    return tuple(Part(row, end.row, element) for element, row in enumerate(operands))
+    return tuple(
+        Part(operand, result)
+        for operand, result in zip(operands, results, strict=True)
+        if result != NOTHING
+    )
+
+
+def _results(module: HloModule, end: HloInstruction) -> list[int] | None:
+    """Return the rows of the elements of a tuple, `NOTHING` for unused ones; None if used whole."""
+    count = 0 if end.shape is None else len(end.shape.tuple_shapes)
+    rows = [NOTHING] * count
+    for user, _ in module.links.users_of(end.row):
+        number = module.instruction(user).tuple_index
+        if number is None or number >= count or rows[number] != NOTHING:
+            return None
+        rows[number] = user
+    return rows
 
 
 def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:

@@ -33,20 +33,19 @@ class Use(NamedTuple):
         return self.instruction.opcode
 
 
-def uses_of(module: HloModule, row: int, element: int | None = None) -> tuple[Use, ...] | None:
-    """Return the uses of a value, in text order; None if it is in a tuple, or leaves otherwise.
+def uses_of(module: HloModule, row: int) -> tuple[Use, ...] | None:
+    """Return the uses of an array, in text order; None if it is in a tuple, or leaves otherwise.
 
     Args:
-        module: Module of the value.
+        module: Module of the array.
         row: Row of the instruction that makes it.
-        element: Element of its result; None for the whole result.
     """
     links = module.links
     found: list[Use] = []
-    waiting, seen = [(row, element)], {(row, element)}
+    waiting, seen = [row], {row}
     while waiting:
-        at, part = waiting.pop()
-        steps = [_step(module, user, position, part) for user, position in links.users_of(at)]
+        at = waiting.pop()
+        steps = [_step(module, user, position) for user, position in links.users_of(at)]
         if _is_root(module, at):
             steps.append(_result(module, at))
         for step in steps:
@@ -54,42 +53,33 @@ def uses_of(module: HloModule, row: int, element: int | None = None) -> tuple[Us
                 return None
             if isinstance(step, Use):
                 found.append(step)
-            elif step[0] != NOTHING and step not in seen:
+            elif step not in seen:
                 seen.add(step)
                 waiting.append(step)
     return tuple(sorted(found, key=lambda use: use.instruction.row))
 
 
-def _step(
-    module: HloModule, user: int, position: int, part: int | None
-) -> Use | tuple[int, int | None] | None:
-    """Return a use, or the value by which a user hands it on; None for a tuple."""
-    instruction = module.instruction(user)
-    opcode = instruction.opcode
-    if opcode == "get-tuple-element":
-        is_other = part is not None and instruction.tuple_index != part
-        return (NOTHING if is_other else user, None)
-    if opcode_traits(opcode).is_end:
-        return (user, part)
-    if part is not None or opcode == "tuple":
+def _step(module: HloModule, user: int, position: int) -> Use | int | None:
+    """Return a use, or the row by which a user hands the array on; None for a tuple."""
+    opcode = module.opcodes[user]
+    if opcode == "tuple":
         return None
-    if opcode in _SAME_ELEMENTS:
-        return (user, None)
+    if opcode in _SAME_ELEMENTS or opcode_traits(opcode).is_end:
+        return user
     if opcode == "fusion":
-        inner = _inside(module, user, position)
-        return None if inner is None else (inner, None)
-    return Use(instruction, position)
+        return _inside(module, user, position)
+    return Use(module.instruction(user), position)
 
 
 def _is_root(module: HloModule, row: int) -> bool:
     return module.computations[module.links.owners[row]].root_row == row
 
 
-def _result(module: HloModule, row: int) -> tuple[int, int | None] | None:
+def _result(module: HloModule, row: int) -> int | None:
     """Return the fusion whose result a root is; None for the root of other computations."""
     callers = module.links.calls.of_computation(module.links.owners[row])
     is_fused = len(callers) == 1 and module.opcodes[callers[0].row] == "fusion"
-    return (callers[0].row, None) if is_fused else None
+    return callers[0].row if is_fused else None
 
 
 def _inside(module: HloModule, fusion: int, position: int) -> int | None:
@@ -146,9 +136,9 @@ def _outside(module: HloModule, parameter: HloInstruction) -> int | None:
     return operands[number] if number < len(operands) else None
 
 
-def is_cut_to_own_part(module: HloModule, row: int, element: int | None = None) -> bool:
-    """Return whether all uses of a value are slices at offsets that depend on the device."""
-    uses = uses_of(module, row, element)
+def is_cut_to_own_part(module: HloModule, row: int) -> bool:
+    """Return whether all uses of an array are slices at offsets that depend on the device."""
+    uses = uses_of(module, row)
     return bool(uses) and all(is_own_slice(module, use) for use in uses or ())
 
 
@@ -175,9 +165,9 @@ def _depends_on_device(module: HloModule, row: int) -> bool:
     return False
 
 
-def is_converted(module: HloModule, row: int, element: int | None, types: tuple[str, ...]) -> bool:
-    """Return whether all uses of a value convert it to one of some element types."""
-    uses = uses_of(module, row, element)
+def is_converted(module: HloModule, row: int, types: tuple[str, ...]) -> bool:
+    """Return whether all uses of an array convert it to one of some element types."""
+    uses = uses_of(module, row)
     return bool(uses) and all(
         use.opcode == "convert" and _element_type(use.instruction) in types for use in uses or ()
     )

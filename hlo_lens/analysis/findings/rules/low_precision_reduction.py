@@ -42,7 +42,7 @@ def low_precision_reduction(known: ModuleAnalysis) -> Iterator[Finding]:
         if one.collective.kind in ("all-reduce", "reduce-scatter")
         and one.collective.element_type in ("bf16", "f16")
         and one.parts
-        and all(is_converted(module, part.end, part.element, ("f32",)) for part in one.parts)
+        and all(is_converted(module, part.result, ("f32",)) for part in one.parts)
     ]
     for group in by_line(found):
         one = finding_of(

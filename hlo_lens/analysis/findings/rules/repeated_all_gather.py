@@ -61,7 +61,7 @@ def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
 def _key(known: ModuleAnalysis, one: Transfer) -> object:
     """Return what all-gathers of one result have in common."""
     made = maker_of(known.module, one.parts[0].operand)
-    shape = known.module.instruction(one.parts[0].end).shape
+    shape = known.module.instruction(one.parts[0].result).shape
     path = one.collective.op_name or ""
     is_again = any(word in path for word in _AGAIN)
     row = None if made is None else made.row

@@ -67,7 +67,7 @@ def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Trans
     before: dict[tuple[str, str], Transfer] = {}
     ends: list[Transfer] = []
     for one in gathers:
-        uses = uses_of(module, one.parts[0].end, one.parts[0].element)
+        uses = uses_of(module, one.parts[0].result)
         if uses and all(is_own_slice(module, use) for use in uses):
             ends.append(one)
         elif uses and len(uses) == 1:

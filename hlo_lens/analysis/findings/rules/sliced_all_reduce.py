@@ -42,7 +42,7 @@ def sliced_all_reduce(known: ModuleAnalysis) -> Iterator[Finding]:
         for one in known.once(transfers)
         if one.collective.kind == "all-reduce"
         and one.parts
-        and all(is_cut_to_own_part(module, part.end, part.element) for part in one.parts)
+        and all(is_cut_to_own_part(module, part.result) for part in one.parts)
     ]
     for group in by_line(sliced):
         one = finding_of(

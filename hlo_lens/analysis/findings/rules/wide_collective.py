@@ -45,7 +45,7 @@ def wide_collective(known: ModuleAnalysis) -> Iterator[Finding]:
         and one.parts
         and all(
             converted_from(module, part.operand) in _NARROW
-            and is_converted(module, part.end, part.element, _NARROW)
+            and is_converted(module, part.result, _NARROW)
             for part in one.parts
         )
     ]
