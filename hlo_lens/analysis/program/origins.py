@@ -23,6 +23,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.analysis.program.loop_lines import LoopLines, is_same_line
 from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
 from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
 from hlo_lens.analysis.program.value_steps import Value, ValueSteps
@@ -43,9 +44,6 @@ _BUDGET, _FEW = 100_000, 4
 _SCALAR = 16
 """Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
 
-_SLICES = ("/dynamic_slice", "/dynamic_update_slice")
-"""Ends of the operation paths of slices that ``lax.scan`` takes and stores."""
-
 _SOURCELESS = frozenset({"constant", "iota", "partition-id", "replica-id", "parameter"})
 """Opcodes without operands."""
 
@@ -64,6 +62,7 @@ class Origins:
         self.places = InstructionPlaces(module)
         self.steps = ValueSteps(module)
         self._module = module
+        self._loops = LoopLines(self.steps, self.places)
         self._opcodes = self.steps.opcodes
         self._found: dict[Value, Origin] = {}
         self._sources: dict[Value, list[Value]] = {}
@@ -284,7 +283,7 @@ class Origins:
             written = self._in_loop(value, look)
             if self.is_enough(written):
                 return written
-        stored = self._stored_slice(value)
+        stored = self._loops.stored_slice(value)
         if stored is not None:
             found = self._of_slice(value.row, stored, look)
             if self.is_enough(found):
@@ -373,63 +372,22 @@ class Origins:
         near = self._with_loops(written, look)
         if not self.is_enough(near):
             near, _ = self._around(written, look)
-        is_of_loop = _is_same_line(near.place, self.places.innermost(value.row))
+        is_of_loop = is_same_line(near.place, self.places.innermost(value.row))
         if near.basis in (None, Basis.ARGUMENT) or (is_of_loop and near.place is not None):
             return NO_ORIGIN
         return near.inferred(Basis.LOOP_BODY)
 
     def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
         """Return whether a better origin for a value than that of one met is searched for."""
-        return self._is_of_loop(met, near) and self.steps.size(value) > _SCALAR
-
-    def _is_of_loop(self, value: Value, near: Origin) -> bool:
-        """Return whether the origin of a value is only the line of a loop.
-
-        This is so for loops, for what their bodies do on that line, and for the slices that they
-        take and store, also where XLA moved them out of the body.
-        """
-        if self._opcodes[value.row] == "while":
-            return _is_same_line(near.place, self._loop_place(value.row))
-        if near.place is not None and (near.op_name or "").endswith(_SLICES):
-            return (near.place.file, near.place.line) in self._loop_lines
-        call = self.steps.caller(value.row)
-        if call is None or self._opcodes[call.row] != "while":
-            return False
-        return _is_same_line(near.place, self._loop_place(call.row))
-
-    @cached_property
-    def _loop_lines(self) -> frozenset[tuple[str, int | None]]:
-        """File and line of each loop of the module."""
-        rows = (row for row, opcode in enumerate(self._opcodes) if opcode == "while")
-        places = map(self._loop_place, rows)
-        return frozenset((place.file, place.line) for place in places if place is not None)
-
-    def _stored_slice(self, value: Value) -> Value | None:
-        """Return the slice that an instruction of a loop body only stores; None for all others."""
-        row = value.row
-        call = self.steps.caller(row)
-        if call is None or self._opcodes[call.row] != "while":
-            return None
-        update = self.steps.update(value)
-        if update is None:
-            return None
-        place = self.places.innermost(row)
-        is_stored = place is None or _is_same_line(place, self._loop_place(call.row))
-        return update if is_stored else None
+        return self._loops.is_of_loop(met, near) and self.steps.size(value) > _SCALAR
 
     def _of_slice(self, row: int, update: Value, look: _Look) -> Origin:
         near = look(update)
-        if not self.is_enough(near) or self._is_of_loop(update, near):
+        if not self.is_enough(near) or self._loops.is_of_loop(update, near):
             near, _ = self._around(update, look)
-        if near.basis is Basis.ARGUMENT or _is_same_line(near.place, self.places.innermost(row)):
+        if near.basis is Basis.ARGUMENT or is_same_line(near.place, self.places.innermost(row)):
             return NO_ORIGIN
         return near.inferred(Basis.LOOP_BODY)
-
-    def _loop_place(self, row: int) -> SourceLocation | None:
-        """Return the place of a loop: its own, or that of the comparison that ends it."""
-        place = self.places.innermost(row)
-        root = self.steps.root(row, "condition") if place is None else None
-        return self.places.innermost(root) if root is not None else place
 
 
 def _with_path(found: Origin, own: Origin) -> Origin:
@@ -437,9 +395,3 @@ def _with_path(found: Origin, own: Origin) -> Origin:
     if own.op_name is None:
         return found
     return found._replace(op_name=own.op_name, has_own_path=own.has_own_path)
-
-
-def _is_same_line(one: SourceLocation | None, other: SourceLocation | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (one.file, one.line) == (other.file, other.line)
