@@ -66,7 +66,10 @@ def test_strange_hlo_gives_a_result_or_an_error(text: str, target: str) -> None:
         run(text.encode())
 
 
-@pytest.mark.parametrize("line", ["{{0,1},'y'}", f"collectives.static.all-reduce<={LONG}"])
+@pytest.mark.parametrize(
+    "line",
+    ["{{0,1},'y'}", f"collectives.static.all-reduce<={LONG}", "{devices=[2,2]0,1\x1f,2,3}"],
+)
 def test_strange_small_texts_give_a_result_or_an_error(line: str) -> None:
     fuzz.small_texts(line.encode())
 

@@ -75,7 +75,7 @@ def named_mesh(start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None
 
 def printed_sizes(text: str) -> Sizes:
     """Return numbers that match `NUMBERS`."""
-    return Sizes(text, tuple(map(int, text.split(","))))
+    return Sizes(text, tuple(int(number.strip()) for number in text.split(",")))
 
 
 def printed_iota(view: str, order: str | None) -> Iota:
