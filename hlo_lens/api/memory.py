@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,13 @@ from hlo_lens.analysis.memory.grouping import memory_by, memory_tree
 from hlo_lens.analysis.memory.instants import at_instant
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import space_name
-from hlo_lens.analysis.memory.timeline import MemoryTimeline, memory_timeline
+from hlo_lens.analysis.memory.timeline import memory_timeline
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts
 from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
+from hlo_lens.report.memory.timeline_picture import TimelinePicture, timeline_svg
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
@@ -48,7 +50,7 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
             f"{known.dump.title}: memory is not known: no buffer assignment next to the text, and "
             "no schedule in it (is_scheduled=true)"
         )
-    return known.memory
+    return replace(known.memory, make_chart=partial(_chart, known))
 
 
 def memory_report(
@@ -77,29 +79,39 @@ def memory_report(
     if plot is not None:
         from hlo_lens.report.memory.plot import plot_timelines
 
-        plot_timelines(list(_timelines(known, view.color)), plot)
+        plot_timelines(list(_pictures(known, view.color)), plot)
     return report
 
 
-def _timelines(
-    modules: Iterable[ModuleAnalysis], color: int
-) -> Iterator[tuple[str, str, MemoryTimeline]]:
-    """Yield name, memory space and timeline of the modules whose live ranges are known."""
+def _pictures(modules: Iterable[ModuleAnalysis], color: int) -> Iterator[TimelinePicture]:
+    """Yield the pictures of the modules whose live ranges are known."""
     for one in modules:
-        memory = one.memory
-        timeline = None if memory is None else memory_timeline(memory.layout, color=color)
-        if memory is not None and timeline is not None:
-            yield one.dump.name, space_name(color, memory.backend), timeline
+        series = one.role_series(color)
+        if one.memory is None or series is None:
+            continue
+        bands = one.loop_bands
+        yield TimelinePicture(
+            name=one.dump.name,
+            space=space_name(color, one.memory.backend),
+            series=series,
+            bands=() if bands is None else bands.bands,
+        )
+
+
+def _chart(known: ModuleAnalysis) -> str:
+    """Return the picture of a module's memory as SVG; empty where no live ranges are known."""
+    pictures = list(_pictures([known], DEFAULT_SPACE))
+    return timeline_svg(pictures) if pictures else ""
 
 
 def _page(known: ModuleAnalysis, view: MemoryView) -> ModulePage:
     if known.memory is not None:
-        return memory_page(known.dump, _viewed(known.memory, view))
+        return memory_page(known.dump, _viewed(known, known.memory, view))
     texts = SingleTexts(known.dump)
     return memory_page(known.dump, None, tuple(texts.memory_sections()), texts.known_objects)
 
 
-def _viewed(results: MemoryResults, view: MemoryView) -> ViewedMemory:
+def _viewed(known: ModuleAnalysis, results: MemoryResults, view: MemoryView) -> ViewedMemory:
     """Return the memory of a module as a view shows it.
 
     Raises:
@@ -111,7 +123,10 @@ def _viewed(results: MemoryResults, view: MemoryView) -> ViewedMemory:
         raise UnknownNameError(f"no memory space {view.color}; there is {there}")
     is_peak = view.at == "peak" and view.color == DEFAULT_SPACE
     instant = results.peak if is_peak else at_instant(results, view.at, color=view.color)
-    groups = None if instant is None or view.by is None else memory_by(instant, view.by)
+    groups = None
+    if instant is not None and view.by is not None:
+        roles = known.memory_roles if view.by == "role" else None
+        groups = memory_by(instant, view.by, roles)
     return ViewedMemory(
         results=results,
         instant=instant,

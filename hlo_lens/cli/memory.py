@@ -10,7 +10,7 @@ from hlo_lens.cli.completion import complete_instruction
 from hlo_lens.cli.options import Reading, answer, reading_options
 from hlo_lens.cli.output import Output, output_options, refuse_input
 
-_BY = ("buffer", "opcode", "op", "source", "stack", "param", "category")
+_BY = ("buffer", "opcode", "op", "source", "stack", "param", "category", "role")
 
 _EXAMPLE = """\b
 Example:
@@ -33,7 +33,9 @@ Example:
 @click.option("--space", default=0, show_default=True, help="Number of the memory space.")
 @click.option("--timeline", is_flag=True, help="Show the bytes held and in use over the schedule.")
 @click.option(
-    "--plot", type=click.Path(dir_okay=False), help="Draw the timeline to FILE.svg, .png or .pdf."
+    "--plot",
+    type=click.Path(dir_okay=False),
+    help="Draw memory over the schedule, by role, to FILE.svg, .png, .pdf.",
 )
 @reading_options
 @output_options

@@ -152,11 +152,28 @@ def test_a_plot_needs_a_known_ending(tmp_path: Path) -> None:
     assert ".svg" in result.stderr
 
 
-def test_a_plot_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
+def test_a_plot_as_svg_has_roles_and_the_peak(tmp_path: Path) -> None:
     target = tmp_path / "memory.svg"
     assert run(FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 0
-    assert "peak" in target.read_text()
+    text = target.read_text()
+    assert "peak 312.07MiB" in text
+    assert "saved activations 144.00MiB" in text
+    assert "\N{MULTIPLICATION SIGN}4" in text
+
+
+def test_a_plot_as_png_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="drawing PNG needs the extra plot")
+    target = tmp_path / "memory.png"
+    assert run(FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 0
+    assert target.read_bytes().startswith(b"\x89PNG")
+
+
+def test_groups_by_role_sum_to_the_peak() -> None:
+    made = json.loads(run(FOLDER / f"{STEM}.txt", "--by", "role", "-f", "json").stdout)
+    (module,) = made["modules"]
+    groups = {row["group"]: row["size_bytes"] for row in module["groups"]}
+    assert sum(groups.values()) == module["memory"]["peak"]["bytes"]
+    assert groups["saved activations"] == 144 << 20
 
 
 def test_a_log_with_peak_buffers_is_shown(tmp_path: Path) -> None:

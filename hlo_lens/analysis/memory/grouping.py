@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
+    from hlo_lens.analysis.memory.roles import MemoryRoles
 
 UNATTRIBUTED = "[unattributed]"
 PARAMETERS = "[parameters]"
@@ -78,14 +80,17 @@ class MemoryBy(Result):
         return {"size_bytes": self.total_bytes, "values": sum(g[2] for g in self.groups)}
 
 
-def memory_by(peak: PeakMemory, by: str) -> MemoryBy:
+def memory_by(peak: PeakMemory, by: str, roles: MemoryRoles | None = None) -> MemoryBy:
     """Return the bytes of an instant in groups.
 
     Args:
         peak: The values alive at the instant.
-        by: A key of `LABELS`.
+        by: A key of `LABELS`, or ``role``.
+        roles: Roles of the values, for groups by role.
     """
-    label, is_by_origin = LABELS[by], by in _OF_ORIGINS
+    label, is_by_origin = LABELS.get(by, _unlabelled), by in _OF_ORIGINS
+    if roles is not None:
+        label = partial(_role, roles)
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     largest: dict[str, LiveValue] = {}
     for value in peak.live:
@@ -148,6 +153,15 @@ def _by_param(peak: PeakMemory, value: LiveValue) -> str:
     maker = peak.makers.get(value.value)
     name = maker.op_name if maker is not None and maker.opcode == "parameter" else None
     return f"{value.parameter_number}: {name}" if name else str(value.parameter_number)
+
+
+def _role(roles: MemoryRoles, _: PeakMemory, value: LiveValue) -> str:
+    return roles.of_value(value.value, value.allocation).role
+
+
+def _unlabelled(_: PeakMemory, value: LiveValue) -> str:
+    del value
+    return UNATTRIBUTED
 
 
 _OF_ORIGINS = frozenset({"op", "source", "stack"})

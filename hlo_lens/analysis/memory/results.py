@@ -59,6 +59,7 @@ class MemoryResults:
         missing: Missing kinds of text, with the XLA flag that writes each.
         stated: Figures of the framework's ``memory_analysis()``; may be empty.
         mismatches: Figures that differ from ours: name, our bytes, their bytes.
+        make_chart: Makes a picture for notebooks; None for none.
     """
 
     layout: MemoryLayout
@@ -70,6 +71,7 @@ class MemoryResults:
     missing: tuple[tuple[str, str], ...] = ()
     stated: Mapping[str, int] = field(default_factory=dict)
     mismatches: tuple[tuple[str, int, int], ...] = ()
+    make_chart: Callable[[], str] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def other_peaks(self) -> tuple[OtherPeak, ...]:
@@ -97,7 +99,8 @@ class MemoryResults:
         results = (self.statement, *(() if self.peak is None else (self.peak,)))
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.statement.notes)
         tables = "".join(result._repr_html_() for result in results)  # notebooks' name
-        return f"{tables}<ul>{notes}</ul>" if notes else tables
+        chart = "" if self.make_chart is None else self.make_chart()
+        return f"{chart}{tables}<ul>{notes}</ul>" if notes else f"{chart}{tables}"
 
 
 def memory_results(
