@@ -91,6 +91,10 @@ class _Resizer:
 
     def edit(self, request: str) -> ProgramEdit:
         """Return the edit."""
+        known = {mesh for mesh in self.old if self.wanted.keys() <= set(mesh.axis_names)}
+        if known and all(self._resized(mesh) == mesh for mesh in self.old):
+            change = Change(kind="mesh", target=request, effect="it is the program's own mesh")
+            return ProgramEdit(changes=(change.for_request(request),))
         reason = self._why_not() or self._rewrite_shardings()
         if reason:
             return ProgramEdit(
@@ -118,8 +122,6 @@ class _Resizer:
             return f"no axis {', '.join(unknown)} in {self.old[0]}"
         if any(mesh.device_assignment is not None for mesh in self.old):
             return f"{self.old[0]} has its devices in an order of its own"
-        if self._resized(self.old[0]) == self.old[0]:
-            return "it is the program's mesh"
         if self.module.replica_count > 1:
             return f"the program has {self.module.replica_count} replicas"
         if divided := self.wanted.keys() & set(_SUB_AXIS.findall(self.module.columns.source.text)):

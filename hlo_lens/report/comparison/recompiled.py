@@ -252,7 +252,7 @@ def _table_section(rows: Sequence[Recompiled]) -> Section:
     """Return the section on one module with several combinations of changes."""
     first = rows[0]
     cells = [_combination(row) for row in rows]
-    shown = ["changes", "fits", "total_bytes", "temp_bytes", "wire_bytes_per_device"]
+    shown = ["changes", "fits", "total_bytes", "temp_bytes", "sent", "flops"]
     table = table_of(
         "combinations",
         "Combinations of changes",

@@ -82,7 +82,6 @@ def test_reasons() -> None:
     assert refusal(GSPMD, "data=4").startswith("the text numbers devices and names no mesh axes")
     assert refusal(ONE_DEVICE, "data=4").startswith("the text numbers devices")
     assert refusal(SHARDY, "x=4") == "no axis x in mesh['data'=2,'model'=4]"
-    assert refusal(SHARDY, "data=2") == "it is the program's mesh"
     assert refusal(SHARDY, "data=3") == "dimension 0 of x, 16, does not divide by 3"
     assert refusal(SHARDY.replace("num_", "replica_count=2, num_"), "data=4") == (
         "the program has 2 replicas"
@@ -101,3 +100,10 @@ def test_a_body_of_one_device_is_named_by_its_line() -> None:
     assert refusal(text, "data=4") == reason
     text = SHARDY.replace("negate(%w.1)", "all-reduce(%w.1), replica_groups={{0,1}}")
     assert "neg.1 (/u/f.py:5)" in refusal(text, "data=4")
+
+
+def test_own_mesh_changes_nothing() -> None:
+    edit = edit_mesh(parse_hlo(SHARDY), "data=2")
+    assert [change.effect for change in edit.changes] == ["it is the program's own mesh"]
+    assert edit.applies
+    assert not edit.replacements
