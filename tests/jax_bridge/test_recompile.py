@@ -160,6 +160,32 @@ def test_memory_that_any_result_may_have_is_donated(alias: str) -> None:
 
 
 @needs_jax
+def test_part_of_a_tuple_is_donated() -> None:
+    text = """\
+HloModule jit_f, buffer_donor={ (1, {1}) }, entry_computation_layout={LAYOUT}
+
+ENTRY main {
+  a = f32[] parameter(0)
+  p = (f32[8]{0}, f32[64,64]{1,0}) parameter(1)
+  x = f32[64,64]{1,0} get-tuple-element(p), index=1
+  ROOT z = f32[64,64]{1,0} sine(x)
+}
+"""
+    layout = "(f32[], (f32[8]{0}, f32[64,64]{1,0}))->f32[64,64]{1,0}"
+    program = SourceProgram(
+        module=hlo_lens.parse_hlo(text.replace("LAYOUT", layout)),
+        target=None,
+        assignment=None,
+        backend="cpu",
+        obstacle="",
+        has_elided_constants=False,
+    )
+    request = request_of(program, CPU)
+    assert request.donors == (2,)
+    assert compiled(request).memory_analysis["alias_size_in_bytes"] == 64 * 64 * 4
+
+
+@needs_jax
 def test_second_compile_is_read_from_the_cache() -> None:
     request = CompileRequest(text=PROGRAM, backend="cpu")
     assert [compiled(request).is_cached for _ in range(2)] == [False, True]

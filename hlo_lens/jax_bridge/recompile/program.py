@@ -153,7 +153,6 @@ def request_of(
     program: SourceProgram,
     target: Target,
     *,
-    text: str | None = None,
     flags: Mapping[str, str] | None = None,
     is_own: bool = True,
 ) -> CompileRequest:
@@ -162,12 +161,10 @@ def request_of(
     Args:
         program: The program.
         target: Its target.
-        text: Its edited text; None for its own.
         flags: Flags of this compile.
         is_own: Whether the target and mesh are those of the dump, so that its devices are.
     """
-    made = text_of(program.module) if text is None else text
-    made = without_root_sharding(made, program.module)
+    made = without_root_sharding(text_of(program.module), program.module)
     header = made[: made.find("\n")]
     partitions = _number(header, "num_partitions")
     replicas = _number(header, "replica_count")
@@ -191,17 +188,27 @@ def request_of(
         uses_shardy="xla.sdy" in made or "sharding={mesh[" in made,
         propagates_to_parameters=_booleans(header, "parameters"),
         propagates_to_output=_booleans(header, "output"),
-        donors=_donors(header),
+        donors=_donors(program.module),
         flags=flags or {},
         host_parameters=_in_host_memory(header, "entry_computation_layout={("),
         host_results=_in_host_memory(header, ")->"),
     )
 
 
-def _donors(header: str) -> tuple[int, ...]:
-    """Return the parameters in ``buffer_donor``, but for parts of one."""
-    found = re.search(r"\bbuffer_donor=\{ (.*?\)) \}", header)
-    return () if found is None else tuple(map(int, re.findall(r"\((\d+), \{\}\)", found[1])))
+def _donors(module: HloModule) -> tuple[int, ...]:
+    """Return the numbers of the arguments in ``buffer_donor``, parts of tuples counted one by one.
+
+    The translation to MLIR makes an argument of each part of a tuple.
+    """
+    parameters = sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
+    leaves = [
+        (one.parameter_number, index)
+        for one in parameters
+        if one.shape is not None
+        for index, _ in one.shape.leaves()
+    ]
+    places = {leaf: place for place, leaf in enumerate(leaves)}
+    return tuple(places[one] for one in module.buffer_donor if one in places)
 
 
 def _in_host_memory(header: str, before: str) -> tuple[int, ...]:
