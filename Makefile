@@ -10,7 +10,7 @@ SAMPLE := sample_dumps/tpu/tp_mlp
 RUN := $(BIN)/hlo-lens
 
 .DEFAULT_GOAL := help
-.PHONY: help install fmt lint type imports unit test golden docs oracle estimates what-if-table samples fuzz bench jax-versions wheel-test check-check report clean
+.PHONY: help install fmt lint type imports unit test golden docs pictures oracle estimates what-if-table samples fuzz bench jax-versions wheel-test check-check report clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,6 +57,9 @@ golden: $(VENV)/.dev ## rewrite the expected texts in tests/golden; read each hu
 
 docs: $(VENV)/.dev ## rewrite the outputs in README and handbook; read each hunk
 	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/docs tests/jax_bridge/test_manual.py
+
+pictures: $(VENV)/.dev ## remake the screenshots of the handbook from samples (needs chromium)
+	$(BIN)/python -m tests.pictures
 
 oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
 	$(BIN)/python -m pytest -q -n 2 tests/oracle

@@ -72,9 +72,24 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
             for name, text in _texts(dump):
                 file = place / f"module_{number:04}.{title}.{name}.txt"
                 file.write_text(text, "utf-8")
+        page = _page(dumps, place)
     except OSError as error:
         return f"the dumps could not be kept in {place}: {error.strerror or error}"
-    return f"the compiled programs are kept; look at them with: hlo-lens report {place}"
+    shown = f"\nor open {page}" if page is not None else ""
+    return f"the compiled programs are kept; look at them with: hlo-lens report {place}{shown}"
+
+
+def _page(dumps: Sequence[ModuleDump], folder: Path) -> Path | None:
+    """Write the page of HTML on some dumps into their folder; None if one cannot be reported on."""
+    from hlo_lens.api.report import report_modules
+
+    try:
+        text = report_modules(dumps).to_html()
+    except HloLensError:
+        return None
+    page = folder / "report.html"
+    page.write_text(text, "utf-8")
+    return page
 
 
 def _folder_name(test: str) -> str:

@@ -81,6 +81,9 @@ def test_any_dump_can_be_kept(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     (file,) = (pytester.path / "kept").rglob("*.txt")
     assert "parameter(0)" in file.read_text()
+    page = file.parent / "report.html"
+    assert 'id="hlo-lens-data"' in page.read_text()
+    result.stdout.fnmatch_lines(["or open *report.html"])
 
 
 def test_tests_whose_names_look_alike_keep_their_dumps_apart(pytester: pytest.Pytester) -> None:

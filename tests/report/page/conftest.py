@@ -22,15 +22,25 @@ _OPTIONS = [
 ]
 
 
+def chromium() -> str | None:
+    """Return the path of Chromium; None where there is none."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def options() -> list[str]:
+    """Return the options with which Chromium runs in tests."""
+    return [*_OPTIONS]
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Return a headless Chromium."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    found = chromium()
     if found is None:
         pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=_OPTIONS)
+        started = driver.chromium.launch(executable_path=found, args=options())
         yield started
         started.close()
 

@@ -101,8 +101,8 @@ class Alive {
 
   drawHead(model, alive, found) {
     const instruction = model.instruction(alive.place);
-    const parts = [el("b", {}, formatBytes(alive.total)), " of ", model.space.name,
-      ` held at instant ${formatCount(alive.instant)}`,
+    const parts = [el("b", {}, formatBytes(alive.total)),
+      ` held in ${model.space.name}, at instant ${formatCount(alive.instant)}`,
       alive.place === model.peakPlace ? ", the peak" : "",
       instruction ? [" (", el("code", {}, instruction), ")"] : ""].flat();
     if (this.words) {
