@@ -19,10 +19,12 @@ from hlo_lens.analysis.findings.selection import (
     checked_codes,
     severity_of,
 )
+from hlo_lens.analysis.findings.simulated import simulated_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.lint_baseline import sieve_of
 from hlo_lens.api.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
+from hlo_lens.api.proof import Proof, proven_findings
 from hlo_lens.report.findings.page import FindingsView, finding_annotations, findings_page
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 from hlo_lens.report.render.envelope import report_of_pages
@@ -94,6 +96,8 @@ def lint(
     min_saving: str | None = None,
     baseline: str | None = None,
     config: str | None = None,
+    prove: bool = False,
+    minutes: float = 10.0,
 ) -> Lint:
     """Return the findings of a program.
 
@@ -111,19 +115,27 @@ def lint(
         min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
         baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
         config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
+        prove: Whether to compile the program again with each fix, where `what_if` can.
+        minutes: Time for these compiles.
 
     Raises:
+        MissingPackageError: If `prove` finds no jax.
         UsageError: If there is no rule of a code, or settings are not understood.
     """
     settings = with_options(
         nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
     )
     sieve = sieve_of(settings, baseline)
-    return lint_modules(modules_of(program, module=module), sieve=sieve)
+    proof = Proof(minutes=minutes) if prove else None
+    return lint_modules(modules_of(program, module=module), sieve=sieve, proof=proof)
 
 
 def lint_modules(
-    modules: Sequence[ModuleDump], *, sieve: Sieve, progress: Progress | None = None
+    modules: Sequence[ModuleDump],
+    *,
+    sieve: Sieve,
+    progress: Progress | None = None,
+    proof: Proof | None = None,
 ) -> Lint:
     """Return the findings of some modules.
 
@@ -131,9 +143,15 @@ def lint_modules(
         modules: The modules.
         sieve: Settings, comments and baseline.
         progress: Called with modules done and modules in all.
+        proof: Means of compiling with the fixes; None to compile nothing.
     """
     known = [sieve.applied(ModuleAnalysis(one)) for one in modules]
-    found = [one.once(module_findings) for one in with_progress(known, progress)]
+    found = [
+        simulated_findings(one, one.once(module_findings)) if one.has_hlo else Findings(findings=())
+        for one in with_progress(known, progress)
+    ]
+    if proof is not None:
+        found = proven_findings(known, found, proof)
     for place, others in dump_findings(known).items() if len(known) > 1 else ():
         more = Findings(findings=judged(others, known[place]))
         found[place] = together(found[place], sieve.sift(more, modules[place].title))

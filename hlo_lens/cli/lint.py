@@ -22,6 +22,7 @@ Example:
   hlo-lens lint DIR --select M,C001 --min-saving 1%
   hlo-lens lint DIR -f json -o known.json
   hlo-lens lint DIR --baseline known.json --fail-on warning
+  hlo-lens lint DIR --prove --minutes 5
   hlo-lens lint DIR -f sarif -o findings.sarif
 """
 
@@ -94,11 +95,31 @@ choice_options = option_group(
 
 
 @click.command(epilog=_EXAMPLE)
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Compile the program again with the fix of each finding, where what-if can; needs jax.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Time for all compiles of --prove.",
+)
 @choice_options
 @reading_options
 @ci_options
 @finding_output_options
-def lint(path: str, choice: Choice, reading: Reading, ci: CiOutput, output: Output) -> None:
+def lint(
+    path: str,
+    prove: bool,
+    minutes: float,
+    choice: Choice,
+    reading: Reading,
+    ci: CiOutput,
+    output: Output,
+) -> None:
     """Find what a program wastes: what the fix saves, the line to blame, what to write instead.
 
     PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
@@ -107,11 +128,14 @@ def lint(path: str, choice: Choice, reading: Reading, ci: CiOutput, output: Outp
     --fail-on.
     """
     from hlo_lens.api.lint import lint_modules
+    from hlo_lens.api.proof import Proof
 
     sieve = choice.sieve()
     with progress_bar("reading") as progress:
         modules = reading.read(path, progress)
-        found = lint_modules(modules, sieve=sieve, progress=progress)
+    with progress_bar("compiling" if prove else "judging") as progress:
+        proof = Proof(minutes=minutes, progress=progress) if prove else None
+        found = lint_modules(modules, sieve=sieve, progress=progress, proof=proof)
     ci.write(found.report, output, found.annotations)
     reading.judge(modules)
     least = sieve.settings.fail_on

@@ -145,11 +145,19 @@ def named(finding: Finding, rule: Rule) -> Finding:
     return replace(finding, code=rule.code, name=rule.name)
 
 
-def judged(found: Iterable[Finding], known: ModuleAnalysis) -> tuple[Finding, ...]:
-    """Return findings with share and severity, most saving first, without negligible ones."""
+def judged(
+    found: Iterable[Finding], known: ModuleAnalysis, *, is_kept: bool = False
+) -> tuple[Finding, ...]:
+    """Return findings with share and severity, most saving first, without negligible ones.
+
+    Args:
+        found: The findings; severities that they have are kept.
+        known: Their module.
+        is_kept: Whether negligible ones are kept.
+    """
     whole = _Whole.of(known)
     weighed = (replace(one, share=whole.share(one)) for one in found)
-    kept = (one for one in weighed if not _is_negligible(one))
+    kept = (one for one in weighed if is_kept or not _is_negligible(one))
     rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
     return tuple(sorted(rated, key=_order))
 

@@ -1,0 +1,135 @@
+"""Proof of savings: programs compiled again with the fix of each finding."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.recompiled import Change
+from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Severity
+from hlo_lens.analysis.findings.findings import Findings, judged
+from hlo_lens.analysis.findings.simulated import TOTAL, saving, with_evidence
+from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_base
+from hlo_lens.api.what_if import changed_module
+from hlo_lens.jax_bridge.recompile.program import has_program
+from hlo_lens.text.units import format_bytes, format_flops, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.api.modules import Progress
+
+LATE = "not proven: no time left (--minutes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Means of proving.
+
+    Attributes:
+        minutes: Time for all compiles of all modules.
+        progress: Called with compiles done and compiles in all.
+    """
+
+    minutes: float = 10.0
+    progress: Progress | None = None
+
+
+def proven_findings(
+    modules: Sequence[ModuleAnalysis], found: Sequence[Findings], proof: Proof
+) -> list[Findings]:
+    """Return the findings of modules with proven savings where what-if can apply the fix.
+
+    Args:
+        modules: The modules.
+        found: Findings of each.
+        proof: Time and progress.
+
+    Raises:
+        MissingPackageError: If the interpreter has no jax.
+    """
+    until = time.monotonic() + 60 * proof.minutes
+    pool = Compiler(Means(minutes=proof.minutes, until=until), proof.progress)
+    for findings in found:
+        count = sum(map(_is_provable, findings.findings))
+        pool.expect(count + bool(count))
+    return [_of_module(one, f, pool, until) for one, f in zip(modules, found, strict=True)]
+
+
+def _is_provable(finding: Finding) -> bool:
+    return bool(finding.remedies) and not finding.suppressed
+
+
+def _of_module(known: ModuleAnalysis, found: Findings, pool: Compiler, until: float) -> Findings:
+    wanted = [one for one in found.findings if _is_provable(one)]
+    if not wanted or not has_program(known.dump):
+        return found
+    base = compiled_base(known.dump, (), pool)
+    changed: dict[int, Finding] = {}
+    for one in wanted:
+        if base.figures is None:
+            why = base.refusal or "the program cannot be compiled again"
+            changed[id(one)] = with_evidence(one, f"not proven: {why}")
+        elif time.monotonic() >= until:
+            changed[id(one)] = with_evidence(one, LATE)
+        else:
+            changed[id(one)] = _proven(one, base, base.figures, pool)
+    findings = tuple(changed.get(id(one), one) for one in found.findings)
+    return replace(found, findings=judged(findings, known, is_kept=True))
+
+
+def _proven(finding: Finding, base: Base, before: Figures, pool: Compiler) -> Finding:
+    """Return a finding with the saving of its fix, compiled; with the reason if it cannot be."""
+    changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.remedies)
+    row = changed_module(base, changes, pool)
+    after = row.predicted
+    if after is None:
+        return with_evidence(finding, f"not proven: {_reason(row)}")
+    refused = [one for one in row.changes if not one.applies]
+    saved = saving(before.to_dict(), after.to_dict(), TOTAL)
+    sent = saving(before.to_dict(), after.to_dict(), "wire_bytes_per_device")
+    work = None if before.flops is None or after.flops is None else before.flops - after.flops
+    found = with_evidence(finding, _text(saved, sent, work))
+    if refused:
+        text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0].why_not}"
+        found = with_evidence(found, text)
+    is_saving = any(part is not None and part > 0 for part in (saved, sent, work))
+    return replace(
+        found,
+        saves=Saves(
+            bytes=None if saved is None else max(0, saved),
+            low=saved,
+            high=saved,
+            basis=SavingBasis.PROVEN,
+            wire_bytes=_gain(sent),
+            flops=_gain(work),
+        ),
+        severity=None if is_saving else Severity.INFO,
+    )
+
+
+def _gain(part: int | None) -> int | None:
+    return part if part is not None and part > 0 else None
+
+
+def _reason(row: Recompiled) -> str:
+    """Return why a fix has no figures."""
+    reasons = [one.why_not for one in row.changes if one.why_not]
+    return row.refusal.partition("\n")[0] or next(iter(reasons), "the fix cannot be compiled")
+
+
+def _text(saved: int | None, sent: int | None, work: int | None) -> str:
+    """Return the differences of the compile with the fix."""
+    parts = [
+        f"{words} {show(abs(part))} {'less' if part > 0 else 'more'}"
+        for words, part, show in (
+            ("must fit", saved, format_bytes),
+            ("sent in a run", sent, format_bytes),
+            ("work", work, format_flops),
+        )
+        if part
+    ]
+    return f"compiled again with the fix: {', '.join(parts) or 'nothing changes'}"
