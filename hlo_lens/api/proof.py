@@ -10,6 +10,7 @@ from hlo_lens.analysis.comparison.recompiled import Change
 from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.analysis.findings.findings import Findings, judged
 from hlo_lens.analysis.findings.simulated import TOTAL, saving, with_evidence
+from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_base
 from hlo_lens.api.what_if import changed_module
 from hlo_lens.jax_bridge.recompile.program import has_program
@@ -18,7 +19,7 @@ from hlo_lens.text.units import format_bytes, format_flops, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled
+    from hlo_lens.analysis.comparison.recompiled import Recompiled
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
 
@@ -76,16 +77,19 @@ def _of_module(known: ModuleAnalysis, found: Findings, pool: Compiler, until: fl
         elif time.monotonic() >= until:
             changed[id(one)] = with_evidence(one, LATE)
         else:
-            changed[id(one)] = _proven(one, base, base.figures, pool)
+            changed[id(one)] = _proven(one, known, base, pool)
     findings = tuple(changed.get(id(one), one) for one in found.findings)
     return replace(found, findings=judged(findings, known, is_kept=True))
 
 
-def _proven(finding: Finding, base: Base, before: Figures, pool: Compiler) -> Finding:
-    """Return a finding with the saving of its fix, compiled; with the reason if it cannot be."""
+def _proven(finding: Finding, known: ModuleAnalysis, base: Base, pool: Compiler) -> Finding:
+    """Return a finding with the saving of its fix, compiled; with the reason if it cannot be.
+
+    A fix that costs a larger share of communication than it saves of memory is an info.
+    """
     changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.remedies)
     row = changed_module(base, changes, pool)
-    after = row.predicted
+    before, after = base.figures or base.own, row.predicted
     if after is None:
         return with_evidence(finding, f"not proven: {_reason(row)}")
     refused = [one for one in row.changes if not one.applies]
@@ -96,7 +100,10 @@ def _proven(finding: Finding, base: Base, before: Figures, pool: Compiler) -> Fi
     if refused:
         text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0].why_not}"
         found = with_evidence(found, text)
-    is_saving = any(part is not None and part > 0 for part in (saved, sent, work))
+    whole = known.once(Whole.of)
+    gain = whole.memory_share(saved or 0) + (_gain(work) or 0)
+    cost = max(0, -(sent or 0)) / whole.traffic if whole.traffic else 0.0
+    is_worth = gain > cost or (sent or 0) > 0
     return replace(
         found,
         saves=Saves(
@@ -107,7 +114,7 @@ def _proven(finding: Finding, base: Base, before: Figures, pool: Compiler) -> Fi
             wire_bytes=_gain(sent),
             flops=_gain(work),
         ),
-        severity=None if is_saving else Severity.INFO,
+        severity=None if is_worth else Severity.INFO,
     )
 
 

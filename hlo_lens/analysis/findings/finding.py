@@ -100,6 +100,7 @@ class Finding:
         saves: Saving of the fix.
         remedies: Changes by which ``what-if`` makes the fix, all together; none if it cannot.
         severity: Given by a rule where size does not decide it.
+        has_cost: Whether the fix may cost communication or work, so that it is no error.
         code: Code of the rule.
         name: Name of the rule.
         share: Saving by its share of the program's memory, communication or arithmetic, the
@@ -116,6 +117,7 @@ class Finding:
     saves: Saves = field(default_factory=Saves)
     remedies: tuple[Remedy, ...] = ()
     severity: Severity | None = None
+    has_cost: bool = False
     code: str = ""
     name: str = ""
     share: float | None = None

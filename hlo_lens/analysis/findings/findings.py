@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.findings.finding import Finding, SavingBasis, Severity
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.findings.rule import DumpRule, ModuleRule, Rule
+from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.snapshot.facts import ChangeFact, FindingFact, SavingFact
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
@@ -35,8 +36,6 @@ LEAST_BYTES = 64 * 1024
 
 FEWEST_BYTES = 64
 """Savings of memory alone of fewer bytes, of scalars and keys, are no findings."""
-
-_WIRE_TO_MEMORY = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +154,7 @@ def judged(
         known: Their module.
         is_kept: Whether negligible ones are kept.
     """
-    whole = _Whole.of(known)
+    whole = known.once(Whole.of)
     weighed = (replace(one, share=whole.share(one)) for one in found)
     kept = (one for one in weighed if is_kept or not _is_negligible(one))
     rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
@@ -174,7 +173,7 @@ def together(one: Findings, other: Findings) -> Findings:
 def _is_negligible(finding: Finding) -> bool:
     if finding.share is None:
         return False
-    is_small = _is_memory_only(finding) and (_bytes(finding) or 0) < FEWEST_BYTES
+    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < FEWEST_BYTES
     return is_small or finding.share < LEAST_SHARE
 
 
@@ -186,10 +185,10 @@ def _is_memory_only(finding: Finding) -> bool:
 def _severity(finding: Finding) -> Severity:
     """Return the severity by the share that a finding saves."""
     share, saves = finding.share or 0.0, finding.saves
-    is_small = _is_memory_only(finding) and (_bytes(finding) or 0) < LEAST_BYTES
+    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < LEAST_BYTES
     if share < WARNING_SHARE or is_small:
         return Severity.INFO
-    is_sure = saves.basis in (SavingBasis.PROVEN, SavingBasis.SIMULATED)
+    is_sure = saves.basis in (SavingBasis.PROVEN, SavingBasis.SIMULATED) and not finding.has_cost
     return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
 
 
@@ -205,42 +204,3 @@ def _order(finding: Finding) -> tuple[object, ...]:
         finding.source or "",
         finding.message,
     )
-
-
-def _bytes(finding: Finding) -> int | None:
-    """Return the bytes of memory that a finding saves; of a range its upper end."""
-    return finding.saves.bytes if finding.saves.high is None else finding.saves.high
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Whole:
-    """Memory, communication and arithmetic of a program; None where not known."""
-
-    memory_bytes: int | None
-    wire_bytes: int | None
-    flops: int | None
-
-    @classmethod
-    def of(cls, known: ModuleAnalysis) -> _Whole:
-        if not known.has_hlo:
-            return cls(memory_bytes=None, wire_bytes=None, flops=None)
-        memory = known.memory
-        signature = (*known.signature.parameters, *known.signature.outputs)
-        size = sum(one.size_bytes or 0 for one in signature) if memory is None else 0
-        return cls(
-            memory_bytes=size if memory is None else memory.statement.total_bytes,
-            wire_bytes=known.collectives.wire_bytes_per_device,
-            flops=known.flops.total,
-        )
-
-    def share(self, finding: Finding) -> float | None:
-        """Return the largest share of the program that a finding saves; None if not known."""
-        saves = finding.saves
-        wire = max(self.wire_bytes or 0, (self.memory_bytes or 0) // _WIRE_TO_MEMORY)
-        pairs = (
-            (_bytes(finding), self.memory_bytes),
-            (saves.wire_bytes, wire),
-            (saves.flops, self.flops),
-        )
-        shares = [part / whole for part, whole in pairs if part is not None and whole]
-        return min(1.0, max(shares)) if shares else None

@@ -34,37 +34,35 @@ def argument_of(name: str) -> str:
 def call_place(known: ModuleAnalysis) -> SourceLocation | None:
     """Return the line that calls, or lowers, the jitted function; None if not known.
 
-    Stacks of all instructions begin with the frames of the callers of the jitted function: the
-    frame above the first frame in the function of the module's name, else the last one that all
-    stacks share.
+    That is the caller of the first frame in the function of the module's name. Without one it is
+    the last frame that all stacks share, since stacks of all instructions begin with the callers of
+    the jitted function.
     """
     frames = known.module.stack_frames
     if not frames:
         return None
+    name = known.module.name.removeprefix("jit_")
+    numbers = {k for k, one in enumerate(frames.function_names, start=1) if one == name}
+    located = enumerate(frames.file_locations, start=1)
+    inside = {place for place, one in located if one.function_name_id in numbers}
+    for frame in frames.frames if inside else ():
+        if frame.file_location_id in inside:
+            return frames.location(frame.parent_frame_id)
+    return _shared_place(frames)
+
+
+def _shared_place(frames: StackFrames) -> SourceLocation | None:
+    """Return the last frame that the stacks of the root with most frames share."""
     children: dict[int, list[int]] = {}
     for number, frame in enumerate(frames.frames, start=1):
         children.setdefault(frame.parent_frame_id, []).append(number)
-    function = known.module.name.removeprefix("jit_")
+    level = children.get(0, [])
+    level = [max(level, key=lambda root: _size(root, children))] if level else []
     last: SourceLocation | None = None
-    level = [max(children.get(0, [0]), key=lambda root: _size(root, children))]
-    while level:
-        place = frames.location(level[0])
-        if last is not None and place is not None and place.function == function:
-            return last
-        last = place or last
+    while len(level) == 1:
+        last = frames.location(level[0]) or last
         level = children.get(level[0], [])
-        if len({_function(frames, one) for one in level}) != 1:
-            break
-        if len(level) > 1 and _function(frames, level[0]) == function:
-            return last
-        if len(level) > 1:
-            break
     return last
-
-
-def _function(frames: StackFrames, number: int) -> str | None:
-    place = frames.location(number)
-    return None if place is None else place.function
 
 
 def _size(root: int, children: Mapping[int, Sequence[int]]) -> int:

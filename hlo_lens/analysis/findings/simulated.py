@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Severity
+from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis
 from hlo_lens.analysis.findings.findings import Findings, judged
 from hlo_lens.analysis.simulation.simulate import KINDS, WIRE, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
@@ -59,28 +59,21 @@ def _simulated(finding: Finding, simulator: Simulator) -> Finding:
     low, high = saving(answer.base, answer.high, TOTAL), saving(answer.base, answer.low, TOTAL)
     if saved is None or low is None or high is None:
         return finding
-    if low <= 0:  # it may save nothing: the upper bound is all that is known
-        return _uncertain(finding, answer, saved, high)
+    if low <= 0:
+        return _uncertain(finding, answer, saved)
     saves = Saves(
         bytes=saved, low=min(low, saved), high=max(high, saved), basis=SavingBasis.SIMULATED
     )
     return replace(finding, saves=saves, severity=None)
 
 
-def _uncertain(finding: Finding, answer: Simulated, saved: int, high: int) -> Finding:
-    """Return a finding whose fix may cost as much as it saves, as an info."""
+def _uncertain(finding: Finding, answer: Simulated, saved: int) -> Finding:
+    """Return a finding whose fix may save nothing: its saving remains an upper bound."""
     wire = saving(answer.base, answer.predicted or {}, WIRE)
-    sent = (
-        f", and sends {format_bytes(-wire)} more in a run" if wire is not None and wire < 0 else ""
-    )
-    text = (
-        f"simulated: saves {format_bytes(saved)} of memory where no copy is gathered, possibly "
-        f"nothing{sent}"
-        if saved > 0
-        else f"simulated: saves nothing{sent}"
-    )
-    most = max(0, min(high, finding.saves.bytes or high))
-    return replace(with_evidence(finding, text), saves=Saves.at_most(most), severity=Severity.INFO)
+    more = wire is not None and wire < 0
+    sent = f", and sends {format_bytes(-(wire or 0))} more in a run" if more else ""
+    what = f"{format_bytes(saved)} or nothing" if saved > 0 else "nothing"
+    return with_evidence(finding, f"simulated: saves {what}{sent}")
 
 
 def with_evidence(finding: Finding, text: str) -> Finding:

@@ -6,8 +6,11 @@ What:
 
 Why it costs:
     Dividing the value over an axis of n devices leaves 1/n of its bytes on each device. The saving
-    is "at most": where the whole value is needed it is gathered, which takes memory for a while,
-    and communication in each step. Optimizer state is never needed whole (ZeRO stage 1).
+    is that of the value itself, at most: where the whole value is needed it is gathered, which
+    takes memory for a while, and communication in each step. What is computed from it may be
+    divided too; --prove counts that. Optimizer state is never needed whole (ZeRO stage 1). It is an
+    info where less than a tenth of the memory is saved, and for values that are divided over
+    another axis and not kept from step to step: the gathers may cost more.
 
 Fix:
     Name the axis in the PartitionSpec of the value, in in_shardings and out_shardings, or where the
@@ -22,9 +25,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves
+from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves, Severity
 from hlo_lens.analysis.findings.places import argument_of, first_use, maker_place
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.units import format_bytes, plural
 
@@ -33,8 +37,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.replicated_bytes import Saving
+    from hlo_lens.analysis.sharding.table import ShardedValue
 
 _MOST_SHOWN = 5
+_LARGE = 0.1
+"""Least share of the memory that a warning saves."""
 
 
 def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -63,6 +70,7 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving]) -> Finding:
     names = tuple(_name(one) for one in savings)
     more = f" and {plural(len(savings) - 1, 'other')} of its shape" if len(savings) > 1 else ""
     spec = _spec(first)
+    is_large = known.once(Whole.of).memory_share(size) >= _LARGE
     is_argument = entry.kind == "parameter"
     place = first_use(known, entry.number) if is_argument else maker_place(known, entry.name)
     return Finding(
@@ -79,8 +87,19 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving]) -> Finding:
             for one in savings[:_MOST_SHOWN]
         ),
         saves=Saves.at_most(size),
+        severity=None if is_large and _is_lasting(value) else Severity.INFO,
+        has_cost=True,
         remedies=tuple(Remedy(kind="shard", target=f"{n}={spec}") for n in names),
     )
+
+
+def _is_lasting(value: ShardedValue) -> bool:
+    """Return whether a value is kept from step to step, or divided over no axis at all.
+
+    Others, such as a batch that is divided over its own axis, are gathered again where they are
+    used.
+    """
+    return value.value.aliased_with is not None or not any(value.spec or ())
 
 
 def _name(saving: Saving) -> str:
