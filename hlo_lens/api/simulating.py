@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.recompiled import (
     FIGURES,
     Change,
+    ChangedPart,
     Figures,
     Recompiled,
     Reproduction,
@@ -20,10 +21,12 @@ from hlo_lens.analysis.comparison.recompiled import (
     reproduction,
 )
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.sharding.mesh_axes import named_meshes
 from hlo_lens.analysis.simulation.simulate import ESTIMATE, KINDS, Simulated, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
 from hlo_lens.api.program_changes import with_parts
 from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.model.shapes.mesh import Mesh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +70,8 @@ def _command(path: str, changes: Sequence[tuple[str, str]], *options: str) -> st
 
 def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Recompiled:
     known = ModuleAnalysis(dump)
-    simulator = Simulator(known)
+    named = _named_meshes(known, changes)
+    simulator = Simulator(known, tuple(named.values()))
     target = own_target(dump, known.backend)
     if simulator.reason:
         refused = [_refused(one, simulator.reason) for one in changes]
@@ -80,10 +84,12 @@ def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Rec
         if one[0] in KINDS:
             parts = [p for p in found.changes if (p.kind, p.request) == one]
             listed.append(with_parts(Change(kind=one[0], target=one[1]), parts))
+        elif one in named:
+            listed.append(_naming(one))
         else:
             why = f"only compiling again answers it: {_command(path, [one])}"
             listed.append(_refused(one, why))
-    if sum(one.applies for one in listed) > 1:
+    if sum(one.applies and one.kind in KINDS for one in listed) > 1:
         listed = [_with_alone(simulator, one, own) for one in listed]
     predicted = _figures(found.predicted, own)
     if predicted is not None:
@@ -98,6 +104,33 @@ def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Rec
         notes=found.notes,
     )
     return _with_fit(row)
+
+
+def _named_meshes(
+    known: ModuleAnalysis, changes: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Mesh]:
+    """Return the changes that only name the axes of a program whose text numbers its devices."""
+    asked = [one for one in changes if one[0] == "mesh"]
+    if not asked or not known.has_hlo:
+        return {}
+    before = known.read_before()
+    texts = [known.module, *([] if before is None else [before])]
+    if any(named_meshes(one) for one in texts):
+        return {}
+    meshes = {one: Mesh.from_sizes_text(one[1]) for one in asked if one[1] != "*"}
+    count = known.module.num_partitions
+    return {one: mesh for one, mesh in meshes.items() if mesh.size == count > 1}
+
+
+def _naming(change: tuple[str, str]) -> Change:
+    part = ChangedPart(
+        kind=change[0],
+        target=change[1],
+        applies=True,
+        why_not=None,
+        note="names the axes of the devices, which the text only numbers",
+    )
+    return Change(kind=change[0], target=change[1], parts=(part,))
 
 
 def _reproduction(simulator: Simulator, own: Figures) -> Reproduction:
@@ -167,7 +200,7 @@ def _with_work(simulator: Simulator, found: Simulated, predicted: Figures, own: 
 
 
 def _with_alone(simulator: Simulator, change: Change, own: Figures) -> Change:
-    if not change.applies:
+    if not change.applies or change.kind not in KINDS:
         return change
     found = simulate(simulator, [(change.kind, change.target)])
     return replace(change, alone=_figures(found.predicted, own))

@@ -239,4 +239,10 @@ class EntryOrder:
         own, node = divmod(flow.values.places[value], NODES)
         if own != row:
             return True  # an operation in place, or a loop: decided where its state is made
-        return self._sharing.may_share(flow.values.last_places[pair.parameter], row, node)
+        places = [
+            place
+            for place in flow.operands.get(row, ())
+            if pair.parameter in flow.values_at(place)[:1]
+        ]
+        hidden = (-1 - place if place % NODES else place for place in places)
+        return all(self._sharing.may_share(place, row, node) for place in hidden)

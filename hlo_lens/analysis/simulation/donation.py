@@ -32,6 +32,7 @@ class DonationEdit:
         copies: Name of each argument that XLA copies first, with the instruction that reads it.
         copied_bytes: Bytes of the copies in `values`.
         late_bytes: Bytes that further copies may take, or these at another place of the schedule.
+        moved_bytes: Bytes that a changed schedule may save or add: the largest changed array.
         table_delta: Copies between memory spaces of a TPU that are added; negative for removed.
     """
 
@@ -42,6 +43,7 @@ class DonationEdit:
     copies: tuple[tuple[str, str], ...] = ()
     copied_bytes: int = 0
     late_bytes: int = 0
+    moved_bytes: int = 0
     table_delta: int = 0
 
 
@@ -100,13 +102,16 @@ def _with_copies(
         size = flow.values.parts[pair.parameter].size_bytes
         late += size * (other.of_parameter + other.of_result)
         if backend == "tpu":
-            continue  # it makes none of these: its schedule follows
+            late += size * (not other.of_parameter)  # as its fusions may not write in place
+            continue  # most of these copies are not made: the schedule follows
         if one.of_parameter:
             parameters[pair.parameter] = min(order.instant_after(row), one.first)
             readers.append((row, one.reader))
         if one.of_result:
             results[pair.result] = max(order.instant_after(one.definition), one.last + 1)
         copied += size * (one.of_parameter + one.of_result)
+    results |= _returned_parameters(flow, (*kept, *added))
+    copied += sum(flow.values.parts[copy].size_bytes for copy in dropped)
     name = flow.table.module.columns.name
     return DonationEdit(
         aliases=(*kept, *added),
@@ -116,6 +121,13 @@ def _with_copies(
         copies=tuple((name(row), "" if one is None else name(one)) for row, one in readers),
         copied_bytes=copied,
         late_bytes=late,
+        moved_bytes=max(
+            (
+                flow.values.parts[one.parameter].size_bytes
+                for one in (*pairs, *_pairs(flow, removed))
+            ),
+            default=0,
+        ),
         table_delta=_table_delta(flow, pairs, removed) if backend == "tpu" else 0,
     )
 
@@ -128,6 +140,21 @@ def _pairs(flow: Dataflow, aliases: Iterable[InputOutputAlias]) -> Iterator[Alia
         node = root.at(alias.output_index)
         if value is not None and node is not None:
             yield AliasPair(parameter=value, result=node)
+
+
+def _returned_parameters(flow: Dataflow, aliases: Iterable[InputOutputAlias]) -> dict[int, int]:
+    """Return the results that are arguments without being donated: XLA returns copies.
+
+    Returns:
+        Node of the result to the instant of the copy.
+    """
+    parameters = {flow.carried(one) for listed in flow.parameter_values.values() for one in listed}
+    same = {(one.parameter, one.result) for one in _pairs(flow, aliases)}
+    return {
+        node: flow.end
+        for node, value in enumerate(flow.output_values)
+        if value in parameters and (value, node) not in same
+    }
 
 
 def _table_delta(

@@ -1,7 +1,7 @@
 """Answers to changes of a compiled program by simulation: figures, bounds, and how sure they are.
 
-* ``exact``: donations on CPU and GPU that need no copy, where our assignment of the program is
-  XLA's. Schedule and fusions stay as they are.
+* ``exact``: donations on CPU that need no copy, where our assignment of the program is XLA's.
+  Schedule and fusions stay as they are there; on GPU and TPU XLA may schedule anew.
 * ``bounds``: other donations, and shardings. The truth is between; the prediction is the program
   without XLA's further choices.
 * ``estimate``: element types, removed activations, and every program whose assignment ours does not
@@ -20,7 +20,7 @@ from hlo_lens.analysis.buffer_assignment.backend_rules import TPU_PAGE
 from hlo_lens.analysis.simulation.donation import simulated_donation
 from hlo_lens.analysis.simulation.rematerialization import simulated_remat
 from hlo_lens.analysis.simulation.simulator import MEMORY_FIGURES
-from hlo_lens.analysis.simulation.stored_arrays import stored_arrays
+from hlo_lens.analysis.simulation.stored_arrays import STEPS, stored_arrays
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def _basis(
     """Return how sure an answer is."""
     if not simulator.is_exact or asked["remat"] or asked["dtype"]:
         return ESTIMATE
-    has_copies = donation.values.copied_parameters or donation.values.copied_results
-    is_sure = simulator.rules.backend != "tpu" and not has_copies
+    is_sure = simulator.rules.backend == "cpu" and not donation.copied_bytes
     if asked["shard"] or (donation.pairs and not is_sure):
         return BOUNDS
     return EXACT
@@ -196,6 +195,9 @@ def _room(
     if donation.pairs:
         less += donation.copied_bytes
         more += donation.late_bytes
+        if simulator.rules.backend != "cpu":
+            less += donation.moved_bytes + STEPS
+            more += donation.moved_bytes + STEPS
     less += sum(one.part.size_bytes for one in remat.added)
     more += remat.saved_bytes
     tables = 0
@@ -219,7 +221,9 @@ def _limits(
     """Return the least and the most that figures may be."""
     temp = predicted["temp_bytes"] or 0
     page = TPU_PAGE if room.tables else 0
-    less = dict.fromkeys(("temp_bytes", "total_bytes"), min(temp, room.less + room.tables))
+    least = max(temp, 8 * page)  # tables are allocated where temporaries count as none
+    less = {"temp_bytes": room.less + room.tables, "total_bytes": room.less + room.tables}
+    less = {name: min(least, size) for name, size in less.items()}
     more = dict.fromkeys(less, room.more + room.tables)
     less["peak_bytes"], more["peak_bytes"] = min(temp, room.less + page), room.more + page
     for name in ("output_bytes", "total_bytes", "peak_bytes"):

@@ -25,13 +25,14 @@ from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.buffer_assignment.backend_rules import BackendRules
     from hlo_lens.analysis.buffer_assignment.value_edit import ValueEdit
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.module import InputOutputAlias
+    from hlo_lens.model.shapes.mesh import Mesh
 
 MEMORY_FIGURES = (
     *("argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "total_bytes", "peak_bytes"),
@@ -57,13 +58,15 @@ class Simulator:
 
     Args:
         known: The module.
+        meshes: Meshes that the user names, of a program whose text names none.
 
     Attributes:
         reason: Why it cannot be simulated; empty if it can.
     """
 
-    def __init__(self, known: ModuleAnalysis) -> None:
+    def __init__(self, known: ModuleAnalysis, meshes: Sequence[Mesh] = ()) -> None:
         self.known = known
+        self.meshes = tuple(meshes)
         self.reason = _reason(known)
 
     @cached_property

@@ -4,7 +4,8 @@ The bytes of the argument, and of the result that it becomes, follow from the re
 compiles differently inside of the program is bounded, not computed:
 
 * Sharding: consumers may gather the whole value first, in the forward and in the backward pass,
-  and change its layout; or compute on the parts, so that further values are divided.
+  and change its layout; or compute on the parts, so that further values are divided. Where a
+  dimension is no longer divided, values computed from it may not be divided any more either.
 * Element type: the values may be converted where they are read, or once, in a temporary.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_edits.arguments import index_of
@@ -34,6 +36,9 @@ _GATHERED = 4
 
 _SENT = 8
 """Most times that a divided value is sent: gathered in two passes, and its gradient summed."""
+
+STEPS = 4096
+"""Bytes of alignment that a further temporary may take."""
 
 _DIVIDED = 2
 """Most bytes that are saved inside of the program when a value is divided, in its sizes."""
@@ -91,6 +96,7 @@ class _Stored:
         self._parts: dict[int, Part] = {}
         self._saved = self._added = self._open = self._wire = 0
         self._unsent = self._sent = self._unpadded = self._padded = 0
+        self._whole = 1
 
     def edit(self, shard: list[str], dtype: list[str]) -> StoredEdit:
         """Return the edit of both kinds of requests."""
@@ -106,7 +112,7 @@ class _Stored:
             parts=self._parts,
             changes=tuple(changes),
             saved_bytes=self._saved,
-            added_bytes=self._added,
+            added_bytes=self._added + (self._whole - 1) * self._temporaries(),
             saved_output_bytes=self._open,
             padding_bytes=(self._unpadded, self._padded),
             wire_bytes=self._wire,
@@ -121,7 +127,7 @@ class _Stored:
         shardings = simulator.known.shardings
         meshes = () if shardings is None else shardings.table.meshes
         lowered = simulator.known.dump.lowered_meshes
-        plan = plan_sharding(arrays, requests, meshes=(*meshes, *lowered))
+        plan = plan_sharding(arrays, requests, meshes=(*simulator.meshes, *meshes, *lowered))
         for one in plan.values:
             value = (arrays.results if one.is_result else arrays.arguments)[one.place]
             held = self._value(value)
@@ -134,13 +140,18 @@ class _Stored:
             dimensions = sharding.shard_shape(value.global_shape).dimensions
             old, new = self._resize(held, dimensions=dimensions)
             if not one.is_result:
+                self._whole = max(self._whole, _undivided(value, sharding))
                 gathered = self._widest(held, max(old, new))
                 self._added += _GATHERED * gathered
                 self._saved += _DIVIDED * gathered
                 self._wire += abs(old - new)
                 self._sent += _SENT * gathered
-                self._open_results(value, old - new)
+                unpadded = self._parts[held].shape.size_bytes
+                self._open_results(value, old - min(new, unpadded or new))
         return list(plan.changes)
+
+    def _temporaries(self) -> int:
+        return self._simulator.own.figures["temp_bytes"]
 
     def _widest(self, value: int, size: int) -> int:
         """Return the bytes of a value as the widest type that the program stores it in."""
@@ -176,8 +187,8 @@ class _Stored:
             if held is None:
                 continue
             old, new = self._resize(held, element_type=one.new)
-            self._added += max(old, new)
-            self._saved += min(old, new)
+            self._added += max(old, new) + STEPS
+            self._saved += min(old, new) + STEPS
             self._unsent += _SENT * max(0, old - new)
             self._sent += _SENT * max(0, new - old)
             if one.result is not None:
@@ -232,3 +243,12 @@ class _Stored:
         """Return the bytes of a shape on the backend; those of the old one if not known."""
         size = self._simulator.rules.measure(shape)
         return old.size_bytes if size is None else size
+
+
+def _undivided(value: ShardedValue, sharding: HloSharding) -> int:
+    """Return by how many parts dimensions were divided that are divided less now."""
+    if value.sharding is None or value.global_shape is None:
+        return 1
+    old = value.sharding.tile_counts
+    pairs = zip(old, sharding.tile_counts, strict=False)
+    return prod(max(1, before // after) for before, after in pairs if after)
