@@ -25,6 +25,7 @@ from hlo_lens.analysis.gate.bisection import (
     first_bad,
     smallest_bad,
 )
+from hlo_lens.analysis.gate.rules import short_rule
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.check import check, compare
 from hlo_lens.api.flag_values import differing_flags, flags_text, refused_flag
@@ -123,6 +124,8 @@ def bisect(
     rules = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
     if not rules:
         raise UsageError("name what makes a version bad: --fail-on 'memory.total_bytes>+1%'")
+    for rule in rules:
+        short_rule(rule)  # an error before the first compile
     if output is not None and Path(output).exists() and any(Path(output).iterdir()):
         raise OutputError(f"{output}: exists and is not an empty folder")
     if (flags is None) == (not good and not bad):

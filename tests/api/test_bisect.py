@@ -202,6 +202,7 @@ def test_no_answer_is_exit_code_4(dump: str, compiles: Compiles) -> None:
         ({"good": "jax==0.10.2"}, "one package has two versions"),
         ({"good": "jax==0.7.1,libtpu==0.0.1"}, "one package has two versions"),
         ({"fail_on": ()}, "--fail-on"),
+        ({"fail_on": "memory.total_bytes"}, "not a rule"),
         ({"good": "", "bad": ""}, "give --good and --bad"),
         ({"command": ("python", "x.py")}, "takes the place of PATH"),
     ],
