@@ -338,7 +338,6 @@ class _Fitting:
     def _of_row(self, place: Place, changes: tuple[Candidate, ...], row: Recompiled) -> Attempt:
         """Return the attempt that a compile was."""
         known = row.predicted if row.changes else self.base.figures
-        refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
         total = row.needed_bytes if known is None else known.total_bytes
         limit, _ = self._limit(place)
         fits = None if total is None or limit is None else total <= limit
@@ -349,7 +348,7 @@ class _Fitting:
             figures=known if is_made else None,
             total_bytes=total if is_made else None,
             fits=(False if row.shortage else fits) if is_made else None,
-            why_not="" if known is not None and is_made else row.refusal or "; ".join(refused),
+            why_not="" if known is not None and is_made else _why_not(row),
             applied=row.changes,
             dump=row.dump,
         )
@@ -363,3 +362,11 @@ class _Fitting:
             return self.wanted.limit_bytes, "--limit"
         target = self._target(place)
         return (None, "") if target is None else (target.memory_bytes, target.memory_source)
+
+
+def _why_not(row: Recompiled) -> str:
+    """Return why a program with changes has no figures."""
+    if row.shortage:
+        return f"XLA refuses it: {', '.join(f'{name} {size}' for name, size in row.shortage[:2])}"
+    refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
+    return row.refusal or "; ".join(refused)

@@ -21,6 +21,8 @@ from hlo_lens.analysis.comparison.recompiled import (
     reproduction,
 )
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.program_edits.arguments import EntryArrays
+from hlo_lens.analysis.program_edits.candidates import candidates
 from hlo_lens.api.kept_dumps import kept_dumps, refuse_full
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.program_changes import checked_target, edited, mesh_splits
@@ -36,10 +38,12 @@ from hlo_lens.text.errors import MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.report.render.table import Report
 
 _MOST_MODULES = 10
 _MOST_COMPILES = 200
+_REMEDIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,11 +306,19 @@ def changed_module(base: Base, changes: tuple[Change, ...], pool: Compiler) -> R
         elif one.kind == "with":
             versions = one.target
     if target is None or not any(one.applies for one in checked):
-        return _row(base, checked, target)
+        return _with_remedies(_row(base, checked, target), module)
     if target.backend != program.backend:  # flags of the dump are those of its backend
         flags = {k: v for k, v in flags.items() if k not in base.flags}
     again = compiled_again(replace(program, module=module), target, flags, pool, versions)
-    return _row(base, checked, target, again)
+    return _with_remedies(_row(base, checked, target, again), module)
+
+
+def _with_remedies(row: Recompiled, module: HloModule) -> Recompiled:
+    """Return a row of a program that does not fit with the changes that `fit` would try first."""
+    if row.fits is not False:
+        return row
+    found = candidates(EntryArrays.of(module).table).candidates[:_REMEDIES]
+    return replace(row, remedies=tuple((one.change, one.saves_bytes) for one in found))
 
 
 def _equal_note(base: Base, changes: tuple[Change, ...], found: Figures | None) -> list[str]:

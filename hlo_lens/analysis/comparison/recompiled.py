@@ -216,6 +216,8 @@ class Recompiled:
         refusal: Why there are no figures: XLA's message, or a reason; empty where there are.
         shortage: Figures of XLA's out-of-memory message: label and text.
         needed_bytes: Bytes that the program needs by that message, rounded up; None without one.
+        remedies: Changes that `fit` would try first for a program that does not fit, and the bytes
+            that their arrays shrink.
         seconds: Seconds that compiling with the changes took; without changes, that of `base`.
         base_seconds: Those of `base`.
         notes: Sentences on limits of the answer.
@@ -240,6 +242,7 @@ class Recompiled:
     refusal: str = ""
     shortage: tuple[tuple[str, str], ...] = ()
     needed_bytes: int | None = None
+    remedies: tuple[tuple[str, int], ...] = ()
     seconds: float = 0.0
     base_versions: Mapping[str, str] = field(default_factory=dict)
     base_seconds: float = 0.0

@@ -86,6 +86,8 @@ def _object(row: Recompiled) -> dict[str, object]:
         "fits": row.fits,
         "refusal": row.refusal or None,
         "shortage": dict(row.shortage) or None,
+        "needed_bytes": row.needed_bytes,
+        "remedies": [{"change": change, "saves_bytes": saved} for change, saved in row.remedies],
         "wire_by_axis": {
             "base": dict(row.base.wire_by_axis),
             "predicted": None if row.predicted is None else dict(row.predicted.wire_by_axis),
@@ -127,6 +129,8 @@ def _section(row: Recompiled, path: str) -> Section:
         facts = [("compiled again", _reproduced_text(row)), *_target_facts(row)]
     if row.predicted is not None and row.base.peak_source != row.predicted.peak_source:
         facts.append(("peak at", _arrow(row.base.peak_source, row.predicted.peak_source)))
+    if row.fits is False:
+        facts += _fit_facts(row, path)
     if row.dump is not None:
         facts.append(("new dump", row.dump))
         facts.append(
@@ -169,6 +173,16 @@ def _target_facts(row: Recompiled) -> Iterator[tuple[str, str]]:
         size = known.total_bytes if known is not None else None
         used = "" if size is None else f"{format_bytes(size)} of "
         yield "fits", f"{'yes' if row.fits else 'no'}: {used}{limit}"
+
+
+def _fit_facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the changes that ``fit`` would try for a program that does not fit, and its command."""
+    if row.remedies:
+        words = (f"{change} ({format_bytes(-saved)})" for change, saved in row.remedies)
+        yield "fit would try", ", ".join(words)
+    is_named = any(change.kind == "target" for change in row.changes)
+    target = f" --target {shlex.quote(row.target)}" if is_named else ""
+    yield "next", f"hlo-lens fit {shlex.quote(path or 'PATH')}{target}"
 
 
 def _arrow(base: str | None, head: str | None) -> str:

@@ -1,0 +1,28 @@
+"""Page of a program compiled again."""
+
+from __future__ import annotations
+
+from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, Reproduction
+from hlo_lens.report.comparison.recompiled import what_if_report
+
+
+def test_program_that_does_not_fit_names_what_fit_would_try() -> None:
+    row = Recompiled(
+        name="f",
+        reproduction=Reproduction(is_equal=True, compared=11),
+        base_target="v5e:2x4",
+        target="v5e:1x1",
+        versions={},
+        changes=(Change(kind="target", target="v5e:1x1"),),
+        own=Figures(),
+        base=Figures(),
+        predicted=None,
+        fits=False,
+        shortage=(("available", "15.75G"),),
+        needed_bytes=48 << 30,
+        remedies=(("donate x", 16 << 30),),
+    )
+    report = what_if_report([row], "a dump")
+    facts = dict(report.pages[0].facts)
+    assert facts["fit would try"] == "donate x (-16.00GiB)"
+    assert facts["next"] == "hlo-lens fit 'a dump' --target v5e:1x1"
