@@ -8,6 +8,7 @@ from hlo_lens.api.changes import Diff as Diff, diff as diff
 from hlo_lens.api.check import Checked as Checked, check as check
 from hlo_lens.api.collectives import collectives as collectives, loops as loops
 from hlo_lens.api.fit import Fit as Fit, fit as fit
+from hlo_lens.api.fit_scale import ScaledFit as ScaledFit
 from hlo_lens.api.graphs import call_graph as call_graph
 from hlo_lens.api.lint import Lint as Lint, lint as lint
 from hlo_lens.api.memory import memory as memory

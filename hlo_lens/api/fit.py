@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from hlo_lens.analysis.comparison.fitting import (
     Attempt,
@@ -25,6 +25,7 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
 from hlo_lens.analysis.program_edits.candidates import Candidates, candidates
 from hlo_lens.api.fit_places import expanded_targets, places
+from hlo_lens.api.fit_scale import ScaledFit, fit_scale
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.plan_search import search, worth_trying
 from hlo_lens.api.program_changes import edited
@@ -33,13 +34,16 @@ from hlo_lens.api.what_if import changed_module
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.jax_bridge.recompile.program import has_program, own_target
 from hlo_lens.model.devices.targets import Target, parse_target
+from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.report.comparison.fit import fit_report
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import listed, parse_size, plural
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.recompiled import Recompiled
     from hlo_lens.analysis.program_edits.candidates import Candidate
+    from hlo_lens.api.sides import Side
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report
 
@@ -83,6 +87,11 @@ class Fit:
         return all(one.fits for one in self.modules)
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether it is not known of a module whether it fits."""
+        return any(one.is_undecided for one in self.modules)
+
+    @property
     def report(self) -> Report:
         """The output of ``hlo-lens fit``."""
         return fit_report(self.modules, self.path)
@@ -91,6 +100,7 @@ class Fit:
         return str(self.report)
 
 
+@overload
 def fit(
     program: Program,
     *,
@@ -100,11 +110,40 @@ def fit(
     module: str | None = None,
     minutes: float = 30.0,
     python: str = sys.executable,
-) -> Fit:
+) -> Fit: ...
+
+
+@overload
+def fit(
+    program: Side,
+    other: Side,
+    /,
+    *others: Side,
+    scale: str = "",
+    limit: int | str | None = None,
+    module: str | None = None,
+) -> ScaledFit: ...
+
+
+def fit(
+    program: Side,
+    *others: Side,
+    scale: str = "",
+    limit: int | str | None = None,
+    target: str | Sequence[str] = (),
+    allow_dtype: str | Sequence[str] = (),
+    module: str | None = None,
+    minutes: float = 30.0,
+    python: str = sys.executable,
+) -> Fit | ScaledFit:
     """Find changes with which a program fits in a device's memory, by compiling it with each.
+
+    With dumps of one program at two sizes or more: the largest size that fits, without compiling.
 
     Args:
         program: A dump with texts from before optimizations, or a program of `from_lowered`.
+        others: Dumps or snapshots of the program at other sizes.
+        scale: Name of the size that differs, ``"batch"``, or its values too: ``"batch=8,16"``.
         limit: Memory of one device: ``"16GiB"``, or bytes; None for that of the target.
         target: Device and topology, ``"v5e:4x4"``; ``"v5e:*"`` for the smallest slices; a sequence
             for alternatives; none for the dump's own.
@@ -118,8 +157,14 @@ def fit(
         UnknownNameError: If there is no such module or target.
         UsageError: If no limit is known.
     """
+    limit_bytes = None if limit is None else parse_size(limit)
+    if others:
+        pattern = None if module is None else NamePattern(module)
+        return fit_scale((program, *others), scale=scale, limit_bytes=limit_bytes, pattern=pattern)
+    if isinstance(program, Snapshot):
+        raise UsageError("a snapshot has no program: give the dump")
     wanted = Wanted(
-        limit_bytes=None if limit is None else parse_size(limit),
+        limit_bytes=limit_bytes,
         targets=(target,) if isinstance(target, str) else tuple(target),
         dtypes=(allow_dtype,) if isinstance(allow_dtype, str) else tuple(allow_dtype),
     )
@@ -214,15 +259,19 @@ class _Fitting:
             first = Attempt(place=Place(), why_not=self.base.refusal)
         else:
             first = self._searched()
-        target = self._target(first.place)
-        limit, source = self._limit(first.place)
         plans = chosen_plans(self.attempts)
+        place = (
+            first.place if not self.places.is_open else (plans or self.attempts or [first])[0].place
+        )
+        target = self._target(place)
+        limit, source = self._limit(place)
         state = self.state or Candidates(candidates=())
         return FittedModule(
             name=self.base.dump.title,
             limit_bytes=limit,
             limit_source=source if target is not None or self.wanted.limit_bytes else "",
             base=first,
+            is_open=self.places.is_open,
             is_compiled=True,
             reproduced=self.base.reproduction.is_equal,
             plans=plans,
@@ -248,7 +297,7 @@ class _Fitting:
                 break
         if not self.attempts:
             return Attempt(place=Place(), why_not="no time")
-        first = self.attempts[0]
+        first = self._as_it_is() if self.places.is_open else self.attempts[0]
         if not chosen_plans(self.attempts):
             self._search_at(closest([one for one in self.attempts if not one.changes], 1)[0])
         if not chosen_plans(self.attempts):
@@ -257,6 +306,11 @@ class _Fitting:
             if not chosen_plans(made):
                 self._donate_at(closest(made, 1))
         return first
+
+    def _as_it_is(self) -> Attempt:
+        """Return the program on the target of its dump, which others are compared with."""
+        known = self.base.figures or self.base.own
+        return Attempt(place=Place(), figures=known, total_bytes=known.total_bytes)
 
     @property
     def _is_unknown(self) -> bool:
@@ -313,7 +367,10 @@ class _Fitting:
         with ThreadPoolExecutor(side_by_side()) as workers:
             found = list(workers.map(lambda one: self._attempt(*one), wanted))
         late = [one for one, made in zip(wanted, found, strict=True) if made is None]
-        words = [", ".join(change.change for change in changes) or "it" for _, changes in late]
+        words = [
+            " ".join((*(value for _, value in place.options), *(one.change for one in changes)))
+            for place, changes in late
+        ]
         if late:
             self.skipped.append(
                 f"{listed(words, _NAMES_SHOWN)}: no time left (--minutes {self.means.minutes:g})"

@@ -12,6 +12,7 @@ from hlo_lens.cli.options import module_option
 from hlo_lens.cli.output import Output
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.report import RENDERERS
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,12 @@ Example:
   hlo-lens fit DIR --limit 16GiB
   hlo-lens fit DIR --target v5e:4x4 --allow-dtype 'opt/**=bf16'
   hlo-lens fit DIR --target 'v5e:*' --minutes 60
+  hlo-lens fit AT_8 AT_16 --scale batch --limit 95GiB
 """
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.argument("paths", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
 @click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
 @click.option(
     "--target",
@@ -42,6 +44,11 @@ Example:
     multiple=True,
     metavar="PATTERN=TYPE",
     help="Try an element type of stored arguments, which changes the numerics: 'opt/**=bf16'.",
+)
+@click.option(
+    "--scale",
+    metavar="NAME[=SIZES]",
+    help="Size that differs between several dumps: batch, or batch=8,16.",
 )
 @click.option(
     "--minutes",
@@ -69,10 +76,11 @@ Example:
 @click.pass_context
 def fit(
     context: click.Context,
-    path: str,
+    paths: Sequence[str],
     limit: str | None,
     targets: Sequence[str],
     dtypes: Sequence[str],
+    scale: str | None,
     minutes: float,
     python: str,
     pattern: NamePattern | None,
@@ -80,17 +88,33 @@ def fit(
 ) -> None:
     """Find changes with which a program fits in a device's memory, by compiling it with each.
 
-    PATH is a dump with the texts from before optimizations. Tried are donations, shardings of
+    PATHS is a dump with the texts from before optimizations. Tried are donations, shardings of
     replicated values, and element types that --allow-dtype names; each alone, then combined.
-    Exit codes: 0 each module fits, as it is or with a plan; 1 one does not.
+    With several dumps of one program at different sizes (--scale): the largest size that fits, an
+    estimate that compiles nothing; dumps after the first two check it.
+    Exit codes: 0 each module fits, as it is or with a plan; 1 one does not; 4 it is not known.
     """
+    from hlo_lens.text.units import parse_size
+
+    limit_bytes = None if limit is None else parse_size(limit)
+    output = Output(format=format_, path_out=None, rows=None, color="auto")
+    if len(paths) > 1:
+        from hlo_lens.api.fit_scale import fit_scale
+
+        if targets or dtypes:
+            raise UsageError("--target and --allow-dtype are for one dump")
+        scaled = fit_scale(paths, scale=scale or "", limit_bytes=limit_bytes, pattern=pattern)
+        output.write(scaled.report)
+        context.exit(exit_codes.DONE if scaled.fits else exit_codes.RULE_FAILED)
+    if scale is not None:
+        raise UsageError("--scale needs two dumps or more: hlo-lens fit A B --scale batch")
     from hlo_lens.api.fit import Wanted, fit_modules
     from hlo_lens.api.modules import read_dump, select_modules
     from hlo_lens.api.recompiling import Means
-    from hlo_lens.text.units import parse_size
 
+    (path,) = paths
     wanted = Wanted(
-        limit_bytes=None if limit is None else parse_size(limit),
+        limit_bytes=limit_bytes,
         targets=tuple(name.strip() for text in targets for name in text.split(",")),
         dtypes=tuple(dtypes),
     )
@@ -98,6 +122,6 @@ def fit(
     means = Means(python=python, minutes=minutes)
     with progress_bar("compiling") as progress:
         found = fit_modules(modules, wanted, means=means, path=path, progress=progress)
-    Output(format=format_, path_out=None, rows=None, color="auto").write(found.report)
+    output.write(found.report)
     if not found.fits:
-        context.exit(exit_codes.RULE_FAILED)
+        context.exit(exit_codes.UNPARSABLE if found.is_undecided else exit_codes.RULE_FAILED)

@@ -112,6 +112,7 @@ class FittedModule:
         limit_bytes: Memory that it must fit in; None if not known.
         limit_source: Source of that number.
         base: The program without changes: as compiled, or as the dump has it.
+        is_open: Whether several targets were to be tried; `base` is on none of them.
         is_compiled: Whether `base` was compiled, and not read from the dump.
         reproduced: Whether the program compiled again equals the dump; None if not known.
         plans: Attempts that fit, at most five; the base if that fits.
@@ -130,6 +131,7 @@ class FittedModule:
     limit_source: str
     base: Attempt
     is_compiled: bool
+    is_open: bool = False
     reproduced: bool | None = None
     plans: tuple[Attempt, ...] = ()
     attempts: tuple[Attempt, ...] = ()
@@ -146,8 +148,15 @@ class FittedModule:
         return bool(self.plans)
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether nothing is known of what the program needs: no compile, or none with a size."""
+        return not self.plans and all(one.total_bytes is None for one in self.attempts)
+
+    @property
     def excess_bytes(self) -> int | None:
         """Bytes that the base is over the limit, negative if it fits; None if not known."""
+        if self.is_open:
+            return None
         if self.base.total_bytes is None or self.limit_bytes is None:
             return None
         return self.base.total_bytes - self.limit_bytes

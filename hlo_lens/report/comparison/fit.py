@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.recompiled import RECOMPILED
 from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_bytes, format_delta, plural
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _fitting(modules: Sequence[FittedModule], path: str) -> Section:
     rows = [(one.name, one.base.total_bytes, one.limit_bytes) for one in ordered]
     return Section(
         title=f"{plural(len(modules), 'module')} that fit as they are",
-        facts=(("next", f"hlo-lens ls {shlex.quote(path or 'PATH')}"),),
+        facts=(("next", f"hlo-lens ls {shell_word(path or 'PATH')}"),),
         tables=(table_of("fitting", "Modules that fit", columns, rows),),
     )
 
@@ -100,7 +100,7 @@ class _Page:
         elif plan is None and found.attempts:
             yield from self._obstacles()
         elif plan is not None:
-            yield "next", f"hlo-lens memory {shlex.quote(self.path)}{self._module_option()}"
+            yield "next", f"hlo-lens memory {shell_word(self.path)}{self._module_option()}"
         if found.is_compiled:
             versions = ", ".join(f"{name} {version}" for name, version in found.versions)
             compiled = f"{plural(len(found.attempts), 'program')} compiled"
@@ -110,6 +110,15 @@ class _Page:
         found, base = self.module, self.module.base
         limit = "the limit" if found.limit_bytes is None else format_bytes(found.limit_bytes)
         source = f" ({found.limit_source})" if found.limit_source else ""
+        if found.is_open:
+            places = len({one.place for one in found.attempts})
+            tried = (
+                f"{plural(places, 'slice')} with its mesh tried"
+                if places == 1
+                else (f"{places} slices and meshes tried")
+            )
+            answer = f"on {found.plans[0].place.target}" if found.plans else "no"
+            return f"{answer}: {limit} of a device{source}, {tried}"
         if base.total_bytes is None:
             answer = "with changes" if found.plans else "not known" if not found.attempts else "no"
             return f"{answer}: what must fit in {limit}{source} is not known without changes"
@@ -147,11 +156,11 @@ class _Page:
         if best.figures is not None:
             yield "in the way", _parts_text(best.figures)
         if best.dump is not None:
-            yield "next", f"hlo-lens memory {shlex.quote(best.dump)} --by source"
+            yield "next", f"hlo-lens memory {shell_word(best.dump)} --by source"
 
     def _command(self, plan: Attempt) -> str:
-        words = [f"--{name} {shlex.quote(value)}" for name, value in plan.options]
-        words = [f"hlo-lens what-if {shlex.quote(self.path)}{self._module_option()}", *words]
+        words = [f"--{name} {shell_word(value)}" for name, value in plan.options]
+        words = [f"hlo-lens what-if {shell_word(self.path)}{self._module_option()}", *words]
         return " ".join(words)
 
     def _command_text(self, plan: Attempt) -> str:
@@ -161,7 +170,7 @@ class _Page:
         return f"what-if with {plural(len(plan.options), 'option')}: command in -f json"
 
     def _module_option(self) -> str:
-        return "" if self.is_only else f" --module {shlex.quote(self.module.name)}"
+        return "" if self.is_only else f" --module {shell_word(self.module.name)}"
 
     def _reproduced(self) -> str:
         names = {True: "reproduced, every figure equal", False: "not reproduced exactly"}

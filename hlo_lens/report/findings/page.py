@@ -13,6 +13,7 @@ from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.report.render.to_github import Annotation
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _percent(share: float) -> str:
 
 def what_if_command(remedies: Sequence[Remedy], path: str, options: str = "") -> str:
     """Return the command that compiles a program with some changes."""
-    words = [f"--{one.kind} {_quoted(one.target)}" for one in remedies[:_MOST_REMEDIES]]
+    words = [f"--{one.kind} {shell_word(one.target)}" for one in remedies[:_MOST_REMEDIES]]
     rest = len(remedies) - _MOST_REMEDIES
     more = f" (and {rest} more)" if rest > 0 else ""
     head = f"hlo-lens what-if {shlex.quote(path) if path else 'PATH'}"
@@ -176,16 +177,6 @@ def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
             message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}",
             source=one.source,
         )
-
-
-_NOT_IN_DOUBLE_QUOTES = frozenset('"$`\\!')
-
-
-def _quoted(text: str) -> str:
-    """Return a word of a shell's command; names with single quotes are in double ones."""
-    if "'" in text and not _NOT_IN_DOUBLE_QUOTES.intersection(text):
-        return f'"{text}"'
-    return shlex.quote(text)
 
 
 def _notes(view: FindingsView) -> Iterator[str]:
