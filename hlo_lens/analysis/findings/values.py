@@ -6,12 +6,15 @@ are skipped; loops, calls and tuples that are handed on are not.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
@@ -40,23 +43,51 @@ def uses_of(module: HloModule, row: int) -> tuple[Use, ...] | None:
         module: Module of the array.
         row: Row of the instruction that makes it.
     """
-    links = module.links
     found: list[Use] = []
+    for use in _each_use(module, row):
+        if use is None:
+            return None
+        found.append(use)
+    return tuple(sorted(found, key=lambda use: use.instruction.row))
+
+
+def are_all_uses(module: HloModule, row: int, is_wanted: Callable[[Use], bool]) -> bool:
+    """Return whether an array has uses and all are wanted; stops at the first that is not.
+
+    Args:
+        module: Module of the array.
+        row: Row of the instruction that makes it.
+        is_wanted: Returns whether a use is wanted.
+    """
+    is_used = False
+    for use in _each_use(module, row):
+        if use is None or not is_wanted(use):
+            return False
+        is_used = True
+    return is_used
+
+
+def _each_use(module: HloModule, row: int) -> Iterator[Use | None]:
+    """Yield the uses of an array as they are found; None where it is in a tuple or leaves."""
     waiting, seen = [row], {row}
     while waiting:
         at = waiting.pop()
-        steps = [_step(module, user, position) for user, position in links.users_of(at)]
-        if _is_root(module, at):
-            steps.append(_result(module, at))
-        for step in steps:
+        for step in _steps(module, at):
             if step is None or len(seen) > _MOST_STEPS:
-                return None
-            if isinstance(step, Use):
-                found.append(step)
+                yield None
+            elif isinstance(step, Use):
+                yield step
             elif step not in seen:
                 seen.add(step)
                 waiting.append(step)
-    return tuple(sorted(found, key=lambda use: use.instruction.row))
+
+
+def _steps(module: HloModule, row: int) -> Iterator[Use | int | None]:
+    """Yield a use or the row behind each user of a row, and what its computation returns it to."""
+    for user, position in module.links.users_of(row):
+        yield _step(module, user, position)
+    if _is_root(module, row):
+        yield _result(module, row)
 
 
 def _step(module: HloModule, user: int, position: int) -> Use | int | None:
@@ -138,8 +169,7 @@ def _outside(module: HloModule, parameter: HloInstruction) -> int | None:
 
 def is_cut_to_own_part(module: HloModule, row: int) -> bool:
     """Return whether all uses of an array are slices at offsets that depend on the device."""
-    uses = uses_of(module, row)
-    return bool(uses) and all(is_own_slice(module, use) for use in uses or ())
+    return are_all_uses(module, row, partial(is_own_slice, module))
 
 
 def is_own_slice(module: HloModule, use: Use) -> bool:
@@ -167,9 +197,10 @@ def _depends_on_device(module: HloModule, row: int) -> bool:
 
 def is_converted(module: HloModule, row: int, types: tuple[str, ...]) -> bool:
     """Return whether all uses of an array convert it to one of some element types."""
-    uses = uses_of(module, row)
-    return bool(uses) and all(
-        use.opcode == "convert" and _element_type(use.instruction) in types for use in uses or ()
+    return are_all_uses(
+        module,
+        row,
+        lambda use: use.opcode == "convert" and _element_type(use.instruction) in types,
     )
 
 
