@@ -23,6 +23,7 @@ Example:
 
 _WIDEST = 100
 _TOPICS_SHOWN = 4
+_PICTURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]\n]+)\]\([\w./-]+\.md(?:#[\w-]*)?\)")
 
 
@@ -93,7 +94,8 @@ def _print_topic(text: str) -> None:
 
     console = Console()
     console.width = min(console.width, _WIDEST)
-    console.print(Markdown(_LINK.sub(r"**\1**", text), code_theme="ansi_dark"))
+    shown = _LINK.sub(r"**\1**", _PICTURE.sub("", text))
+    console.print(Markdown(shown, code_theme="ansi_dark"))
 
 
 def _is_terminal() -> bool:

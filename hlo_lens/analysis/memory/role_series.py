@@ -87,8 +87,8 @@ def role_series(
 class _Sweep:
     """Pieces of one allocation with their owners, swept over time.
 
-    Pieces do not overlap and are sorted; values that share bytes are rare, so that most events
-    change one piece.
+    Pieces do not overlap and are sorted. Most values share no bytes with others, or take all those
+    of a value that ends then; each of their events changes one piece.
     """
 
     def __init__(
@@ -102,15 +102,15 @@ class _Sweep:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._owners: list[int] = []
-        self._alive: set[int] = set()
         self._covered: dict[int, set[int]] = {}
+        self._ended: set[int] = set()
 
     def run(self) -> None:
         """Add the changes of all values."""
         group = self._group
-        events = [(one.start, 1, one.key, k) for k, one in enumerate(group)]
-        events += [(one.end + 1, 0, one.key, k) for k, one in enumerate(group)]
-        events.sort(key=lambda event: (event[0], event[1], -event[2] * event[1]))
+        events = [(one.start, 1, -one.key, k) for k, one in enumerate(group)]
+        events += [(one.end + 1, 0, 0, k) for k, one in enumerate(group)]
+        events.sort()
         for instant, begins, _, number in events:
             if begins:
                 self._begin(instant, number)
@@ -120,55 +120,55 @@ class _Sweep:
     def _begin(self, instant: int, number: int) -> None:
         """Give a value its bytes; older values lose them as long as it lives."""
         one = self._group[number]
-        self._alive.add(number)
-        for owner, size in self._taken(one.offset, one.offset + one.size, number):
-            self._changes[owner][instant] -= size
-            self._covered.setdefault(number, set()).add(owner)
-            if owner in self._covered:
-                self._covered[number] |= self._covered[owner]
+        start, end = one.offset, one.offset + one.size
         self._changes[number][instant] += one.size
+        place = bisect_right(self._ends, start)
+        if place == len(self._starts) or self._starts[place] >= end:
+            self._starts.insert(place, start)
+            self._ends.insert(place, end)
+            self._owners.insert(place, number)
+            return
+        below = self._covered[number] = set()
+        for owner, size in self._take(start, end, number):
+            self._changes[owner][instant] -= size
+            below.add(owner)
+            below |= self._covered.get(owner, _NONE)
 
-    def _taken(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
+    def _take(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
         """Give a range of bytes to a value; returns who lost how many."""
-        first = bisect_right(self._ends, start)
-        last = first
+        first = last = bisect_right(self._ends, start)
         lost: list[tuple[int, int]] = []
-        starts, ends, owners = [start], [end], [number]
+        pieces = [(start, end, number)]
         while last < len(self._starts) and self._starts[last] < end:
             low, high, owner = self._starts[last], self._ends[last], self._owners[last]
             lost.append((owner, min(high, end) - max(low, start)))
             if low < start:
-                starts.insert(0, low)
-                ends.insert(0, start)
-                owners.insert(0, owner)
+                pieces.insert(0, (low, start, owner))
             if high > end:
-                starts.append(end)
-                ends.append(high)
-                owners.append(owner)
+                pieces.append((end, high, owner))
             last += 1
-        self._starts[first:last], self._ends[first:last] = starts, ends
-        self._owners[first:last] = owners
+        self._starts[first:last] = [piece[0] for piece in pieces]
+        self._ends[first:last] = [piece[1] for piece in pieces]
+        self._owners[first:last] = [piece[2] for piece in pieces]
         return lost
 
     def _end(self, instant: int, number: int) -> None:
         """Take a value's bytes; older ones that live on get back those that are theirs."""
         one = self._group[number]
-        self._alive.discard(number)
-        owned = 0
-        place = bisect_right(self._ends, one.offset)
         end = one.offset + one.size
-        pieces = []
+        place = bisect_right(self._ends, one.offset)
+        pieces: list[tuple[int, int]] = []
         while place < len(self._starts) and self._starts[place] < end:
             if self._owners[place] == number:
                 pieces.append((self._starts[place], self._ends[place]))
-                owned += self._ends[place] - self._starts[place]
                 del self._starts[place], self._ends[place], self._owners[place]
             else:
                 place += 1
-        self._changes[number][instant] -= owned
-        below = [k for k in self._covered.pop(number, ()) if k in self._alive]
-        for k in sorted(below, key=self._age):
-            self._give_back(instant, k, pieces)
+        self._changes[number][instant] -= sum(high - low for low, high in pieces)
+        self._ended.add(number)
+        below = self._covered.pop(number, _NONE)
+        for older in sorted(below - self._ended, key=self._age) if below else ():
+            self._give_back(instant, older, pieces)
 
     def _age(self, number: int) -> tuple[int, int]:
         """Return the sort key of values, oldest first."""
@@ -181,6 +181,9 @@ class _Sweep:
             low, high = max(start, one.offset), min(end, one.offset + one.size)
             if low >= high:
                 continue
-            for owner, size in self._taken(low, high, number):
+            for owner, size in self._take(low, high, number):
                 self._changes[owner][instant] -= size
             self._changes[number][instant] += high - low
+
+
+_NONE: frozenset[int] = frozenset()

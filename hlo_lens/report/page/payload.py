@@ -96,7 +96,7 @@ def encoded(text: str, *, largest_plain: int = LARGEST_PLAIN) -> Encoded:
     plain = text.replace("<", "\\u003c")
     if len(plain) <= largest_plain:
         return Encoded(plain)
-    packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
     return Encoded(base64.b64encode(packed).decode(), GZIP)
 
 

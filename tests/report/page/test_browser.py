@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hlo_lens.api.report import report_on
 from hlo_lens.text.units import format_bytes
 from tests.cli.test_hostile_names import HLO
 from tests.commands import output_of
-from tests.report.page.pages import SMALL, sample_page
+from tests.report.page.large import large_report
+from tests.report.page.pages import SMALL, page_of, sample_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,9 +190,6 @@ EVIL_NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script
 
 
 def test_hostile_names_do_nothing(open_page: Opener) -> None:
-    from hlo_lens.api.report import report_on
-    from tests.report.page.pages import page_of
-
     text = HLO
     for name in EVIL_NAMES:
         text = text.replace('op_name="', f'op_name="{name}', 1)
@@ -204,3 +204,43 @@ def test_hostile_names_do_nothing(open_page: Opener) -> None:
     assert page.locator("main img, main script, main b:text('bold')").count() == 0
     assert dialogs == []
     opened.assert_quiet()
+
+
+INSTRUCTIONS = 500_000
+LARGEST_PAGE = 5_000_000
+MOST_SECONDS = 3.0
+
+
+def test_a_page_of_many_instructions_opens_and_answers_soon(open_page: Opener) -> None:
+    text = page_of(large_report(INSTRUCTIONS))
+    assert len(text) < LARGEST_PAGE
+    opened = open_page(text)
+    start = time.perf_counter()
+    page = opened.open()
+    opened.draw_all()
+    page.locator("#view-alive tbody tr").first.wait_for()
+    drawn = time.perf_counter()
+    page.locator("#view-memory .plot").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.get_by_placeholder("part of a name").fill("fusion")
+    page.locator("#view-alive tbody tr").first.wait_for()
+    assert drawn - start < MOST_SECONDS
+    assert time.perf_counter() - drawn < MOST_SECONDS
+    opened.assert_quiet()
+
+
+def test_folded_values_keep_their_bytes(open_page: Opener) -> None:
+    opened = open_page(page_of(large_report(20_000)))
+    page = opened.open("#t=9999")
+    opened.draw_all()
+    sums = page.evaluate(
+        """() => {
+          const model = document.querySelector(".chart").chart.model;
+          const alive = model.alive(model.placeOf(9999));
+          const listed = [...alive.owned.values()].reduce((sum, one) => sum + one, 0);
+          return [listed + alive.otherBytes, model.held[model.placeOf(9999)], alive.others];
+        }"""
+    )
+    assert sums[0] == sums[1]
+    assert sums[2] > 0
+    assert " others, each under " in page.locator("#view-alive tfoot").inner_text()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.role_names import ROLES
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.report.page.payload import differences
@@ -73,7 +74,8 @@ def _space(
 ) -> Mapping[str, object]:
     """Return one memory space."""
     layout = memory.layout
-    series, peak = analysis.role_series(color), analysis.peak_of(color)
+    peak = memory.peak if color == DEFAULT_SPACE else analysis.peak_of(color)
+    series = analysis.role_series(color)
     assert series is not None  # there is a schedule
     assert peak is not None
     held = layout.held_series(color) or []
@@ -89,7 +91,9 @@ def _space(
         "instants": None if instants is None else differences(instants),
         "schedule": strings.numbers(names),
         "peak": {"bytes": peak.total_bytes, "position": peak.position},
-        "total_bytes": memory.statement.total_bytes if color == 0 else _total(memory, color),
+        "total_bytes": memory.statement.total_bytes
+        if color == DEFAULT_SPACE
+        else _total(memory, color),
         "changes": [
             [_ROLE_NUMBERS[role], *_columns(series, role, instants)] for role in series.changes
         ],
