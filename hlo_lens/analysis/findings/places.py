@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.metadata import MAX_FRAMES
 from hlo_lens.text.argument_pattern import steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.metadata import SourceLocation, StackFrames
 
@@ -52,26 +52,23 @@ def call_place(known: ModuleAnalysis) -> SourceLocation | None:
 
 
 def _shared_place(frames: StackFrames) -> SourceLocation | None:
-    """Return the last frame that the stacks of the root with most frames share."""
-    children: dict[int, list[int]] = {}
-    for number, frame in enumerate(frames.frames, start=1):
-        children.setdefault(frame.parent_frame_id, []).append(number)
-    level = children.get(0, [])
-    level = [max(level, key=lambda root: _size(root, children))] if level else []
-    last: SourceLocation | None = None
-    while len(level) == 1:
-        last = frames.location(level[0]) or last
-        level = children.get(level[0], [])
+    """Return the last frame that all stacks of the most frames share."""
+    parents = [frame.parent_frame_id for frame in frames.frames]
+    roots: list[int] = []
+    counts: Counter[int] = Counter(parents)
+    for number, parent in enumerate(parents, start=1):  # callers come first
+        roots.append(roots[parent - 1] if 0 < parent < number else number)
+    if not roots:
+        return None
+    level = Counter(roots).most_common(1)[0][0]
+    only = {parent: number for number, parent in enumerate(parents, start=1) if counts[parent] == 1}
+    last = frames.location(level)
+    for _ in range(MAX_FRAMES):
+        if level not in only:
+            break
+        level = only[level]
+        last = frames.location(level) or last
     return last
-
-
-def _size(root: int, children: Mapping[int, Sequence[int]]) -> int:
-    """Return the number of frames under a frame, itself included."""
-    count, open_ = 0, [root]
-    while open_:
-        count += 1
-        open_ += children.get(open_.pop(), ())
-    return count
 
 
 def first_use(known: ModuleAnalysis, number: int | None) -> SourceLocation | None:

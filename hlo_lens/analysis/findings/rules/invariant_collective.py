@@ -99,22 +99,14 @@ def _carried(module: HloModule, body: HloComputation) -> frozenset[int]:
     if root is None or root.opcode != "tuple" or len(parameters) != 1:
         return frozenset()
     results = module.links.operands_of(root.row)
-    found = set()
-    for user, _ in module.links.users_of(parameters[0].row):
-        number = module.instruction(user).tuple_index
-        if (
-            number is not None
-            and number < len(results)
-            and _passed(module, results[number]) == user
-        ):
-            found.add(user)
+    users = (user for user, _ in module.links.users_of(parameters[0].row))
+    elements = {user: module.instruction(user).tuple_index for user in users}
     same = {
-        user
-        for user, _ in module.links.users_of(parameters[0].row)
-        if module.instruction(user).tuple_index
-        in {module.instruction(r).tuple_index for r in found}
+        index
+        for user, index in elements.items()
+        if index is not None and index < len(results) and _passed(module, results[index]) == user
     }
-    return frozenset(same)
+    return frozenset(user for user, index in elements.items() if index in same)
 
 
 def _passed(module: HloModule, row: int) -> int:
