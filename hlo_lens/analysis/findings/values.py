@@ -117,7 +117,8 @@ def _inside(module: HloModule, fusion: int, position: int) -> int | None:
     """Return the row of the parameter that an operand of a fusion is; None if not in the text."""
     for call in module.links.calls.of_row(fusion):
         if call.place != NOTHING:
-            parameters = module.computations[call.place].parameters
+            inside = module.computations[call.place].instructions
+            parameters = (one for one in inside if one.opcode == "parameter")
             return next((one.row for one in parameters if one.parameter_number == position), None)
     return None
 
