@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import hlo_lens
@@ -32,6 +33,12 @@ def findings_of(text: str, code: str, before: str | None = None) -> tuple[Findin
     found = module_findings(analysis_of_text(text, before))
     assert code not in dict(found.undecided)
     return tuple(one for one in found.findings if one.code == code)
+
+
+def with_lines(text: str) -> str:
+    """Return a text with metadata for each ``@path:line``, of the function ``step`` in m.py."""
+    metadata = r'metadata={op_name="jit(step)/\1" source_file="m.py" source_line=\2}'
+    return re.sub(r"@(\S+):(\d+)", metadata, text)
 
 
 def looped(body: str, *, size: int, trips: int, backend: str | None = None) -> str:

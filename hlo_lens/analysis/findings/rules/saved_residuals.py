@@ -1,0 +1,148 @@
+"""Saved activations of a loop are a large part of the memory at the peak.
+
+What:
+    The forward pass of a scan stores values of each iteration in stacks of shape [iterations, ...],
+    and the backward pass reads them. At the peak these stacks hold a fifth of the memory or more.
+
+Why it costs:
+    Each value that the backward pass needs is stored once for each layer. With rematerialisation
+    only the input of a layer is stored, and the layer is computed again in the backward pass: a
+    third more arithmetic at most.
+
+Fix:
+    Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
+    prevent_cse=False) in flax. A policy keeps what is expensive to compute again:
+    policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable.
+
+Fine when:
+    The program fits, and time matters more than memory; or the body is under jax.checkpoint with a
+    policy that saves these values on purpose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.findings.finding import Finding, Saves
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.role_names import SAVED
+from hlo_lens.model.shapes.shape import Shape
+from hlo_lens.text.units import format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.memory.peak import LiveValue
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.origin import Origin
+
+_LEAST_SHARE = 0.2
+"""Least share of the memory at the peak that the fix saves."""
+
+_MOST_VALUES = 200
+"""Most values at the peak that are looked at, the largest ones."""
+
+_MOST_SHOWN = 5
+_BODY = "/while/body"
+
+
+class _Stack(NamedTuple):
+    """A value at the peak with the saved values of all iterations."""
+
+    value: LiveValue
+    shape: Shape
+    origin: Origin
+
+
+def saved_residuals(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each loop whose saved activations fill the peak."""
+    peak = None if known.memory is None else known.memory.peak
+    if peak is None or BACKWARD not in known.module.columns.source.text:
+        return
+    loops: dict[str, list[_Stack]] = {}
+    for value in peak.live[:_MOST_VALUES]:
+        if value.category == "temp":
+            origin = peak.origin_of(value)
+            loop = _loop_of(origin.op_name)
+            shape = Shape.parse(value.shape) if loop and not value.shape.startswith("(") else None
+            if loop and shape is not None and len(shape.dimensions) > 1:
+                loops.setdefault(loop, []).append(_Stack(value, shape, origin))
+    for loop, stacks in loops.items():
+        if sum(one.value.owned_bytes for one in stacks) >= _LEAST_SHARE * peak.total_bytes:
+            yield from _finding(known, loop, stacks, peak.total_bytes)
+
+
+def _loop_of(op_name: str | None) -> str | None:
+    """Return the path of the loop around an operation of the forward pass."""
+    if op_name is None or BACKWARD in op_name or "jvp(" not in op_name:
+        return None
+    head, body, _ = op_name.partition(_BODY)
+    return head if body else None
+
+
+def _finding(
+    known: ModuleAnalysis, loop: str, found: Sequence[_Stack], peak_bytes: int
+) -> Iterator[Finding]:
+    trips, carried, row = _loop(known, loop, {one.shape.dimensions[0] for one in found})
+    roles = known.memory_roles
+    stacks = [
+        one
+        for one in found
+        if one.shape.dimensions[0] == trips
+        and roles is not None
+        and roles.of_value(one.value.value, one.value.allocation).role == SAVED
+    ]
+    size = sum(one.value.owned_bytes for one in stacks)
+    inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]
+    if row is None or size - max(inputs, default=0) < _LEAST_SHARE * peak_bytes:
+        return
+    yield Finding(
+        message=(
+            f"the backward pass of a loop of {trips} iterations reads "
+            f"{plural(len(stacks), 'saved stack')}: {format_bytes(size)} of the "
+            f"{format_bytes(peak_bytes)} at the peak"
+        ),
+        fix="wrap the body of the scan in jax.checkpoint(block, prevent_cse=False), with flax "
+        "nn.remat(Block, prevent_cse=False)",
+        place=known.origins.place(row),
+        values=tuple(one.value.value for one in stacks),
+        evidence=tuple(_by_line(stacks)),
+        saves=Saves.at_most(size),
+    )
+
+
+def _by_line(stacks: Sequence[_Stack]) -> Iterator[str]:
+    """Yield the lines that most of the saved bytes come from."""
+    lines: dict[str, list[_Stack]] = {}
+    for one in stacks:
+        lines.setdefault(one.origin.source or str(one.origin.op_name), []).append(one)
+    sizes = {line: sum(one.value.owned_bytes for one in its) for line, its in lines.items()}
+    for line in sorted(lines, key=lambda line: -sizes[line])[:_MOST_SHOWN]:
+        first = lines[line][0]
+        yield (
+            f"{line}: {format_bytes(sizes[line])} in {plural(len(lines[line]), 'stack')}, "
+            f"{first.value.value} is {first.shape.to_text(layout=False)}"
+        )
+
+
+def _loop(
+    known: ModuleAnalysis, path: str, counts: set[int | None]
+) -> tuple[int, set[tuple[int | None, ...]], int | None]:
+    """Return trip count, dimensions of what is carried, and row of the loop of a path."""
+    module = known.module
+    for row in known.table.rows_of({"while"}):
+        loop = module.instruction(row)
+        op_name = known.origins.places.op_name(row) or known.origins.of_row(row).op_name
+        trips = known.calls.trip_count(loop)
+        if op_name is None or not op_name.startswith(f"{path}/while") or trips is None:
+            continue
+        if loop.shape is None or BACKWARD in op_name or trips not in counts:
+            continue
+        parts = loop.shape.tuple_shapes
+        carried = {one.dimensions for one in parts if one.element_type != "pred"}
+        return trips, carried, row
+    return 1, set(), None
+
+
+RULE = ModuleRule("M007", saved_residuals)

@@ -1,0 +1,267 @@
+"""Values of 16 bits are converted to f32 before products, or held in both types.
+
+What:
+    The program, before optimizations, converts values of bf16 or f16 to f32 and computes products
+    (dot, convolution) with them, so that all that follows is f32; or a value of 16 bits and its
+    conversion to f32 are both in memory at the peak. The evidence has the f32 values at the peak.
+
+Why it costs:
+    Twice the bytes of each value that is computed from it, saved for the backward pass or sent; and
+    products in f32, which are several times slower. The saving is "at most": half the bytes of
+    these values at the peak.
+
+Fix:
+    Compute in f32 only what needs it, and convert back before the product:
+    norm(x.astype(jnp.float32)).astype(x.dtype) @ w. For sums in f32 use
+    jnp.einsum(..., preferred_element_type=jnp.float32), which reads 16 bits.
+
+Fine when:
+    The precision is needed: logits, routers, norms, softmax. Normalisations and softmax that
+    convert back are no findings. CPU's compiler itself converts bf16 values to f32 and keeps both;
+    these copies are no findings, and on CPU the fix saves less than on a TPU or GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.findings.finding import Finding, Saves
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.memory.argument_copies import PRODUCTS
+from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.makers import values_of
+from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.value_steps import Value
+from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.text.units import format_bytes, listed, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.metadata import SourceLocation
+    from hlo_lens.model.hlo.module import HloModule
+
+_NARROW = ("bf16", "f16")
+_CONVERT = "convert_element_type"
+"""End of the operation path of a conversion that the program asks for."""
+
+_LEAST_BYTES = 64 * 1024
+_LEAST_SHARE = 0.01
+"""Least share of the peak of f32 temporaries for which the text before is read."""
+
+_MOST_VALUES = 200
+"""Most values at the peak that are looked at, the largest ones."""
+
+_MOST_ROWS = 100_000
+"""Most instructions of a text before optimizations that is searched."""
+
+_MOST_SHOWN = 5
+
+
+class _Upcast(NamedTuple):
+    """A line that converts values to f32, and what is computed from them in f32.
+
+    Attributes:
+        place: The line.
+        bytes: Size of its largest conversion.
+        makers: Operation path and line of what is computed.
+        products: Number of forward products of it.
+    """
+
+    place: SourceLocation
+    bytes: int
+    makers: set[tuple[str | None, str]]
+    products: int
+
+
+def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for each line that converts to f32 before products, and for pairs."""
+    peak = None if known.memory is None else known.memory.peak
+    if peak is None:
+        return
+    live = [one for one in peak.live[:_MOST_VALUES] if _is_wide(one)]
+    if sum(one.owned_bytes for one in live) < _LEAST_SHARE * peak.total_bytes:
+        return
+    before = known.read_before()
+    upcasts = [] if before is None or len(before.columns) > _MOST_ROWS else _upcasts(before)
+    left = live
+    for upcast in upcasts:
+        made = [one for one in left if _maker(peak, one) in upcast.makers]
+        left = [one for one in left if one not in made]
+        if made:
+            yield _product_finding(upcast, made, is_cpu=known.backend == "cpu")
+    if known.backend != "cpu":
+        yield from _pairs(known, peak, left)
+
+
+def _is_wide(value: LiveValue) -> bool:
+    return value.category == "temp" and value.shape.startswith("f32[")
+
+
+def _maker(peak: PeakMemory, value: LiveValue) -> tuple[str | None, str]:
+    origin = peak.origin_of(value)
+    return origin.op_name, str(origin.source)
+
+
+# ---- conversions before products -----------------------------------------------------------------
+
+
+def _upcasts(module: HloModule) -> list[_Upcast]:
+    """Return the lines whose conversions reach products, largest first; each value counts once."""
+    origins = Origins(module)
+    lines: dict[SourceLocation, list[int]] = {}
+    for row, opcode in enumerate(module.opcodes):
+        if opcode == "convert" and _is_upcast(module, row, origins):
+            place = origins.places.innermost(row)
+            if place is not None:
+                lines.setdefault(place, []).append(row)
+    sizes = {
+        place: max(origins.steps.size(Value(row)) for row in rows) for place, rows in lines.items()
+    }
+    seen: set[Value] = set()
+    found = []
+    for place in sorted(lines, key=lambda place: (-sizes[place], lines[place][0])):
+        makers, products = _computed(module, origins, lines[place], seen)
+        if products and sizes[place] >= _LEAST_BYTES:
+            found.append(_Upcast(place, sizes[place], makers, products))
+    return found
+
+
+def _is_upcast(module: HloModule, row: int, origins: Origins) -> bool:
+    """Whether a conversion of the forward pass makes f32 of 16 bits."""
+    instruction = module.instruction(row)
+    shape, operand = instruction.shape, instruction.operand_shape(0)
+    is_wider = shape is not None and shape.element_type == "f32" and operand is not None
+    if not is_wider or operand is None or operand.element_type not in _NARROW:
+        return False
+    return _is_forward(origins, row)
+
+
+def _computed(
+    module: HloModule, origins: Origins, rows: Sequence[int], seen: set[Value]
+) -> tuple[set[tuple[str | None, str]], int]:
+    """Return what some conversions become before forward products, and their number.
+
+    Results of the last products, such as logits, do not count: products of 16 bits may have f32
+    results.
+    """
+    before: dict[Value, list[Value]] = {}
+    products: list[Value] = []
+    waiting = [Value(row) for row in rows]
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not _is_f32(module, value):
+            continue
+        seen.add(value)
+        if module.opcodes[value.row] in PRODUCTS and _is_forward(origins, value.row):
+            products.append(value)
+        for user in origins.steps.users(value):
+            before.setdefault(user, []).append(value)
+            waiting.append(user)
+    reached: set[Value] = set()
+    waiting = [one for product in products for one in before.get(product, ())]
+    while waiting:
+        value = waiting.pop()
+        if value not in reached:
+            reached.add(value)
+            waiting += before.get(value, ())
+    made = [one.row for one in reached if not opcode_traits(module.opcodes[one.row]).is_view]
+    places = origins.places
+    return {(places.op_name(row), str(places.innermost(row))) for row in made}, len(products)
+
+
+def _is_forward(origins: Origins, row: int) -> bool:
+    return BACKWARD not in (origins.places.op_name(row) or "")
+
+
+def _is_f32(module: HloModule, value: Value) -> bool:
+    shape = module.instruction(value.row).shape
+    for position in value.element:
+        parts = () if shape is None else shape.tuple_shapes
+        shape = parts[position] if position < len(parts) else None
+    return shape is not None and shape.element_type == "f32" and shape.rank > 0
+
+
+def _product_finding(upcast: _Upcast, made: Sequence[LiveValue], *, is_cpu: bool) -> Finding:
+    size = sum(one.owned_bytes for one in made)
+    note = ("CPU computes bf16 in f32 in any case: there the fix saves less",) if is_cpu else ()
+    return Finding(
+        message=(
+            f"16-bit values are converted to f32 and reach {plural(upcast.products, 'product')}: "
+            f"{format_bytes(size)} of f32 at the peak"
+        ),
+        fix="convert back before the product: (...).astype(x.dtype) @ w; for sums in f32 "
+        "preferred_element_type=jnp.float32",
+        place=upcast.place,
+        values=tuple(one.value for one in made),
+        evidence=(
+            f"{plural(len(made), 'value')} at the peak: "
+            f"{listed([f'{one.value} {_shape(one)}' for one in made], _MOST_SHOWN)}",
+            *note,
+        ),
+        saves=Saves.at_most(size // 2),
+    )
+
+
+def _shape(value: LiveValue) -> str:
+    return value.shape.partition("{")[0]
+
+
+# ---- pairs of both types -------------------------------------------------------------------------
+
+
+def _pairs(known: ModuleAnalysis, peak: PeakMemory, live: Sequence[LiveValue]) -> Iterator[Finding]:
+    """Yield a finding for each line whose f32 conversions live beside the values converted."""
+    module, steps = known.module, known.origins.steps
+    held = {
+        steps.definition(value): name
+        for name, value in values_of(module, (one.value for one in peak.live)).items()
+    }
+    groups: dict[SourceLocation | None, list[tuple[LiveValue, str]]] = {}
+    for one in live:
+        made = peak.makers.get(one.value)
+        source = None if made is None else _converted(known, made.row)
+        twin = None if source is None else held.get(steps.definition(source))
+        if made is not None and twin is not None:
+            groups.setdefault(known.origins.place(made.row), []).append((one, twin))
+    for place, pairs in groups.items():
+        size = sum(one.owned_bytes for one, _ in pairs)
+        yield Finding(
+            message=(
+                f"{plural(len(pairs), 'value')} of 16 bits and the conversion to f32 are both in "
+                f"memory at the peak: {format_bytes(size)} of f32"
+            ),
+            fix="convert where the value is used, so that XLA fuses the conversion, and do not "
+            "keep the f32 value for later",
+            place=place,
+            values=tuple(one.value for one, _ in pairs),
+            evidence=tuple(
+                f"{one.value} {_shape(one)} is {twin}, converted" for one, twin in pairs
+            )[:_MOST_SHOWN],
+            saves=Saves.at_most(size),
+        )
+
+
+def _converted(known: ModuleAnalysis, row: int) -> Value | None:
+    """Return the 16-bit value that an instruction only converts, as the program asks."""
+    steps = known.origins.steps
+    root = steps.root(row) if steps.opcodes[row] == "fusion" else row
+    if root is None or steps.opcodes[root] != "convert":
+        return None
+    shape = known.module.instruction(root).operand_shape(0)
+    if shape is None or shape.element_type not in _NARROW:
+        return None
+    path = known.origins.places.op_name(root) or ""
+    operand = steps.operand(root, 0)
+    if operand is None or not path.endswith(_CONVERT):
+        return None
+    source = steps.definition(operand)
+    if steps.opcodes[source.row] != "parameter" or root == row:
+        return source
+    number = known.module.instruction(source.row).parameter_number
+    return None if number is None else steps.operand(row, number)
+
+
+RULE = ModuleRule("M006", upcast_activation)

@@ -1,0 +1,71 @@
+"""M006: values of 16 bits converted to f32."""
+
+from __future__ import annotations
+
+from hlo_lens.analysis.findings.finding import SavingBasis
+from tests.analysis.findings.programs import findings_of, with_lines
+
+BEFORE = with_lines("""HloModule jit_step
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  xf = f32[256,256]{1,0} convert(x), @jvp()/convert_element_type:8
+  h = f32[256,256]{1,0} tanh(xf), @jvp()/tanh:9
+  wf = f32[256,256]{1,0} convert(w), @jvp()/convert_element_type:10
+  d = f32[256,256]{1,0} dot(h, wf), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:11
+  ROOT y = bf16[256,256]{1,0} convert(d), @jvp()/convert_element_type:12
+}
+""")
+
+AFTER = with_lines("""HloModule jit_step, is_scheduled=true
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  h = f32[256,256]{1,0} tanh(x), @jvp()/tanh:9
+  d = f32[256,256]{1,0} dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:11
+  ROOT y = bf16[256,256]{1,0} convert(d), @jvp()/convert_element_type:12
+}
+""")
+
+PAIR = with_lines("""HloModule jit_step, is_scheduled=true
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  a = bf16[256,256]{1,0} negate(x), @neg:5
+  f = f32[256,256]{1,0} convert(a), @convert_element_type:6
+  s = f32[256,256]{1,0} sine(f), @sin:7
+  t = bf16[256,256]{1,0} convert(s), @convert_element_type:8
+  u = f32[256,256]{1,0} convert(t), @other:8
+  v = f32[256,256]{1,0} add(u, f), @add:9
+  w = bf16[256,256]{1,0} convert(v), @convert_element_type:9
+  z = bf16[256,256]{1,0} add(w, a), @add:9
+  ROOT y = bf16[128,256]{1,0} slice(z), slice={[0:128], [0:256]}
+}
+""")
+"""A value of 16 bits that is used again after its conversion."""
+
+
+def test_values_in_f32_because_of_a_conversion_are_found_at_its_line() -> None:
+    (found,) = findings_of(AFTER, "M006", BEFORE)
+    assert (found.source_file, found.source_line) == ("m.py", 8)
+    assert found.values == ("h{}",)
+    assert (found.saves.bytes, found.saves.basis) == (256 * 256 * 2, SavingBasis.AT_MOST)
+    assert "reach 1 product: 256.0KiB of f32" in found.message
+
+
+def test_conversion_back_before_the_product_has_no_finding() -> None:
+    before = BEFORE.replace("dot(h, wf)", "dot(x, w)")
+    assert findings_of(AFTER, "M006", before) == ()
+
+
+def test_a_conversion_alive_beside_its_operand_is_found() -> None:
+    found = [one for one in findings_of(PAIR, "M006") if one.source_line == 6]
+    assert [one.values for one in found] == [("f{}",)]
+    assert found[0].evidence == ("f{} f32[256,256] is a{}, converted",)
+
+
+def test_conversions_that_the_compiler_of_a_cpu_makes_are_no_findings() -> None:
+    text = PAIR.replace("sine(f)", 'sine(f), backend_config={"outer_dimension_partitions":["2"]}')
+    assert findings_of(text, "M006") == ()
