@@ -65,7 +65,9 @@ def fake_compiler(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             changes=changes,
             own=known.own,
             base=known.own,
-            predicted=Figures(total_bytes=total, wire_bytes_per_device=len(changes)),
+            predicted=Figures(
+                total_bytes=total, temp_bytes=8 * MIB, wire_bytes_per_device=len(changes)
+            ),
         )
 
     monkeypatch.setattr(api, "compiled_base", base)
@@ -114,6 +116,12 @@ def test_nothing_fits_exits_with_1_and_names_the_closest() -> None:
     assert (module["fits"], module["plans"]) == (False, [])
     assert module["closest"][0]["total_bytes"] == 40 * MIB
     assert module["closest"][0]["predicted"]["total_bytes"] == 40 * MIB
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_temporaries_that_alone_are_too_large_are_named() -> None:
+    assert "--remat" in str(hlo_lens.fit(WASTEFUL, limit="7MiB", target="cpu"))
+    assert "--remat" not in str(hlo_lens.fit(WASTEFUL, limit="9MiB", target="cpu"))
 
 
 @pytest.mark.usefixtures("fake_compiler")

@@ -234,9 +234,24 @@ class _Page:
                 f"have {format_bytes(found.optimizer_bytes)} in f32; "
                 f"--allow-dtype '{found.optimizer_pattern}=bf16' tries them"
             )
+        yield from self._temporaries_notes()
         if any(one.total_bytes is not None and one.figures is None for one in found.attempts):
             yield "where XLA refused a program, its size is that of XLA's message, rounded up"
         yield from found.notes
+
+    def _temporaries_notes(self) -> Iterator[str]:
+        """Yield what lowers temporaries where they alone are more than the limit."""
+        for one in self.module.closest[:1]:
+            known, limit = one.figures, self.module.limit_bytes
+            if known is None or limit is None or (known.temp_bytes or 0) <= limit:
+                continue
+            place = known.peak_source or "PLACE"
+            yield (
+                "temporaries alone are more than the limit, so that no change of arguments makes "
+                "it fit: save less for the gradients (jax.checkpoint; an estimate: hlo-lens "
+                f"what-if {shell_word(self.path)} --simulate --remat {shell_word(place)}), or "
+                "take a smaller batch"
+            )
 
     # ---- JSON ----------------------------------------------------------------------------------
 
