@@ -62,8 +62,9 @@ def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
     >>> covering_patterns(["s.mu['w']", "s.nu['w']"], ["s.mu['w']", "s.nu['w']", "s.mu['b']"])
     ['s/**/w']
     """
-    arguments = [name for name in chosen if name in set(names)]
-    rest = [name for name in chosen if name not in set(names)]
+    known = set(names)
+    arguments = [name for name in chosen if name in known]
+    rest = [name for name in chosen if name not in known]
     if len(arguments) < 2:
         return list(chosen)
     paths = [steps_of(name) for name in arguments]

@@ -11,8 +11,10 @@ only a compile shows the whole.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program_edits.argument_groups import (
@@ -35,9 +37,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.sharding.replicated_bytes import Saving
     from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable
-    from hlo_lens.model.shapes.partition_spec import PartitionSpec
 
 _MOST_GROUPS = 8
+_SMALL = 1000
+"""Values that save less than this part of what an axis could are not divided with the others."""
+
 _OTHER_DIMENSIONS = 2
 """Groups, the largest, of which a second dimension is a candidate too."""
 
@@ -153,36 +157,101 @@ def _bytes_of(values: Iterable[ShardedValue]) -> int:
 # ---- shardings ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """A value divided over further axes: each with the dimension that it divides."""
+
+    value: ShardedValue
+    axes: tuple[tuple[str, int], ...]
+    saved_bytes: int
+
+    @classmethod
+    def of(cls, saving: Saving, dimension: int | None = None) -> _Division:
+        """Return the division of a saving, in another dimension if one is given."""
+        place = saving.dimension if dimension is None else dimension
+        return cls(saving.value, ((saving.axis, place),), saving.saved_bytes)
+
+    @property
+    def name(self) -> str:
+        return _name(self.value)
+
+    @property
+    def spec_text(self) -> str:
+        """The spec of the divided value."""
+        shape, known = self.value.global_shape, self.value.spec or ()
+        axes = [(one,) if isinstance(one, str) else one or () for one in known]
+        axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
+        for axis, dimension in self.axes:
+            axes[dimension] = (*axes[dimension], axis)
+        return partition_spec_text(spec_of_axes(axes))
+
+    @property
+    def where(self) -> str:
+        """Axes and dimensions: ``data in dimension 0``."""
+        return " and ".join(f"{axis} in dimension {place}" for axis, place in self.axes)
+
+
 def _shardings(table: ShardingTable) -> Iterator[Candidate]:
     """Yield candidates that divide replicated values: groups alike, and all over an axis."""
-    followers = _followers(table)
-    names = [_name(value) for value in table.parameters]
-    groups: dict[object, list[Saving]] = defaultdict(list)
-    by_axis: dict[str, list[Saving]] = defaultdict(list)
-    for saving in replicated_bytes(table).savings:
-        shape = saving.value.global_shape
-        if shape is None or saving.saved_bytes <= 0:
-            continue
-        by_axis[saving.axis].append(saving)
-        kind = (shape.dimensions, shape.element_type, saving.value.spec_text)
-        groups[(saving.axis, *kind)].append(saving)
-    made = _Divisions(followers=followers, names=names)
-    sized = sorted(groups.values(), key=lambda group: -_saved(group))
-    for place, group in enumerate(sized[:_MOST_GROUPS]):
-        yield made.candidate(group)
-        others = [one for one in group[0].dimensions if one != group[0].dimension]
-        if others and place < _OTHER_DIMENSIONS:
-            yield made.candidate([replace(one, dimension=others[0]) for one in group])
-    for axis, savings in by_axis.items():
-        if len({_name(one.value) for one in savings}) > 1:
-            yield made.candidate(savings, f"all replicated values over {axis}")
-        state = [one for one in savings if is_optimizer_state(_name(one.value))]
-        if 1 < len(state) < len(savings):
+    made = _Divisions(
+        followers=_followers(table), names=[_name(value) for value in table.parameters]
+    )
+    savings = [one for one in replicated_bytes(table).savings if one.saved_bytes > 0]
+    yield from _alike(savings, made)
+    by_axis: dict[str, list[_Division]] = defaultdict(list)
+    for one in savings:
+        by_axis[one.axis].append(_Division.of(one))
+    for axis, divisions in by_axis.items():
+        large = [one for one in divisions if one.saved_bytes * _SMALL >= _saved(divisions)]
+        which = "all" if len(large) == len(divisions) else "large"
+        if len(large) > 1:
+            yield made.candidate(large, f"{which} replicated values over {axis}")
+        state = [one for one in large if is_optimizer_state(one.name)]
+        if 1 < len(state) < len(large):
             yield made.candidate(state, f"optimizer state over {axis}")
 
 
-def _saved(group: Sequence[Saving]) -> int:
-    return sum(one.saved_bytes for one in group)
+def _alike(savings: Iterable[Saving], made: _Divisions) -> Iterator[Candidate]:
+    """Yield candidates for values of equal shape, type and sharding."""
+    groups: dict[object, dict[str, list[Saving]]] = defaultdict(lambda: defaultdict(list))
+    kind: object
+    for one in savings:
+        shape = one.value.global_shape
+        if shape is not None:
+            kind = (shape.dimensions, shape.element_type, one.value.spec_text)
+            groups[kind][one.axis].append(one)
+    sized = [(kind, group) for kind, axes in groups.items() for group in axes.values()]
+    sized.sort(key=lambda item: -sum(one.saved_bytes for one in item[1]))
+    for place, (kind, group) in enumerate(sized[:_MOST_GROUPS]):
+        yield made.candidate([_Division.of(one) for one in group])
+        others = [one for one in group[0].dimensions if one != group[0].dimension]
+        if others and place < _OTHER_DIMENSIONS:
+            yield made.candidate([_Division.of(one, others[0]) for one in group])
+        by_name: dict[str, list[Saving]] = defaultdict(list)
+        for one in itertools.chain.from_iterable(groups.pop(kind, {}).values()):
+            by_name[_name(one.value)].append(one)
+        if any(len(parts) > 1 for parts in by_name.values()):
+            yield made.candidate([_over_all(parts) for parts in by_name.values()])
+
+
+def _over_all(savings: Sequence[Saving]) -> _Division:
+    """Return a value divided over all its free axes, each in the longest dimension left."""
+    value = savings[0].value
+    lengths = [] if value.device_shape is None else list(value.device_shape.dimensions)
+    axes: list[tuple[str, int]] = []
+    for one in sorted(savings, key=lambda one: -one.axis_size):
+        fitting = [(n, -k) for k, n in enumerate(lengths) if n and n % one.axis_size == 0]
+        if fitting:
+            length, place = max(fitting)
+            lengths[-place] = length // one.axis_size
+            axes.append((one.axis, -place))
+    parts = prod(one.axis_size for one in savings if one.axis in dict(axes))
+    size = value.device_bytes or 0
+    return _Division(value, tuple(axes), size - size // parts)
+
+
+def _saved(divisions: Sequence[_Division]) -> int:
+    return sum(one.saved_bytes for one in divisions)
 
 
 def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
@@ -203,31 +272,30 @@ class _Divisions:
     followers: dict[str, ShardedValue]
     names: Sequence[str]
 
-    def candidate(self, savings: Sequence[Saving], title: str = "") -> Candidate:
-        """Return the candidate that divides some values over an axis."""
+    def candidate(self, divisions: Sequence[_Division], title: str = "") -> Candidate:
+        """Return the candidate that divides some values."""
         specs: dict[str, str] = {}
         saved = 0
-        for one in savings:
-            name, text = _name(one.value), partition_spec_text(_divided(one))
-            specs[name] = text
+        for one in divisions:
+            specs[one.name] = one.spec_text
             saved += one.saved_bytes
-            follower = self.followers.get(name)
+            follower = self.followers.get(one.name)
             if follower is not None and follower.sharding is not None:
-                specs[_name(follower)] = text
+                specs[_name(follower)] = one.spec_text
                 saved += one.saved_bytes
         return Candidate(
             kind="shard",
-            change=f"shard {title or self._title(savings)}",
+            change=f"shard {title or self._title(divisions)}",
             values=tuple(specs),
             requests=tuple(self._requests(specs)),
             saves_bytes=saved,
         )
 
-    def _title(self, savings: Sequence[Saving]) -> str:
-        first = savings[0]
-        names = covering_patterns([_name(one.value) for one in savings], self.names)
-        what = names[0] if len(names) == 1 else f"{_name(first.value)} and {len(savings) - 1} alike"
-        return f"{what} over {first.axis} in dimension {first.dimension}"
+    def _title(self, divisions: Sequence[_Division]) -> str:
+        first = divisions[0]
+        names = covering_patterns([one.name for one in divisions], self.names)
+        what = names[0] if len(names) == 1 else f"{first.name} and {len(divisions) - 1} alike"
+        return f"{what} over {first.where}"
 
     def _requests(self, specs: dict[str, str]) -> Iterator[str]:
         by_spec: dict[str, list[str]] = defaultdict(list)
@@ -235,17 +303,6 @@ class _Divisions:
             by_spec[text].append(name)
         for text, names in by_spec.items():
             yield from (f"{one}={text}" for one in covering_patterns(names, self.names))
-
-
-def _divided(saving: Saving) -> PartitionSpec:
-    """Return the spec of a value that is divided over one more axis."""
-    value = saving.value
-    rank = 0 if value.global_shape is None else value.global_shape.rank
-    known = value.spec or ()
-    axes = [(one,) if isinstance(one, str) else one or () for one in known]
-    axes += [()] * (rank - len(axes))
-    axes[saving.dimension] = (*axes[saving.dimension], saving.axis)
-    return spec_of_axes(axes)
 
 
 # ---- element types -----------------------------------------------------------------------------
