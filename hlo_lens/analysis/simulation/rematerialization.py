@@ -1,9 +1,9 @@
 """Saved activations removed, simulated: values of a source line are computed again when needed.
 
-A saved activation is a temporary of the line that instructions of the backward pass read (their
-operation has ``transpose(`` in its name). It ends with its last use before, and a copy of its size
-lives from the first use in the backward pass on. Of a value that a loop stacks over its iterations,
-only one iteration's part is computed again at a time.
+A saved activation is a temporary of the line that lives at the peak, is read later, and is none of
+the backward pass itself (whose operations have ``transpose(`` in their names). It ends with its
+last use before the peak, and a copy of its size lives from its next use on. Of a value that a loop
+writes or reads by iteration, only one iteration's part is computed again at a time.
 
 Limits: the operands of the computation are taken as available, and XLA's other choices as the same.
 """
@@ -41,7 +41,6 @@ class RematEdit:
         ends: Value to its new last instant.
         added: The values computed again.
         changes: One for each place.
-        saved_bytes: Bytes of the values between both passes.
         flops: Arithmetic of products that is done again in one run; None if not known.
     """
 
@@ -49,7 +48,6 @@ class RematEdit:
     ends: Mapping[int, int] = field(default_factory=dict)
     added: tuple[AddedValue, ...] = ()
     changes: tuple[Change, ...] = ()
-    saved_bytes: int = 0
     flops: int | None = 0
 
 
@@ -76,9 +74,9 @@ class _Saved:
         self._parts: dict[int, Part] = {}
         self._ends: dict[int, int] = {}
         self._added: list[AddedValue] = []
-        self._saved_bytes = 0
-        self._forward: dict[int, int] = defaultdict(int)
-        self._backward: dict[int, list[int]] = defaultdict(list)
+        self._turn = simulator.own.peak_instant
+        self._before: dict[int, int] = {}
+        self._later: dict[int, list[int]] = defaultdict(list)
 
     def edit(self, places: Sequence[str]) -> RematEdit:
         self._note_uses()
@@ -89,7 +87,6 @@ class _Saved:
             ends=self._ends,
             added=tuple(self._added),
             changes=tuple(changes),
-            saved_bytes=self._saved_bytes,
             flops=flops,
         )
 
@@ -97,17 +94,16 @@ class _Saved:
         return _BACKWARD in (self._module.instruction(row).op_name or "")
 
     def _note_uses(self) -> None:
-        """Note for each buffer its last use in the forward pass, and those in the backward pass."""
+        """Note for each buffer its last use before the peak, and those at the peak and later."""
         flow = self._flow
-        backward = {row: self._is_backward(row) for row in set(flow.schedule)}
         for instant, row in enumerate(flow.schedule):
             for place in flow.operands.get(row, ()):
                 for value in flow.values_at(place)[:1]:
                     buffer = flow.buffer_of[value]
-                    if backward[row]:
-                        self._backward[buffer].append(instant)
-                    elif flow.table.opcodes[row] not in ("tuple", "while", "get-tuple-element"):
-                        self._forward[buffer] = instant
+                    if instant < self._turn:
+                        self._before[buffer] = instant
+                    else:
+                        self._later[buffer].append(instant)
 
     def _change(self, place: str) -> Change:
         flow = self._flow
@@ -121,49 +117,50 @@ class _Saved:
         for buffer, members in enumerate(flow.buffers):
             part = flow.values.parts[members[0]]
             is_small = part.is_tuple or part.size_bytes < _LEAST
-            if is_small or buffer in held or not self._backward.get(buffer):
+            is_early = min(flow.values.starts[one] for one in members) < self._turn
+            is_read = max(self._later.get(buffer, (0,))) > self._turn
+            if is_small or buffer in held or not (is_early and is_read):
                 continue
             if self._is_of(members, place):
                 found.append(self._remove(buffer, members))
         saved = [size for size in found if size]
         if not saved:
-            why = f"the backward pass reads no temporary of {place}"
+            why = f"no temporary of {place} lives at the peak and is read later"
             return Change.refused("remat", place, why).for_request(place)
-        self._saved_bytes += sum(saved)
         effect = f"{plural(len(saved), 'saved value')}, {format_bytes(sum(saved))}, computed again"
         return Change(kind="remat", target=place, effect=effect, request=place)
 
     def _is_of(self, members: Iterable[int], place: str) -> bool:
-        """Whether a forward instruction of a line makes a value of a buffer."""
-        for value in members:
-            row = self._flow.values.places[value] // NODES
-            if self._is_backward(row):
-                continue
-            if _is_at(self._origins.place(row), place):
-                return True
-        return False
+        """Whether a value of a buffer comes from a line."""
+        rows = [self._flow.values.places[value] // NODES for value in members]
+        is_gradient = all(map(self._is_backward, rows))
+        return not is_gradient and any(_is_at(self._origins.of_row(r).place, place) for r in rows)
 
     def _remove(self, buffer: int, members: Sequence[int]) -> int:
-        """Remove a buffer between both passes; return its bytes, 0 if it stays."""
+        """Remove a buffer at the peak; return the bytes that this saves, 0 if it stays."""
         values = self._flow.values
-        first, last = min(self._backward[buffer]), max(values.ends[one] for one in members)
+        first, last = self._later[buffer][0], max(values.ends[one] for one in members)
         part = values.parts[members[0]]
-        shape = part.shape
-        if len(members) > 1:
-            count = shape.dimensions[0] if shape.rank > 1 else None
-            if not count or count < 2:
-                return 0
-            slice_ = dataclasses.replace(part, size_bytes=part.size_bytes // count)
+        made = dataclasses.replace(part, size_bytes=part.size_bytes // self._parts_of(buffer))
+        before = max(self._before.get(buffer, 0), values.starts[members[0]])
+        if len(members) == 1 and before < first:
+            self._ends[members[0]] = before
+        elif len(members) > 1 and made.size_bytes < part.size_bytes:
             for one in members:
                 self._parts[one] = dataclasses.replace(values.parts[one], size_bytes=0)
-            self._added.append(AddedValue(part=slice_, start=first, end=last))
-            return part.size_bytes - slice_.size_bytes
-        forward = max(self._forward.get(buffer, 0), values.starts[members[0]])
-        if forward >= first:
+        else:
             return 0
-        self._ends[members[0]] = forward
-        self._added.append(AddedValue(part=part, start=first, end=last))
+        self._added.append(AddedValue(part=made, start=first, end=last))
         return part.size_bytes
+
+    def _parts_of(self, buffer: int) -> int:
+        """Return in how many parts a buffer is read later: a part for each iteration of a loop."""
+        flow = self._flow
+        shape = flow.values.parts[flow.buffers[buffer][0]].shape
+        entry = set(flow.table.module.entry.rows)
+        is_in_loop = any(flow.schedule[at] not in entry for at in self._later[buffer])
+        count = shape.dimensions[0] if shape.rank > 1 else None
+        return count if is_in_loop and count else 1
 
     def _flops(self, places: Sequence[str]) -> int | None:
         """Return the arithmetic of the forward products of some lines in one run."""

@@ -129,6 +129,9 @@ def simulate(simulator: Simulator, changes: Sequence[tuple[str, str]]) -> Simula
     )
     head = simulator.changed(donation.aliases, edit)
     room = _room(simulator, donation, stored, remat, answer.basis)
+    if remat.added:  # at worst, it saves nothing
+        gained = simulator.own.figures["temp_bytes"] - head.figures["temp_bytes"]
+        room = replace(room, more=room.more + max(0, gained) + STEPS)
     predicted = _predicted(simulator, head, donation, base)
     predicted[WIRE] = None if wire is None else wire + stored.wire_bytes
     low, high = _limits(predicted, room)
@@ -199,7 +202,6 @@ def _room(
             less += donation.moved_bytes + STEPS
             more += donation.moved_bytes + STEPS
     less += sum(one.part.size_bytes for one in remat.added)
-    more += remat.saved_bytes
     tables = 0
     if simulator.rules.backend == "tpu":
         flow = simulator.flow

@@ -47,10 +47,12 @@ class Assigned:
     Attributes:
         figures: By name.
         peak_row: Row of the instruction at the peak; None if no instruction runs then.
+        peak_instant: Instant of the peak in the schedule.
     """
 
     figures: Mapping[str, int]
     peak_row: int | None
+    peak_instant: int
 
 
 class Simulator:
@@ -177,7 +179,7 @@ class Simulator:
         found["temp_bytes"] = temp_bytes
         found["peak_bytes"] = layout.held_bytes(DEFAULT_SPACE) + peak
         row = flow.schedule[instant] if peak and instant < len(flow.schedule) else None
-        return Assigned(figures=found, peak_row=row)
+        return Assigned(figures=found, peak_row=row, peak_instant=instant)
 
 
 def _reason(known: ModuleAnalysis) -> str:

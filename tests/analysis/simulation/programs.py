@@ -30,6 +30,21 @@ ENTRY %main (w: f32[1024], x: f32[1024]) -> (f32[1024], f32[1024]) {
 """Two results; the second reads the value READ."""
 
 
+SAVED = """HloModule jit_saved, is_scheduled=true, entry_computation_layout={(f32[1024]{0})->f32[8]{0}}
+
+ENTRY %main (x: f32[1024]) -> f32[8] {
+  %x = f32[1024]{0} parameter(0), metadata={op_name="x"}
+  %saved = f32[1024]{0} exponential(%x), metadata={op_name="exp" source_file="/u/model.py" source_line=7}
+  %wide = f32[2048]{0} concatenate(%saved, %x), dimensions={0}, metadata={op_name="cat" source_file="/u/model.py" source_line=8}
+  %wider = f32[4096]{0} concatenate(%wide, %wide), dimensions={0}, metadata={op_name="cat" source_file="/u/model.py" source_line=9}
+  %narrow = f32[1024]{0} slice(%wider), slice={[0:1024]}, metadata={op_name="slice" source_file="/u/model.py" source_line=9}
+  %product = f32[1024]{0} multiply(%narrow, %saved), metadata={op_name="transpose(jvp())/mul" source_file="/u/model.py" source_line=7}
+  ROOT %out = f32[8]{0} slice(%product), slice={[0:8]}
+}
+"""  # noqa: E501
+"""A value that is kept over the peak and read in the backward pass."""
+
+
 def simulator(text: str) -> Simulator:
     """Return the simulator of a text."""
     return Simulator(analysis_of_text(text))

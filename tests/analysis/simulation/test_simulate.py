@@ -9,7 +9,7 @@ from hlo_lens.analysis.simulation.simulate import BOUNDS, ESTIMATE, EXACT, simul
 from hlo_lens.analysis.simulation.simulator import MEMORY_FIGURES, Simulator
 from hlo_lens.api.modules import modules_of
 from hlo_lens.text.errors import UsageError
-from tests.analysis.simulation.programs import step
+from tests.analysis.simulation.programs import SAVED, simulator, step
 from tests.corpus import SAMPLES
 
 ARRAY = 4096
@@ -84,13 +84,15 @@ def test_sharding_divides_the_argument_and_may_gather_it() -> None:
     assert (found.predicted[sent] or 0) > (found.base[sent] or 0)
 
 
-def test_saved_activation_is_computed_again() -> None:
-    found = simulate(step(), [("remat", "model.py:7")])
+def test_saved_activation_ends_before_the_peak() -> None:
+    found = simulate(simulator(SAVED), [("remat", "model.py:7")])
     assert found.basis == ESTIMATE
-    assert found.changes[0].applies
-    refused = simulate(step(), [("remat", "model.py:8")])
+    assert found.changes[0].effect == "1 saved value, 4.0KiB, computed again"
+    assert found.predicted is not None
+    assert (found.predicted["peak_bytes"] or 0) < (found.base["peak_bytes"] or 0)
+    refused = simulate(simulator(SAVED), [("remat", "model.py:8")])
     assert refused.predicted is None
-    assert "the backward pass reads no temporary of model.py:8" in refused.changes[0].why_not
+    assert "no temporary of model.py:8 lives at the peak" in refused.changes[0].why_not
 
 
 def test_nothing_applies_without_prediction() -> None:
