@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from hlo_lens.jax_bridge.recompile.request import CompileRequest
     from hlo_lens.model.dump import ModuleDump
 
+_NEEDS_GPU = "Expect autotune result cache hit"
+_AUTOTUNE = "xla_gpu_autotune_level"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
@@ -157,9 +160,14 @@ def compiled_again(
     pool: Compiler,
     versions: str = "",
 ) -> Again:
-    """Compile a program for a target, on the devices of its dump if that is its own target."""
+    """Compile a program for a target, on the devices of its dump if that is its own target.
+
+    Versions of the CUDA plugin that time kernels on the GPU compile without doing so.
+    """
     request = request_of(program, target, flags=flags, is_own=program.target == target)
     made = pool.compiled(request, versions)
+    if _NEEDS_GPU in made.error and _AUTOTUNE not in flags:
+        return compiled_again(program, target, {**flags, _AUTOTUNE: "0"}, pool, versions)
     return Again(compilation=made, module=new_module(made, program.module.name))
 
 

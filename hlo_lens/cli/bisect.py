@@ -22,7 +22,7 @@ _EXAMPLE = """\b
 Example:
   hlo-lens bisect DIR --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>+1%'
   hlo-lens bisect DIR --good 'jax==0.10.2,libtpu==0.0.42' --bad 'jax==0.10.2,libtpu==0.0.52' \\
-      --fail-on 'memory.temp_bytes>+5%' -o NEIGHBOURS
+      --fail-on 'memory.total_bytes>+5%' -o NEIGHBOURS
   hlo-lens bisect --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>4GiB' \\
       -- python aot.py
   hlo-lens bisect DIR --flags GOOD_DUMP BAD_DUMP --fail-on 'memory.total_bytes>+1%'

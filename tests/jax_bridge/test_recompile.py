@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.api.program_changes import mesh_splits
+from hlo_lens.api.recompiling import Compiler, Means, compiled_again
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile.cache import (
     bound_compiles,
@@ -39,7 +40,7 @@ from hlo_lens.jax_bridge.recompile.worker.mlir_program import (
     _without_frames,
 )
 from hlo_lens.jax_bridge.recompile.worker.target_devices import _without_field
-from hlo_lens.model.devices.targets import CPU, gpu_config
+from hlo_lens.model.devices.targets import CPU, gpu_config, parse_target
 from hlo_lens.model.dump import given
 from hlo_lens.testing import assert_fits
 from hlo_lens.text.errors import UsageError
@@ -408,3 +409,25 @@ def test_settings_with_time_stamps_belong_to_their_module(tmp_path: Path) -> Non
     assert dump.setting("execution_options.txt") == "num_replicas: 1\n"
     assert dump.setting("debug_options") == "xla_a: true\n"
     assert dump.setting("tpu_comp_env.txt") is None
+
+
+def test_plugin_that_times_kernels_compiles_without_a_gpu() -> None:
+    asked: list[dict[str, str]] = []
+
+    class Pool(Compiler):
+        def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
+            asked.append(dict(request.flags))
+            error = "INTERNAL: Expect autotune result cache hit for deviceless compilation (HLO: x"
+            return Compilation(dump=Path(), versions={}, step="compile", error=error)
+
+    program = SourceProgram(
+        module=hlo_lens.parse_hlo(PROGRAM),
+        target=None,
+        assignment=None,
+        backend="gpu",
+        obstacle="",
+        has_elided_constants=False,
+    )
+    found = compiled_again(program, parse_target("h100_sxm"), {"xla_x": "1"}, Pool(Means(), None))
+    assert asked == [{"xla_x": "1"}, {"xla_x": "1", "xla_gpu_autotune_level": "0"}]
+    assert "autotune" in found.refusal

@@ -75,7 +75,7 @@ def _mark_donors(module: Any, numbers: list[int]) -> None:
         if "arg_attrs" in function.attributes:
             listed = ir.ArrayAttr(function.attributes["arg_attrs"])
             arguments = [ir.DictAttr(one) for one in listed]
-        for number in numbers:
+        for number in (one for one in numbers if one < count):  # old versions keep tuples
             known = {entry.name: entry.attr for entry in arguments[number]}
             arguments[number] = ir.DictAttr.get(known | mark)
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)

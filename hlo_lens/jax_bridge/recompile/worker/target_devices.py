@@ -11,6 +11,12 @@ _NEWER_FIELDS = (
     ("mem_clock_ghz", "reserved_shared_memory_per_block", "max_blocks_per_multiprocessor"),
     ("collective_memory_granularity", "device_interconnect_info", "feature_extension"),
     ("scalar_unit_description", "matrix_unit_description", "l1_cache_size_per_sm"),
+    (
+        *(f"thread_dim_limit_{axis}" for axis in "xyz"),
+        *("device_vendor", "platform_version", "model_str", "device_address_bits"),
+        *("pcie_bandwidth", "ecc_enabled", "name", "driver_version", "runtime_version"),
+        *("compile_time_toolkit_version", "dnn_version", "cub_version"),
+    ),
 )
 """Fields of a GPU target configuration that older plugins lack, the newest first."""
 
