@@ -36,6 +36,8 @@ def check_contents(wheel: Path) -> None:
     wanted = {f"hlo_lens/_grammars/{p.name}" for p in (ROOT / "grammars").glob("*.lark")}
     wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "hlo_lens").rglob("*.py")}
     wanted |= {f"hlo_lens/manual/{p.name}" for p in (ROOT / "hlo_lens" / "manual").glob("*.md")}
+    assets = ROOT / "hlo_lens" / "report" / "page" / "assets"
+    wanted |= {str(p.relative_to(ROOT)) for p in assets.rglob("*") if p.is_file()}
     wanted |= {"hlo_lens/py.typed", "hlo_lens/__init__.pyi"}
     wanted.add(f"hlo_lens-{wheel.name.split('-')[1]}.dist-info/licenses/LICENSE")
     missing = sorted(wanted - names)
@@ -55,6 +57,9 @@ def check_use(wheel: Path, folder: Path) -> None:
     again = run(python, "-m", "hlo_lens", "report", SAMPLE, cwd=folder)
     if "jit_train_step" not in out or out != again:
         sys.exit(f"unexpected report:\n{out}")
+    page = run(python, "-m", "hlo_lens", "report", SAMPLE, "-f", "html", cwd=folder)
+    if 'id="hlo-lens-data"' not in page:
+        sys.exit("the wheel writes no page of HTML")
     topic = run(folder / "venv" / "bin" / "hlo-lens", "help", "memory", cwd=folder)
     if not topic.startswith("# memory: "):
         sys.exit(f"unexpected topic of the handbook:\n{topic}")

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.report_pages import lead_of
+from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.page.sections import section_object
 from hlo_lens.report.program.first_page import command_text, others_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hlo_lens.api.changes import Diff
-    from hlo_lens.report.render.table import Report
+    from hlo_lens.report.render.table import Report, Section
 
 MOST_MODULES = 24
 """Modules with views of their own on a page; the others are in a table."""
@@ -24,11 +25,20 @@ MOST_MODULES = 24
 _ROWS = 200
 
 
-def report_page(known: Sequence[ModuleAnalysis]) -> Mapping[str, object]:
-    """Return the data of the page on the modules of a report."""
+def report_page(
+    known: Sequence[ModuleAnalysis], logs: Iterable[Section] = ()
+) -> Mapping[str, object]:
+    """Return the data of the page on the modules of a report.
+
+    Args:
+        known: The modules.
+        logs: Sections on logs.
+    """
     shown = [k for k, one in enumerate(known) if one.dump.log is None]
+    sections = [section_object(one, _ROWS) for one in logs]
     if not shown:
-        return page_of_modules("report", "report", ())
+        title = str(sections[0]["title"]) if sections else "report"
+        return page_of_modules("report", title, (), sections)
     place, lead = lead_of([known[k] for k in shown], None)
     order = [shown[place], *(k for k in shown if k != shown[place])]
     first = known[order[0]]
@@ -37,7 +47,7 @@ def report_page(known: Sequence[ModuleAnalysis]) -> Mapping[str, object]:
         (k, _subject(known[k], lead.role if k == order[0] else "", len(known))) for k in chosen
     ]
     others = [section_object(one, _ROWS) for one in others_sections(first, lead)]
-    return page_of_modules("report", first.dump.title, subjects, others)
+    return page_of_modules("report", first.dump.title, subjects, [*others, *sections])
 
 
 def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
@@ -74,4 +84,12 @@ def _path(path: str) -> str:
 def _subject(known: ModuleAnalysis, role: str, count: int) -> Subject:
     dump = known.dump
     tail = command_text("", dump.path, dump.name if count > 1 else "").removeprefix("hlo-lens  ")
-    return Subject(analysis=known, title=dump.title, role=role, command_tail=tail)
+    target = own_target(dump, known.backend)
+    return Subject(
+        analysis=known,
+        title=dump.title,
+        role=role,
+        command_tail=tail,
+        limit_bytes=None if target is None else target.memory_bytes,
+        limit_source="" if target is None else target.memory_source,
+    )

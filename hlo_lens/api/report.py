@@ -61,7 +61,7 @@ def report_modules(
     report = replace(
         report,
         first_page=tuple(first) if makes == "pages" else first,
-        make_page=lambda: _page_data(known),
+        make_page=lambda: _page_data(known, _log_sections(known, pages)),
     )
     if log is None or log.log is None:
         return report
@@ -76,6 +76,7 @@ def report_modules(
         sections=Sections(lambda: (*report.sections, *logs)),
         first_page=Sections(lambda: (*report.pages, *logs)),
         data={**report.data, "log": log_object(logged)},
+        make_page=lambda: _page_data(known, (*_log_sections(known, pages), *logs)),
     )
 
 
@@ -87,10 +88,18 @@ def _first_pages(
     return first_pages(known, pages, progress)
 
 
-def _page_data(known: Sequence[ModuleAnalysis]) -> Mapping[str, object]:
+def _page_data(known: Sequence[ModuleAnalysis], logs: Sequence[Section]) -> Mapping[str, object]:
     from hlo_lens.api.page import report_page  # only for HTML
 
-    return report_page(known)
+    return report_page(known, logs)
+
+
+def _log_sections(
+    known: Sequence[ModuleAnalysis], pages: Sequence[ModulePage]
+) -> tuple[Section, ...]:
+    """Return the sections of the pages of logs."""
+    pairs = zip(known, pages, strict=True)
+    return tuple(one for k, page in pairs if k.dump.log is not None for one in page.sections)
 
 
 def _page(known: ModuleAnalysis) -> ModulePage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 from html import escape
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,15 +25,24 @@ LARGEST_PLAIN_VIEWS = 1 << 17
 """Characters of the largest data of views that is stored as it is."""
 
 
+_MOST_COMPACTED = 4 << 20
+
+
 def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report as one HTML file: its views, or its sections where it has none."""
     made = page_of_sections(report, options) if report.make_page is None else report.make_page()
-    json = io.StringIO()
-    render_json(report, json, options)
-    data = encoded(json.getvalue().rstrip("\n"))
+    data = encoded(_printed_json(report, options))
     views = encoded(compact(made), largest_plain=LARGEST_PLAIN_VIEWS)
     title = printable(str(made.get("title") or report.kind))
     out.writelines(_parts(title, data, views))
+
+
+def _printed_json(report: Report, options: RenderOptions) -> str:
+    """Return the JSON of a report, without indentation where that is quick to take away."""
+    out = io.StringIO()
+    render_json(report, out, options)
+    text = out.getvalue().rstrip("\n")
+    return compact(json.loads(text)) if len(text) <= _MOST_COMPACTED else text
 
 
 def _parts(title: str, data: Encoded, views: Encoded) -> Iterator[str]:

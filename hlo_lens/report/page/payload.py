@@ -32,6 +32,8 @@ class Subject(NamedTuple):
         command_tail: Path and module, as arguments of a command on it alone.
         base: The module before; None outside diffs.
         diff: Changes of the module; None outside diffs.
+        limit_bytes: Memory of the device it was compiled for; None if not known.
+        limit_source: Source of that number.
     """
 
     analysis: ModuleAnalysis
@@ -40,6 +42,8 @@ class Subject(NamedTuple):
     command_tail: str = "PATH"
     base: ModuleAnalysis | None = None
     diff: ModuleDiff | None = None
+    limit_bytes: int | None = None
+    limit_source: str = ""
 
 
 class Strings:

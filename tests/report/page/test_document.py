@@ -6,14 +6,19 @@ import base64
 import hashlib
 import json
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 import hlo_lens
+from hlo_lens.model.devices.targets import gpu_config
 from hlo_lens.report.page.payload import Strings, encoded
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 from tests.report.page.pages import SMALL, data_of, page_of, sample_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LARGEST_EMPTY = 300_000
 
@@ -82,6 +87,27 @@ def test_a_page_without_data_is_small() -> None:
         len(text) for text in re.findall(r'<script type="[^>]*>(.*?)</script>', page, re.DOTALL)
     )
     assert len(page.encode()) - data < LARGEST_EMPTY
+
+
+def test_a_log_has_its_sections_on_the_page() -> None:
+    log = "sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt"
+    alone = data_of(output_of(["report", log, "-f", "html"]))["hlo-lens-views"]
+    assert alone["sections"]
+    both = output_of(["report", f"sample_dumps/{SMALL}", "--log", log, "-f", "html"])
+    views = data_of(both)["hlo-lens-views"]
+    assert len(views["modules"]) == 1
+    assert views["sections"]
+
+
+def test_the_memory_of_the_device_is_known_where_the_dump_names_it(tmp_path: Path) -> None:
+    for path in (SAMPLES / "gpu" / "tp_mlp").glob("module_0001*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    config = tmp_path / "module_0001.jit_train_step.gpu_target_config.pbtxt"
+    config.write_text(gpu_config("h100_sxm"))
+    views = data_of(page_of(hlo_lens.report_on(tmp_path)))["hlo-lens-views"]
+    limit, source = views["modules"][0]["views"]["memory"]["limit"]
+    assert limit > 64 << 30
+    assert "XLA" in source
 
 
 @pytest.mark.parametrize("command", ["collectives", "memory", "sharding", "loops", "ls", "doctor"])

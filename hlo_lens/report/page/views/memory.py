@@ -55,6 +55,9 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     return {
         "source": memory.layout.source,
         "is_exact": memory.statement.is_exact,
+        "limit": None
+        if subject.limit_bytes is None
+        else [subject.limit_bytes, subject.limit_source],
         "roles": list(ROLES.items()),
         "spaces": spaces,
         "loops": [
@@ -91,9 +94,7 @@ def _space(
         "instants": None if instants is None else differences(instants),
         "schedule": strings.numbers(names),
         "peak": {"bytes": peak.total_bytes, "position": peak.position},
-        "total_bytes": memory.statement.total_bytes
-        if color == DEFAULT_SPACE
-        else _total(memory, color),
+        "total_bytes": _total(memory, color),
         "changes": [
             [_ROLE_NUMBERS[role], *_columns(series, role, instants)] for role in series.changes
         ],
@@ -109,6 +110,8 @@ def _space(
 
 
 def _total(memory: MemoryResults, color: int) -> int | None:
+    if color == DEFAULT_SPACE:
+        return memory.statement.total_bytes
     spaces = memory.statement.spaces
     return next((space.total_bytes for space in spaces if space.color == color), None)
 

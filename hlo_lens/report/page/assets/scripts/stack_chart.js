@@ -4,6 +4,7 @@
 import { css, onColors, roleColor, roleFill } from "./colors.js";
 import { el } from "./dom.js";
 import { formatBytes } from "./format.js";
+import { byteTicks, thinned, widest } from "./stack_layout.js";
 
 const HEIGHT = 340;
 const BRUSH = 56;
@@ -12,8 +13,11 @@ const DEEPEST = 3;
 const CLICK = 4;
 
 export class StackChart {
-  constructor(model, loops, strings, { label, onpoint, onchoose }) {
+  constructor(model, loops, strings, { label, limit, onpoint, onchoose }) {
     this.model = model;
+    // A limit far above the peak is named in words only.
+    this.limit = limit && limit < model.space.peak.bytes * 1.6 ? limit : null;
+    this.most = Math.max(model.space.peak.bytes || 1, this.limit || 0) * 1.06;
     this.onpoint = onpoint;
     this.onchoose = onchoose;
     this.loops = loops.map(([name, start, end, trips, depth]) =>
@@ -69,9 +73,9 @@ export class StackChart {
       legend: { show: false },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { x: { time: false, range: () => this.range },
-        y: { range: () => [0, (model.space.peak.bytes || 1) * 1.06] } },
+        y: { range: () => [0, this.most] } },
       axes: [{ ...axis, size: 28, values: (u, ticks) => ticks.map((t) => this.instantText(t)) },
-        { ...axis, size: 74, splits: () => byteTicks(model.space.peak.bytes || 1),
+        { ...axis, size: 74, splits: () => byteTicks(this.most),
           values: (u, ticks) => ticks.map(formatBytes) }],
       series: [{}, ...series],
       hooks: {
@@ -239,6 +243,7 @@ export class StackChart {
     const top = u.bbox.top;
     const bottom = top + u.bbox.height;
     if (this.marked) this.drawLife(u, bottom);
+    if (this.limit) this.drawLimit(u);
     this.line(u, this.model.peakPlace, css("--text"), [4, 3]);
     this.text(u, this.model.peakPlace, `peak ${formatBytes(this.model.space.peak.bytes)}`, top + 2);
     this.line(u, this.chosen, css("--accent"), []);
@@ -319,6 +324,23 @@ export class StackChart {
     }
   }
 
+  drawLimit(u) {
+    const { ctx } = u;
+    const { left, width } = u.bbox;
+    const y = u.valToPos(this.limit, "y", true);
+    ctx.strokeStyle = css("--error");
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    ctx.beginPath();
+    ctx.moveTo(left, y);
+    ctx.lineTo(left + width, y);
+    ctx.stroke();
+    ctx.font = `600 ${11 * devicePixelRatio}px ${css("--sans")}`;
+    ctx.fillStyle = css("--error");
+    ctx.textBaseline = "bottom";
+    ctx.textAlign = "left";
+    ctx.fillText(`limit ${formatBytes(this.limit)}`, left + 4 * devicePixelRatio, y - 2);
+  }
+
   drawLife(u, bottom) {
     const { ctx } = u;
     const ratio = devicePixelRatio;
@@ -395,70 +417,4 @@ export class StackChart {
     ctx.fillStyle = css("--accent");
     ctx.fillRect((this.chosen / most) * width - ratio, 0, 2 * ratio, height);
   }
-}
-
-// Places of a range: all, or of each of some parts the largest and the smallest.
-export function thinned(held, [from, to], most) {
-  const first = Math.max(0, Math.floor(from));
-  const last = Math.min(held.length - 1, Math.ceil(to));
-  const count = last - first + 1;
-  const places = [];
-  if (count <= most) {
-    for (let k = first; k <= last; k += 1) places.push(k);
-    return places;
-  }
-  const parts = Math.max(1, Math.floor(most / 2));
-  for (let part = 0; part < parts; part += 1) {
-    const begin = first + Math.floor((part * count) / parts);
-    const end = first + Math.floor(((part + 1) * count) / parts);
-    let high = begin;
-    let low = begin;
-    for (let k = begin; k < end; k += 1) {
-      if (held[k] > held[high]) high = k;
-      if (held[k] < held[low]) low = k;
-    }
-    places.push(Math.min(high, low));
-    if (high !== low) places.push(Math.max(high, low));
-  }
-  if (places[places.length - 1] !== last) places.push(last);
-  return places;
-}
-
-// Middle of the highest stretch of a layer that has room for a label; null for none.
-function widest(u, places, layer, below, width, height) {
-  let best = null;
-  const x = places.map((place) => u.valToPos(place, "x", true));
-  const high = layer.map((bytes) => u.valToPos(bytes, "y", true));
-  const low = layer.map((_, k) => u.valToPos(below ? below[k] : 0, "y", true));
-  const { left, width: all } = u.bbox;
-  let k = 0;
-  while (k < places.length) {
-    let top = -Infinity;
-    let bottom = Infinity;
-    let end = k;
-    while (end < places.length && Math.max(top, high[end]) + height <= Math.min(bottom, low[end])) {
-      top = Math.max(top, high[end]);
-      bottom = Math.min(bottom, low[end]);
-      end += 1;
-    }
-    if (end > k) {
-      const from = Math.max(left, x[k]);
-      const to = Math.min(left + all, end < places.length ? x[end] : left + all);
-      const score = (to - from) * (bottom - top);
-      if (to - from >= width && (!best || score > best.score)) {
-        best = { x: (from + to) / 2, y: (top + bottom) / 2, score };
-      }
-    }
-    k = Math.max(end, k + 1);
-  }
-  return best;
-}
-
-// Round sizes for the axis.
-function byteTicks(most) {
-  let step = 1;
-  while (most / step > 6) step *= 2;
-  const found = [];
-  for (let bytes = 0; bytes <= most * 1.06; bytes += step) found.push(bytes);
-  return found;
 }

@@ -58,6 +58,7 @@ function drawSpace(place, data, space, page) {
   const chart = new StackChart(model, data.loops, page.strings, {
     label: `Bytes of ${space.name} held over the schedule, peak ${formatBytes(space.peak.bytes)}`
       + ` at instant ${space.peak.position}`,
+    limit: space.color === 0 && data.limit ? data.limit[0] : null,
     onpoint: (at) => describe(at),
     onchoose: (at) => selection.set({ space: space.color, instant: model.instantOf(at) }),
   });
@@ -83,7 +84,7 @@ function drawSpace(place, data, space, page) {
       button("peak", () => selection.set({ instant: undefined }), { title: "Key P" }),
       button("zoom in", () => chart.zoom(0.5)), button("zoom out", () => chart.zoom(2)),
       button("all", () => chart.all(), { title: "Key 0" })),
-    chart.element, readout, key.element, pictureTable(
+    chart.element, readout, key.element, limitLine(data, space), pictureTable(
       `The picture as a table: the largest instant of each of ${TABLE_ROWS} parts`,
       [["instant", "", true], ["instruction", "", false], ["held", "", true],
         ...model.roles.map((one) => [one.name, one.meaning, true])],
@@ -91,6 +92,14 @@ function drawSpace(place, data, space, page) {
   chart.start();
   selection.subscribe(update);
   update();
+}
+
+function limitLine(data, space) {
+  if (space.color !== 0 || !data.limit) return null;
+  const [limit, source] = data.limit;
+  const must = space.total_bytes;
+  return el("p", { class: "note" }, `${formatBytes(must)} must fit, ${formatShare(must, limit)} of `
+    + `the ${formatBytes(limit)} of a device (${source}).`);
 }
 
 function sentence(model, at) {
