@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli import exit_codes
+from hlo_lens.cli.options import module_option
 from hlo_lens.cli.output import Output
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.report import RENDERERS
@@ -15,6 +16,8 @@ from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hlo_lens.text.name_pattern import NamePattern
 
 _COMMAND = "hlo_lens.command"
 
@@ -37,8 +40,11 @@ class _WithCommand(click.Command):
         ctx.meta[_COMMAND] = tuple(args[place + 1 :])
         return super().parse_args(ctx, args[:place])
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND]"]
 
-@click.command(cls=_WithCommand, epilog=_EXAMPLE, options_metavar="[OPTIONS] [-- COMMAND]")
+
+@click.command(cls=_WithCommand, epilog=_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
 @click.option("--good", default="", metavar="jax==V", help="Version that is good.")
 @click.option("--bad", default="", metavar="jax==V", help="Version that is bad.")
@@ -57,7 +63,7 @@ class _WithCommand(click.Command):
     metavar="NAME",
     help="Device and topology; with a command: whose packages it needs.  [default: the dump's]",
 )
-@click.option("--module", metavar="PATTERN", help="Module to compile: a regular expression.")
+@module_option
 @click.option(
     "--python",
     default=sys.executable,
@@ -92,7 +98,7 @@ def bisect(
     flags: tuple[str, str] | None,
     fail_on: Sequence[str],
     target: str,
-    module: str | None,
+    pattern: NamePattern | None,
     python: str,
     minutes: float,
     folder: str | None,
@@ -116,7 +122,7 @@ def bisect(
             flags=flags or None,
             fail_on=tuple(fail_on),
             command=ctx.meta[_COMMAND],
-            module=module,
+            module=None if pattern is None else pattern.text,
             target=target,
             output=folder,
             python=python,
