@@ -131,6 +131,36 @@ def test_changes_without_time_are_listed() -> None:
     assert any("no time left" in one for one in module.skipped)
 
 
+def test_smallest_slice_that_fits_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(SAMPLES / "cpu" / "tp_mlp")
+    tried: list[str] = []
+
+    def changed(known: Base, changes: tuple[Change, ...], _: Compiler) -> Recompiled:
+        target = next(one.target for one in changes if one.kind == "target")
+        tried.append(target)
+        total = 400 * MIB // (device_count(parse_target(target)) or 1)
+        return Recompiled(
+            name="f",
+            reproduction=Reproduction(is_equal=True),
+            base_target="cpu",
+            target=target,
+            versions={},
+            changes=changes,
+            own=known.own,
+            base=known.own,
+            predicted=Figures(total_bytes=total, wire_bytes_per_device=len(tried)),
+        )
+
+    monkeypatch.setattr(api, "compiled_base", lambda dump, *_: replace(base_of(path), dump=dump))
+    monkeypatch.setattr(api, "changed_module", changed)
+    found = hlo_lens.fit(path, module="step", target="v5e:*", limit="120MiB")
+    (module,) = found.modules
+    assert {one.place.target for one in module.plans} == {"v5e:2x2"}
+    assert module.plans[0].place.mesh == "data=2,model=2"
+    assert set(tried) == {"v5e:1x1", "v5e:2x2"}
+    assert "on v5e:2x2" in str(found)
+
+
 def test_slices_of_a_kind_are_in_the_order_of_their_size() -> None:
     counts = [device_count(one) for one in all_slices("v5e:*")]
     assert counts[:4] == [1, 4, 8, 16]
