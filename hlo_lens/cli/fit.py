@@ -108,7 +108,8 @@ def fit(
         context.exit(exit_codes.DONE if scaled.fits else exit_codes.RULE_FAILED)
     if scale is not None:
         raise UsageError("--scale needs two dumps or more: hlo-lens fit A B --scale batch")
-    from hlo_lens.api.fit import Wanted, fit_modules
+    from hlo_lens.api.fit import fit_modules
+    from hlo_lens.api.fit_module import Wanted
     from hlo_lens.api.modules import read_dump, select_modules
     from hlo_lens.api.recompiling import Means
 

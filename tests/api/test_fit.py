@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, Reproduction
-from hlo_lens.api import fit as api
+from hlo_lens.api import fit_module as api
 from hlo_lens.api.fit_places import expanded_targets, places
 from hlo_lens.api.recompiling import Base, Compiler
 from hlo_lens.cli import main

@@ -4,9 +4,10 @@ The total is a line through the nearest two dumps. That is an estimate: the peak
 many instants that grow at different rates, tiles are padded, and XLA chooses other loops and
 layouts at other sizes. The interval has these parts, set by the cases of the handbook: a small
 share of the nearest dump; a share of the bytes that grow between it and the size; where three dumps
-show another growth, that too; and the values in VMEM and other fast memory, which XLA moves to the
-default space when they no longer fit there. A program whose memory grows does not take less at a
-larger size, and never less than its arguments and results, which grow in a line.
+show another growth, that too; the padding of arguments and results; and the values in VMEM and
+other fast memory, which XLA moves to the default space when they no longer fit there. A program
+whose memory grows does not take less at a larger size, and never less than its arguments and
+results without padding, which grow in a line.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class SizedTotal:
         size: The size.
         total_bytes: Bytes of one device that must fit.
         entry_bytes: Of these, arguments and results.
+        padding_bytes: Of these, the padding of tiles, which grows in steps.
         fast_bytes: Peaks of VMEM and other memory of the device beside the default space.
         path: The dump.
     """
@@ -54,6 +56,7 @@ class SizedTotal:
     size: int
     total_bytes: int
     entry_bytes: int = 0
+    padding_bytes: int = 0
     fast_bytes: int = 0
     path: str = ""
 
@@ -215,8 +218,9 @@ def predicted(totals: Sequence[SizedTotal], size: int) -> Prediction:
     is_linear = len(totals) > 2 and max(growths) - min(growths) <= _SAME_GROWTH * abs(slope)
     noise = _NOISE * near.total_bytes
     margin = (_LINEAR_SHARE if is_linear else _SHARE) * abs(slope * distance) + noise
+    padding = max(total.padding_bytes / total.size for total in totals) * size
     ends = [near.total_bytes + growth * distance for growth in (*growths, slope)]
-    low, high = min(ends) - margin - near.fast_bytes, max(ends) + margin
+    low, high = min(ends) - margin - near.fast_bytes - padding, max(ends) + margin
     if size > totals[-1].size:
         high += max(total.fast_bytes / total.size for total in totals) * size
         low = max(low, near.total_bytes - noise)
@@ -225,7 +229,7 @@ def predicted(totals: Sequence[SizedTotal], size: int) -> Prediction:
         low = 0 if near.fast_bytes else low
     return Prediction(
         size=size,
-        low_bytes=max(0, math.floor(max(low, entry - noise))),
+        low_bytes=max(0, math.floor(max(low, entry - padding - noise))),
         estimate_bytes=max(0, round(estimate)),
         high_bytes=math.ceil(max(high, estimate)),
     )
@@ -258,8 +262,18 @@ def sized_total(module: ModuleSnapshot, size: int, path: str = "") -> SizedTotal
         size=size,
         total_bytes=memory.total_bytes,
         entry_bytes=entry,
+        padding_bytes=_padding(module),
         fast_bytes=fast,
         path=path,
+    )
+
+
+def _padding(module: ModuleSnapshot) -> int:
+    """Return the bytes of tiles beyond the elements of arguments and of results of their own."""
+    return sum(
+        max(0, (one.padded_device_bytes or 0) - (one.device_bytes or 0))
+        for one in module.entries or ()
+        if one.kind == "parameter" or one.aliased_with is None
     )
 
 
