@@ -20,14 +20,13 @@ from hlo_lens.analysis.findings.selection import (
     severity_of,
 )
 from hlo_lens.analysis.findings.simulated import simulated_findings
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.lint_baseline import sieve_of
 from hlo_lens.api.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.proof import Proof, proven_findings
-from hlo_lens.report.findings.page import FindingsView, finding_annotations, findings_page
+from hlo_lens.report.findings.page import FindingsView, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
-from hlo_lens.report.render.envelope import report_of_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +61,7 @@ class Lint:
     @property
     def report(self) -> Report:
         """The output of ``hlo-lens lint``."""
-        report = report_of_pages("lint", map(findings_page, self.modules))
+        report = lint_report(self.modules)
         codes = dict.fromkeys(o.code for m in self.modules for o in m.findings.findings)
         rules = [rule_object(rule) for rule in all_rules() if rule.code in codes]
         return replace(report, data={**report.data, "rules": rules})
@@ -71,6 +70,11 @@ class Lint:
     def annotations(self) -> list[Annotation]:
         """Notes on the lines of the program, for GitHub."""
         return [note for module in self.modules for note in finding_annotations(module)]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the findings of some module are known: there is an HLO text."""
+        return any(not module.problem for module in self.modules)
 
     def reaches(self, severity: Severity) -> bool:
         """Return whether a finding that counts is of a severity or a graver one."""
@@ -164,6 +168,7 @@ def lint_modules(
                 path=one.dump.path,
                 options=f"--module {one.dump.name}" if several else "",
                 place=one.once(call_place) if one.has_hlo else None,
+                problem="" if one.has_hlo else no_hlo_text(one.dump),
             )
             for one, findings in zip(known, found, strict=True)
         )

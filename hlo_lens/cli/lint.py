@@ -12,6 +12,7 @@ from hlo_lens.cli.ci import CiOutput, ci_options
 from hlo_lens.cli.options import Reading, comma_separated, option_group, reading_options
 from hlo_lens.cli.output import Output, finding_output_options
 from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
     from hlo_lens.api.lint_settings import Sieve
@@ -139,5 +140,7 @@ def lint(
     ci.write(found.report, output, found.annotations)
     reading.judge(modules)
     least = sieve.settings.fail_on
+    if least is not None and not found.is_known:
+        raise MissingDumpError("no module has an HLO text: findings are not known (--fail-on)")
     if least is not None and found.reaches(least):
         click.get_current_context().exit(exit_codes.RULE_FAILED)

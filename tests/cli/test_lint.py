@@ -59,3 +59,24 @@ def test_explain_of_an_unknown_code_names_the_nearest() -> None:
     code, _, err = _run("explain", "M01")
     assert code == 2
     assert err.startswith("hlo-lens: error: no rule 'M01'; did you mean M001")
+
+
+LOG = str(ROOT / "sample_dumps" / "logs" / "tpu_oom_libtpu_0_0_17.txt")
+
+
+def test_findings_of_a_text_without_a_program_are_not_known() -> None:
+    code, out, _ = _run("lint", LOG)
+    assert code == 0
+    assert "findings  not known: no HLO text" in out
+    (module,) = json.loads(_run("lint", LOG, "-f", "json")[1])["modules"]
+    assert module["findings"] is None
+    code, _, err = _run("lint", LOG, "--fail-on", "warning")
+    assert code == 3
+    assert "findings are not known" in err
+
+
+def test_modules_without_findings_are_counted() -> None:
+    code, out, _ = _run("lint", str(ROOT / "sample_dumps" / "cpu"))
+    assert code == 0
+    assert "\nhlo-lens lint\nfindings  none in " in out
+    assert "findings  none\n" not in out

@@ -91,7 +91,9 @@ def read_findings(
     return [
         (
             reader.value(str, one.get("name"), f"modules[{k}].name"),
-            reader.value(tuple[FindingFact, ...], one.get("findings"), f"modules[{k}].findings"),
+            reader.value(
+                tuple[FindingFact, ...], one.get("findings") or [], f"modules[{k}].findings"
+            ),
         )
         for k, one in enumerate(listed)
     ]

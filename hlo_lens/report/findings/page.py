@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.changes import source_of
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.findings import finding_fact
 from hlo_lens.model.snapshot.writing import facts_object
-from hlo_lens.report.render.envelope import ModulePage
-from hlo_lens.report.render.table import Section, Table
+from hlo_lens.report.render.envelope import envelope
+from hlo_lens.report.render.table import Objects, Report, Section, Table
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural
@@ -37,6 +38,7 @@ class FindingsView:
         options: Options of commands on this module alone.
         findings: Its findings.
         place: Line that calls the program, for findings without a line.
+        problem: Why its findings are not known; empty if they are.
     """
 
     name: str
@@ -44,11 +46,23 @@ class FindingsView:
     path: str = ""
     options: str = ""
     place: SourceLocation | None = None
+    problem: str = ""
 
 
-def findings_page(view: FindingsView) -> ModulePage:
-    """Return the page of one module."""
-    return ModulePage(sections=(_section(view),), make_object=lambda: findings_object(view))
+def lint_report(views: Sequence[FindingsView]) -> Report:
+    """Return the report on the findings of some modules; those without are only counted."""
+    sections = [_section(view) for view in views if _is_shown(view) or len(views) == 1]
+    rest = len(views) - len(sections)
+    if rest:
+        fact = ("findings", f"none in {plural(rest, 'other module' if sections else 'module')}")
+        sections.append(Section(title="hlo-lens lint", facts=(fact,)))
+    objects = Objects([partial(findings_object, view) for view in views])
+    return Report(kind="lint", sections=sections, data=envelope("lint", modules=objects))
+
+
+def _is_shown(view: FindingsView) -> bool:
+    found = view.findings
+    return bool(found.findings or found.left_out or found.undecided or view.problem)
 
 
 def findings_object(view: FindingsView) -> dict[str, object]:
@@ -56,7 +70,9 @@ def findings_object(view: FindingsView) -> dict[str, object]:
     found = view.findings
     return {
         "name": view.name,
-        "findings": [facts_object(finding_fact(one)) for one in found.findings],
+        "findings": None
+        if view.problem
+        else [facts_object(finding_fact(one)) for one in found.findings],
         "undecided": [{"code": code, "reason": reason} for code, reason in found.undecided],
         "left_out": [{"reason": reason, "count": count} for reason, count in found.left_out],
         "source_file": None if view.place is None else view.place.file,
@@ -66,6 +82,8 @@ def findings_object(view: FindingsView) -> dict[str, object]:
 
 def _section(view: FindingsView) -> Section:
     found = view.findings
+    if view.problem:
+        return Section(title=view.name, facts=(("findings", f"not known: {view.problem}"),))
     table = Table.of(found, title="Findings", is_data_only=True)
     return Section(
         title=view.name,
@@ -85,8 +103,8 @@ def counts_text(found: Sequence[Finding]) -> str:
         if count
     ]
     rest = len(found) - len(counted)
-    text = ", ".join(parts) if parts else "none"
-    return f"{text}, most saving first" + (f"; {rest} suppressed" if rest else "")
+    text = f"{', '.join(parts)}, most saving first" if parts else "none"
+    return text + (f"; {rest} suppressed" if rest else "")
 
 
 def finding_facts(

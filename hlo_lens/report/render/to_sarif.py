@@ -57,7 +57,7 @@ def sarif_object(data: Json, checkout: Checkout) -> dict[str, object]:
     results: list[dict[str, object]] = []
     notes: list[dict[str, object]] = []
     for module in modules:
-        for finding in module["findings"]:
+        for finding in module["findings"] or ():
             where = places.of(finding) or places.of(module)
             if where is None:
                 text = f"{finding['code']}: {finding['message']} (no line is known)"
