@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.collectives import Collectives
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.collectives.loops import Loops
+    from hlo_lens.analysis.collectives.schedule_places import SchedulePlace
     from hlo_lens.analysis.memory.described_values import DescribedValue
     from hlo_lens.analysis.memory.grouping import MemoryBy
     from hlo_lens.analysis.memory.loop_bands import LoopBands
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.analysis.sharding.forms import ShardingForms
     from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.analysis.sharding.tile_devices import TileDevices
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
@@ -255,6 +257,15 @@ class ModuleAnalysis:
             )
         return self._groups[key]
 
+    @cached_property
+    def collective_places(self) -> list[SchedulePlace]:
+        """Instants of the collectives in the schedule, and the work that overlaps each."""
+        from hlo_lens.analysis.collectives.schedule_places import schedule_places
+
+        layout = None if self.memory is None else self.memory.layout
+        schedule = () if layout is None else layout.schedule or ()
+        return schedule_places(self.table, self.calls, self.collectives.collectives, schedule)
+
     def explain_collectives(self, name: str) -> tuple[Why, ...]:
         """Return explanations of the collectives of a name; none without HLO text."""
         if not self.has_hlo:
@@ -293,6 +304,13 @@ class ModuleAnalysis:
             read_before=not self._is_quick or self.num_devices > 1,
             known=(self.table, self.signature),
         )
+
+    @cached_property
+    def tile_devices(self) -> TileDevices:
+        """Devices that hold each tile of parameters and outputs; none without HLO text."""
+        from hlo_lens.analysis.sharding.tile_devices import tile_devices
+
+        return tile_devices(() if self.shardings is None else self.shardings.table.values)
 
     @property
     def num_devices(self) -> int:

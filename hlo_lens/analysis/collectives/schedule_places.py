@@ -1,0 +1,96 @@
+"""Instants of collectives in the flattened schedule, and the instructions that overlap each.
+
+A collective inside a fusion or an async computation has the instant of the instruction that runs
+it. Overlapping instructions are those that `overlap` counts: between start and end, with work of
+their own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.program.instruction_work import NO_WORK, WorkFinder
+from hlo_lens.model.hlo.query import rows_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.analysis.collectives.results import Collective
+    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.hlo.query import InstructionTable
+
+_DEEPEST = 16
+"""Callers that are followed from a collective to an instruction of the schedule."""
+
+_MOST_WORK = 20_000
+"""Overlapping instructions that are listed, of all collectives together."""
+
+
+class SchedulePlace(NamedTuple):
+    """Place of a collective in the schedule.
+
+    Attributes:
+        start: Instant of the instruction that starts it; None where not known.
+        end: Instant of the instruction that ends it; that of the start if there is none.
+        work: Names of the instructions with work between them; None beyond the limit.
+    """
+
+    start: int | None
+    end: int | None
+    work: tuple[str, ...] | None = ()
+
+
+def schedule_places(
+    table: InstructionTable,
+    calls: CallCounts,
+    found: Sequence[Collective],
+    schedule: Sequence[str] = (),
+) -> list[SchedulePlace]:
+    """Return the places of collectives, in their order.
+
+    Args:
+        table: Table of the module.
+        calls: Run counts of its computations.
+        found: The collectives.
+        schedule: Names of the instructions in execution order, flattened; empty if unknown.
+    """
+    ends = {name for one in found for name in (one.started_by, one.ended_by) if name}
+    names = ends | {one.name for one in found}
+    rows = {name: row for row, name in rows_named(table.module, names)}
+    instants = {name: instant for instant, name in reversed(list(enumerate(schedule)))}
+    finder, left = WorkFinder(table, calls), _MOST_WORK
+    places = []
+    for one in found:
+        start = _instant(one.started_by or one.name, one.computation, calls, instants)
+        end = instants.get(one.ended_by) if one.ended_by else start
+        work = _work(one, rows, table, finder) if one.overlap_instructions else ()
+        left -= len(work)
+        places.append(SchedulePlace(start, end, work if left >= 0 else None))
+    return places
+
+
+def _instant(
+    name: str, computation: str, calls: CallCounts, instants: Mapping[str, int]
+) -> int | None:
+    """Return the instant of an instruction, or of the one that runs its computation."""
+    for _ in range(_DEEPEST):
+        if name in instants:
+            return instants[name]
+        sites = calls.sites(computation)
+        if not sites:
+            return None
+        name, computation = sites[0].caller.name, sites[0].caller.computation.name
+    return None
+
+
+def _work(
+    one: Collective, rows: Mapping[str, int], table: InstructionTable, finder: WorkFinder
+) -> tuple[str, ...]:
+    """Return the names of the instructions with work between start and end."""
+    start, end = rows.get(one.started_by or one.name), rows.get(one.ended_by or "")
+    if start is None or end is None:
+        return ()
+    inside = table.module.computations[table.owners[start]].rows
+    between = inside[bisect_left(inside, start) + 1 : bisect_left(inside, end)]
+    return tuple(table.module.columns.names([r for r in between if finder.of(r) != NO_WORK]))
