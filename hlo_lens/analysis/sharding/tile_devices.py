@@ -44,7 +44,7 @@ def tile_devices(values: Sequence[ShardedValue]) -> TileDevices:
     """Return the divisions of values whose sharding and global shape are known."""
     found: dict[Division, int] = {}
     known: dict[tuple[str, tuple[int | None, ...]], int | None] = {}
-    numbers = []
+    numbers: list[int | None] = []
     for value in values:
         if value.sharding is None or value.global_shape is None:
             numbers.append(None)

@@ -69,6 +69,11 @@ class Strings:
         return list(self._places)
 
 
+def printable_list(texts: Iterable[str]) -> list[str]:
+    """Return texts without control characters."""
+    return [printable(text) for text in texts]
+
+
 def differences(numbers: Iterable[int]) -> list[int]:
     """Return ascending numbers as differences to the one before, which compress well.
 

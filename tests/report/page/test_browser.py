@@ -201,7 +201,7 @@ def test_hostile_names_do_nothing(open_page: Opener) -> None:
     for picture in ("Treemap", "Icicle", "Table"):
         if page.get_by_role("button", name=picture, exact=True).count():
             page.get_by_role("button", name=picture, exact=True).click()
-    assert page.locator("main img, main script, main b:text('bold')").count() == 0
+    assert page.locator("main img, main script, main b:text-is('bold')").count() == 0
     assert dialogs == []
     opened.assert_quiet()
 

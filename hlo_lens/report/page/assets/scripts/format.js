@@ -13,7 +13,15 @@ export function formatBytes(bytes) {
     size = Math.floor(size / 1024);
     prefix += 1;
   }
-  return `${sign}${(size / 1024).toFixed(prefix === 0 ? 1 : 2)}${PREFIXES[prefix]}iB`;
+  return `${sign}${fixed(size / 1024, prefix === 0 ? 1 : 2)}${PREFIXES[prefix]}iB`;
+}
+
+// A number with some decimals; ties go to the even digit, as in Python.
+function fixed(number, decimals) {
+  const scaled = number * 10 ** decimals;
+  const whole = Math.floor(scaled);
+  const isUp = scaled - whole === 0.5 ? whole % 2 === 1 : scaled - whole > 0.5;
+  return ((whole + Number(isUp)) / 10 ** decimals).toFixed(decimals);
 }
 
 export function formatCount(count) {

@@ -5,7 +5,7 @@ import { append, commandLine, el, replace } from "./dom.js";
 import { formatBytes } from "./format.js";
 import { Selection } from "./selection.js";
 import { sectionBlock } from "./sections.js";
-import { valueCard } from "./value_card.js";
+import { NOTHING, valueCard } from "./value_card.js";
 
 const VIEWS = Object.entries(modules)
   .filter(([name]) => name.startsWith("views/"))
@@ -20,7 +20,7 @@ async function start() {
   document.documentElement.dataset.kind = made.kind;
   const show = () => showModule(main, page);
   addEventListener("keydown", (event) => {
-    if (event.key === "Escape") page.selection.set({ value: undefined });
+    if (event.key === "Escape") page.selection.set(NOTHING);
   });
   show();
 }

@@ -1,15 +1,16 @@
-// The value that is selected, described at the bottom of the page.
+// The value or instruction that is selected, described at the bottom of the page.
 
 import { roleSlug } from "./colors.js";
 import { button, commandLine, el, replace } from "./dom.js";
 import { formatBytes, formatCount } from "./format.js";
+import { instructionDetails } from "./instruction_details.js";
 import { chosenSpace, memoryModel } from "./memory_model.js";
+import { quoted } from "./shell.js";
 
-// Further lines of a value, by functions of other views: (name, page) => nodes.
-export const valueDetails = [];
+export const NOTHING = { value: undefined, instruction: undefined };
 
 export function valueCard(page) {
-  const card = el("aside", { class: "card", "aria-label": "the selected value", hidden: true });
+  const card = el("aside", { class: "card", "aria-label": "the selected value or instruction", hidden: true });
   const update = () => {
     if (!card.isConnected) return false;
     draw(card, page);
@@ -21,17 +22,25 @@ export function valueCard(page) {
 }
 
 function draw(card, page) {
-  const name = page.selection.get("value");
+  const value = page.selection.get("value");
+  const instruction = page.selection.get("instruction");
+  const name = value === undefined ? instruction : value;
   card.hidden = name === undefined;
   document.body.classList.toggle("has-card", name !== undefined);
   if (name === undefined) { replace(card); return; }
-  const close = button("close", () => page.selection.set({ value: undefined }),
+  const close = button("close", () => page.selection.set(NOTHING),
     { class: "close", title: "Key Escape" });
-  const found = findValue(page, name);
-  replace(card, close, el("h2", {}, name),
-    found ? facts(found, page) : el("p", {}, "This value is not among those that are listed."),
-    valueDetails.map((make) => make(name, page)),
-    commandLine(`hlo-lens memory ${page.module.command} --at ${quoted(name)}`));
+  const details = instructionDetails(value === undefined ? name : name.split("{")[0], page);
+  if (value === undefined) {
+    replace(card, close, el("h2", {}, name),
+      details || el("p", {}, "This instruction is not among those that are listed."));
+  } else {
+    const found = findValue(page, name);
+    replace(card, close, el("h2", {}, name),
+      found ? facts(found, page) : el("p", {}, "This value is not among those that are listed."),
+      details ? el("details", {}, el("summary", {}, "its instruction"), details) : null,
+      commandLine(`hlo-lens memory ${page.module.command} --at ${quoted(name)}`));
+  }
 }
 
 function findValue(page, name) {
@@ -64,8 +73,4 @@ function facts({ model, space, k }, page) {
   ];
   return el("dl", { class: "facts" }, lines.filter(([, text]) => text).map(([label, text]) =>
     el("div", {}, el("dt", {}, label), el("dd", {}, text))));
-}
-
-function quoted(name) {
-  return `'${name.replace(/'/g, "'\\''")}'`;
 }

@@ -1,0 +1,44 @@
+// Program: the instructions of the page, searched and opened.
+
+import { el } from "../dom.js";
+import { formatCount } from "../format.js";
+import { instructionLink } from "../instruction_link.js";
+import { Listing } from "../listing.js";
+
+export const view = {
+  name: "program",
+  title: "Program",
+  command: (module) => `hlo-lens report ${module.command} -n 100`,
+  howToRead: [
+    "Instructions of the compiled program. Choose one, here or in any other view: its text, operands, "
+    + "users, source line and Python stack open at the bottom of the page; operands and users can be "
+    + "opened in turn. Escape closes it.",
+    "Of a large program only those instructions are in this file that other views show: "
+    + "collectives and the work that overlaps them, loops, the largest values. Long texts are cut, "
+    + "and the number of characters left out is printed. A sign ~ marks an inferred source line.",
+  ],
+  render(container, data, page) {
+    const { strings, selection } = page;
+    const text = (key, k) => (data[key][k] < 0 ? "" : strings[data[key][k]]);
+    const column = (title, key) => ({ title, cell: (k) => text(key, k), by: (k) => text(key, k) });
+    const listing = new Listing(data.name.map((_, k) => k), [
+      { title: "instruction", cell: (k) => instructionLink(text("name", k), page),
+        by: (k) => text("name", k) },
+      column("opcode", "opcode"), column("shape", "shape"), column("source", "source"),
+      column("computation", "computation"),
+      { title: "users", isNumber: true, cell: (k) => formatCount(data.user_count[k]),
+        by: (k) => data.user_count[k] },
+    ], { label: "instructions", placeholder: "name, opcode, shape, line, text",
+      isChosen: (k) => text("name", k) === selection.get("instruction"),
+      words: (k) => `${data.text[k]} ${text("source", k)} ${text("op_name", k)}` });
+    const all = data.count === data.name.length;
+    container.append(el("p", {}, all ? `All ${formatCount(data.count)} instructions.`
+      : `${formatCount(data.name.length)} of ${formatCount(data.count)} instructions are in this `
+        + "file; the others are in the HLO text."), listing.element);
+    selection.subscribe(() => {
+      if (!listing.element.isConnected) return false;
+      listing.draw();
+      return true;
+    });
+  },
+};

@@ -1,0 +1,152 @@
+// Sharding: parameters and outputs with their specs, the cost of copies, one value over the devices.
+
+import { append, button, choice, commandLine, el, replace, table } from "../dom.js";
+import { formatBytes, formatCount, plural } from "../format.js";
+import { Listing } from "../listing.js";
+import { factList } from "../sections.js";
+import { quoted } from "../shell.js";
+import { tilePicture } from "../tile_picture.js";
+
+export const view = {
+  name: "sharding",
+  title: "Sharding",
+  command: (module) => `hlo-lens sharding ${module.command} -n 0`,
+  howToRead: [
+    "How the arguments and results of the program are divided over the devices. A spec names for "
+    + "each dimension the mesh axes that divide it: P('data', None) divides the first dimension over "
+    + "data, and leaves the second whole.",
+    "Copies: on how many devices each element is. Bytes on a device times the number of devices, "
+    + "over the bytes of the whole. The first table lists what each free axis would save if it "
+    + "divided the values that are copied along it.",
+    "Choose a name to draw the value: a box is a part, the numbers in it are the devices that hold "
+    + "that part. The same drawing is printed by the command below it.",
+  ],
+  render(container, data, page) {
+    new Sharding(container, data, page).start();
+  },
+};
+
+class Sharding {
+  constructor(container, data, page) {
+    Object.assign(this, { container, data, page });
+    this.records = page.object.sharding.rows.filter((row) => row.kind !== "form")
+      .map((row, k) => ({ ...row, k }));
+    this.chosen = this.largestDrawn();
+    this.byArgument = valuesByArgument(page);
+  }
+
+  largestDrawn() {
+    let best = null;
+    for (const one of this.records) {
+      if (this.data.drawing[one.k] < 0) continue;
+      if (!best || (one.global_bytes || 0) > (best.global_bytes || 0)) best = one;
+    }
+    return best;
+  }
+
+  start() {
+    append(this.container, [factList(this.data.facts), this.replication()]);
+    this.drawing = el("div", {});
+    this.list = this.listing();
+    const kinds = choice("values", [["", "all"], ["parameter", "parameters"], ["output", "outputs"]],
+      "", (key) => {
+        this.list.filter = key ? (one) => one.kind === key : null;
+        this.list.draw();
+      });
+    this.list.element.firstChild.prepend(kinds.element);
+    this.container.append(el("div", { class: "block" }, el("h3", {}, "Parameters and outputs"),
+      this.list.element), el("div", { class: "block" }, el("h3", {}, "One value over the devices"),
+      this.drawing));
+    this.draw();
+    this.page.selection.subscribe(() => {
+      if (!this.drawing.isConnected) return false;
+      this.follow();
+      return true;
+    });
+    this.follow();
+  }
+
+  // A value that is selected in another view is drawn here, if it is an argument.
+  follow() {
+    const value = this.page.selection.get("value");
+    const found = value === undefined ? null : this.records.find((one) =>
+      one.kind === "parameter" && this.byArgument.get(one.name) === value);
+    if (!found || found === this.chosen) return;
+    this.chosen = found;
+    this.draw();
+    this.list.draw();
+  }
+
+  replication() {
+    const rows = this.data.replicated_by_axis;
+    if (!rows.length) return null;
+    const keys = Object.keys(rows[0]);
+    return el("div", { class: "block" }, el("h3", {}, "Copies that a free axis would save"),
+      table(keys.map((key) => [key.replace(/_/g, " "), "", typeof rows[0][key] === "number"]),
+        rows.map((row) => keys.map((key) => (key.endsWith("bytes") ? formatBytes(row[key])
+          : typeof row[key] === "number" ? formatCount(row[key]) : row[key]))),
+        { label: "copies by axis" }));
+  }
+
+  listing() {
+    return new Listing(this.records, [
+      { title: "on a device", meaning: "bytes of one device's part", isNumber: true,
+        cell: (one) => formatBytes(one.device_bytes), by: (one) => one.device_bytes },
+      { title: "in all", meaning: "bytes of the whole, once", isNumber: true,
+        cell: (one) => `${one.is_upper_bound ? "<=" : ""}${formatBytes(one.global_bytes)}`,
+        by: (one) => one.global_bytes },
+      { title: "copies", meaning: "devices that hold each element", isNumber: true,
+        cell: (one) => formatCount(one.replication_factor), by: (one) => one.replication_factor },
+      { title: "name", cell: (one) => this.link(one), by: (one) => one.name || "" },
+      { title: "spec", cell: (one) => one.spec || one.sharding || "not known",
+        by: (one) => one.spec || "" },
+      { title: "whole", cell: (one) => one.global_shape, by: (one) => one.global_shape || "" },
+      { title: "part", cell: (one) => one.device_shape, by: (one) => one.device_shape || "" },
+      { title: "kind", cell: (one) => one.kind, by: (one) => one.kind },
+      { title: "aliased with", cell: (one) => one.aliased_with, by: (one) => one.aliased_with || "" },
+    ], { label: "parameters and outputs", sortedBy: 0, placeholder: "name, spec, shape",
+      isChosen: (one) => one === this.chosen,
+      words: (one) => [one.name, one.spec, one.sharding, one.global_shape, one.kind].join(" ") });
+  }
+
+  link(one) {
+    const name = one.name || `${one.kind} ${one.index}`;
+    if (this.data.drawing[one.k] < 0) return name;
+    return button(name, () => {
+      this.chosen = one;
+      this.draw();
+      this.list.draw();
+      this.drawing.scrollIntoView({ block: "nearest" });
+    }, { class: "name", title: "draw it over the devices" });
+  }
+
+  draw() {
+    const one = this.chosen;
+    if (!one) {
+      replace(this.drawing, el("p", { class: "note" }, "No sharding can be drawn."));
+      return;
+    }
+    const value = this.byArgument.get(one.name);
+    const shape = (one.global_shape || "").split("{")[0];
+    replace(this.drawing, el("p", {}, el("b", {}, one.name || one.kind), ` ${one.global_shape} as `
+      + `${one.spec || one.sharding}: ${one.device_shape} of ${formatBytes(one.device_bytes)} on each `
+      + `device, ${plural(one.replication_factor, "copy").replace("copys", "copies")} `,
+    value ? button("show in the memory", () => this.page.selection.set({ value })) : null),
+    tilePicture(this.data.drawings[this.data.drawing[one.k]], one.name || one.kind),
+    one.sharding ? commandLine(`hlo-lens shard ${quoted(one.sharding)} --shape ${quoted(shape)}`)
+      : null);
+  }
+}
+
+function valuesByArgument(page) {
+  const found = new Map();
+  const memory = page.module.views.memory;
+  for (const space of memory ? memory.spaces : []) {
+    space.values.argument.forEach((number, k) => {
+      const name = page.strings[number];
+      const isHeld = page.strings[space.values.category[k]] === "argument";
+      if (number >= 0 && isHeld && !found.has(name)) found.set(name, page.strings[space.values.name[k]]);
+    });
+  }
+  return found;
+}

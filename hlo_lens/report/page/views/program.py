@@ -1,0 +1,123 @@
+"""Data of the view Program: text, operands, users and origin of the instructions on the page.
+
+Collectives and the work that overlaps them come first, then loops, values by size, and the rest in
+text order, as far as the limits allow.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.memory.makers import rows_of_names
+from hlo_lens.model.hlo.columns import END, NAME, NOTHING
+from hlo_lens.text.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.report.page.payload import Strings, Subject
+
+ORDER = 70
+KINDS = ("report",)
+
+MOST_INSTRUCTIONS = 2500
+"""Instructions that are listed."""
+
+MOST_CHARACTERS = 600_000
+"""Characters of their texts together."""
+
+LONGEST_TEXT = 1200
+"""Characters of one text; the number of further ones is stored."""
+
+MOST_EDGES = 16
+"""Operands, and users, that are listed of one instruction; the others are counted."""
+
+_MOST_OF_A_KIND = 1000
+
+
+def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return columns of instructions; None without HLO text."""
+    analysis = subject.analysis
+    if not analysis.has_hlo or not len(analysis.module.columns):
+        return None
+    rows = _rows(analysis)
+    module = analysis.module
+    names = list(module.columns.names(rows))
+    owners = module.links.owners
+    described = analysis.described_values(names)
+    texts = [_text(analysis, row) for row in rows]
+    operands = [_edges(analysis, strings, module.links.operands_of(row)) for row in rows]
+    users = [
+        _edges(
+            analysis, strings, list(dict.fromkeys(user for user, _ in module.links.users_of(row)))
+        )
+        for row in rows
+    ]
+    return {
+        "count": len(module.columns),
+        "name": strings.numbers(names),
+        "opcode": strings.numbers(module.opcodes[row] for row in rows),
+        "shape": strings.numbers(printable(module.shape_texts[row]) for row in rows),
+        "computation": strings.numbers(module.computations[owners[row]].name for row in rows),
+        "text": [text for text, _ in texts],
+        "more": [more for _, more in texts],
+        "operands": [names for names, _ in operands],
+        "operand_count": [count for _, count in operands],
+        "users": [names for names, _ in users],
+        "user_count": [count for _, count in users],
+        **{
+            key: strings.numbers(getattr(one, key) for one in described)
+            for key in ("source", "op_name", "stack")
+        },
+    }
+
+
+def _rows(analysis: ModuleAnalysis) -> list[int]:
+    """Return the rows that are listed: those of the entry, then the others in text order."""
+    module = analysis.module
+    names = dict.fromkeys(_names(analysis))
+    known = rows_of_names(module, set(names))
+    first = (known[name] for name in names if name in known)
+    wanted = dict.fromkeys(chain(first, range(len(module.columns))))
+    chosen, left = [], MOST_CHARACTERS
+    starts, ends = module.columns.column(NAME), module.columns.column(END)
+    for row in islice(wanted, MOST_INSTRUCTIONS):
+        left -= min(ends[row] - starts[row], LONGEST_TEXT)
+        if left < 0:
+            break
+        chosen.append(row)
+    owners, entry = module.links.owners, module.entry.place if module.has_entry else NOTHING
+    return sorted(chosen, key=lambda row: (owners[row] != entry, row))
+
+
+def _names(analysis: ModuleAnalysis) -> Iterator[str]:
+    """Yield the names of instructions that other views show, the important ones first."""
+    found = analysis.collectives.collectives[:_MOST_OF_A_KIND]
+    for one in found:
+        yield from filter(None, (one.name, one.started_by, one.ended_by))
+    yield from (level.loop for level in analysis.loops.levels[:_MOST_OF_A_KIND])
+    for place in analysis.collective_places[:_MOST_OF_A_KIND]:
+        yield from place.work or ()
+    if analysis.memory is not None:
+        peak = analysis.peak_of(0)
+        yield from () if peak is None else (one.value.partition("{")[0] for one in peak.live)
+        values = sorted(analysis.memory.layout.values, key=lambda one: -one.size)
+        yield from (one.instruction_name for one in values[:_MOST_OF_A_KIND])
+    yield from (str(row[0]) for row in islice(analysis.largest.rows(), 100))
+
+
+def _text(analysis: ModuleAnalysis, row: int) -> tuple[str, int]:
+    """Return the text of an instruction, cut, and the number of characters that are left out."""
+    whole = analysis.module.columns.text(row, NAME, END)
+    return printable(whole[:LONGEST_TEXT]), max(0, len(whole) - LONGEST_TEXT)
+
+
+def _edges(
+    analysis: ModuleAnalysis, strings: Strings, rows: Sequence[int]
+) -> tuple[list[int], int]:
+    """Return the names of the first rows, and the number of all."""
+    known = [row for row in rows if row != NOTHING]
+    names = analysis.module.columns.names(known[:MOST_EDGES])
+    return strings.numbers(names), len(known)
