@@ -103,7 +103,7 @@ def _frames(constraint: HloInstruction) -> list[SourceLocation]:
 def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:
     """Return the lines that several lines call: those are to blame, not the function around it."""
     called = {tuple(map(str, _frames(one)[:2])) for one in constraints}
-    callers = Counter(inner for inner, *outer in called if outer)
+    callers = Counter(lines[0] for lines in called if len(lines) > 1)
     return {line for line, count in callers.items() if count > 1}
 
 

@@ -77,3 +77,10 @@ def test_a_constraint_of_an_argument_is_not() -> None:
 
 def test_without_the_text_before_optimizations_nothing_is_claimed() -> None:
     assert findings_of(AFTER, "C014") == ()
+
+
+def test_constraints_without_stack_frames_are_read() -> None:
+    before = _before("h", WHOLE)
+    for number in range(1, 5):
+        before = before.replace(f" stack_frame_id={number}}}", "}")
+    findings_of(AFTER, "C014", before)
