@@ -89,6 +89,11 @@ def test_a_page_without_data_is_small() -> None:
     assert len(page.encode()) - data < LARGEST_EMPTY
 
 
+def test_a_space_without_values_at_its_peak_has_a_page() -> None:
+    text = "HloModule m, is_scheduled=true\n\nENTRY e {\n  ROOT p = f32[0] parameter(0)\n}\n"
+    assert data_of(page_of(hlo_lens.report_on(text)))["hlo-lens-views"]["modules"]
+
+
 def test_a_log_has_its_sections_on_the_page() -> None:
     log = "sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt"
     alone = data_of(output_of(["report", log, "-f", "html"]))["hlo-lens-views"]

@@ -37,6 +37,9 @@ MOST_VALUES = 4000
 MOST_INSTANTS = 1 << 16
 """Instants that are stored; of a longer schedule each is the largest of some neighbours."""
 
+_CELLS = 8
+"""Columns of a value without its role and origin."""
+
 _ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
 
 
@@ -201,9 +204,8 @@ class _Values:
                     *(occupant.start, occupant.end, "temp", value.shape_text),
                 )
             )
-        names, sizes, offsets, allocations, starts, ends, categories, shapes = zip(
-            *rows, strict=True
-        )
+        found = list(zip(*rows, strict=True)) or [()] * _CELLS
+        names, sizes, offsets, allocations, starts, ends, categories, shapes = found
         return {
             "name": strings.numbers(names),
             "size": sizes,
