@@ -18,6 +18,8 @@ BUGS = CORPUS / "bugs"
 PLANTED = {
     "gpt_nodonate": ("M001", "gpt.py:95"),
     "gpt_badcomm": ("C014", "gpt.py:39"),
+    "gpt_noremat": ("M007", "gpt.py:58"),
+    "up_bad": ("M006", "up.py:8"),
     "remat_bad": ("C005", "rest.py:113"),
 }
 CLEAN = (

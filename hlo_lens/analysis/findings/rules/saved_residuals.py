@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.findings.finding import Finding, Saves
+from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.role_names import SAVED
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.origin import Origin
 
-_LEAST_SHARE = 0.2
-"""Least share of the memory at the peak that the fix saves."""
+_LEAST_SHARE, _WARNING_SHARE = 0.2, 0.5
+"""Least share of the memory at the peak that the fix saves; least of a warning."""
 
 _MOST_VALUES = 200
 """Most values at the peak that are looked at, the largest ones."""
@@ -95,7 +95,8 @@ def _finding(
     ]
     size = sum(one.value.owned_bytes for one in stacks)
     inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]
-    if row is None or size - max(inputs, default=0) < _LEAST_SHARE * peak_bytes:
+    freed = (size - max(inputs, default=0)) * (trips - 1) // trips
+    if row is None or freed < _LEAST_SHARE * peak_bytes:
         return
     yield Finding(
         message=(
@@ -109,6 +110,8 @@ def _finding(
         values=tuple(one.value.value for one in stacks),
         evidence=tuple(_by_line(stacks)),
         saves=Saves.at_most(size),
+        severity=None if freed >= _WARNING_SHARE * peak_bytes else Severity.INFO,
+        has_cost=True,
     )
 
 
