@@ -56,9 +56,9 @@ def test_explain_without_a_code_lists_the_rules() -> None:
 
 
 def test_explain_of_an_unknown_code_names_the_nearest() -> None:
-    code, _, err = _run("explain", "M01")
+    code, _, err = _run("explain", "M0001")
     assert code == 2
-    assert err.startswith("hlo-lens: error: no rule 'M01'; did you mean M001")
+    assert err.startswith("hlo-lens: error: no rule 'M0001'; did you mean M001")
 
 
 LOG = str(ROOT / "sample_dumps" / "logs" / "tpu_oom_libtpu_0_0_17.txt")

@@ -66,7 +66,7 @@ def test_least_savings() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (("--select", "M01"), "no rule has the code 'M01'; did you mean M001"),
+        (("--select", "M0001"), "no rule has the code 'M0001'; did you mean M001"),
         (("--min-saving", "lots"), "lots"),
         (("--config", "nowhere.toml"), "nowhere.toml"),
         (("--baseline", "nowhere.json"), "nowhere.json"),
@@ -141,7 +141,7 @@ def test_settings_have_a_level_and_a_baseline(folder: Path) -> None:
     [
         ("[lint]\nselekt = []\n", "unknown key 'selekt' in [lint]; did you mean select?"),
         ('[lint]\nselect = "M"\n', "select is a list of codes"),
-        ('[lint]\nignore = ["M01"]\n', "no rule has the code 'M01'"),
+        ('[lint]\nignore = ["M0001"]\n', "no rule has the code 'M0001'"),
         ('[lint]\nfail_on = "fatal"\n', "no severity is called 'fatal'"),
         ("lint = 3\n", "lint is a table"),
         ("[lint", "not TOML"),

@@ -269,5 +269,5 @@ def test_findings_are_listed_with_saving_line_and_message() -> None:
 
 
 def test_a_code_that_no_rule_has_is_refused() -> None:
-    with pytest.raises(UsageError, match="no rule has the code 'M01'"):
-        assert_no_findings(TPU, ignore=["M01"])
+    with pytest.raises(UsageError, match="no rule has the code 'M0001'"):
+        assert_no_findings(TPU, ignore=["M0001"])

@@ -91,8 +91,8 @@ def test_each_rule_has_a_test_of_its_own() -> None:
 
 def test_a_rule_is_found_by_code_and_by_name() -> None:
     assert find_rule("m001") is find_rule("undonated-argument")
-    with pytest.raises(UnknownNameError, match="no rule 'M01'; did you mean M001"):
-        find_rule("M01")
+    with pytest.raises(UnknownNameError, match="no rule 'M0001'; did you mean M001"):
+        find_rule("M0001")
 
 
 def test_findings_run_once_per_module() -> None:

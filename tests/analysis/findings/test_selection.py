@@ -42,8 +42,8 @@ def test_the_longer_code_counts(select: list[str], ignore: list[str], wanted: bo
 
 def test_codes_are_checked() -> None:
     assert checked_codes(["m", "M001", "ALL"]) == ("M", "M001", "")
-    with pytest.raises(UsageError, match="no rule has the code 'M01'; did you mean M001"):
-        checked_codes(["M01"])
+    with pytest.raises(UsageError, match="no rule has the code 'M0001'; did you mean M001"):
+        checked_codes(["M0001"])
 
 
 @pytest.mark.parametrize(
