@@ -133,4 +133,5 @@ def _viewed(known: ModuleAnalysis, results: MemoryResults, view: MemoryView) -> 
         groups=groups,
         tree=memory_tree(groups) if groups is not None and view.by == "op" else None,
         timeline=memory_timeline(results.layout, color=view.color) if view.timeline else None,
+        roles=known.role_series(view.color) if view.timeline else None,
     )

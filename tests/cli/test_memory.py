@@ -141,6 +141,8 @@ def test_the_timeline_is_complete_in_json_and_csv() -> None:
     peak = module["memory"]["peak"]
     assert held[peak["position"]] == max(held) == peak["bytes"]
     assert all(one <= other for one, other in zip(used, held, strict=True))
+    roles = module["timeline"]["roles"].values()
+    assert [sum(one) for one in zip(*roles, strict=True)] == held
     rows = list(csv.reader(io.StringIO(run(file, "--timeline", "-f", "csv").stdout)))
     positions = [row for row in rows if str(peak["bytes"]) in row and peak["instruction"] in row]
     assert positions

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.grouping import MemoryBy, MemoryTree
     from hlo_lens.analysis.memory.peak import PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.analysis.memory.role_series import RoleSeries
     from hlo_lens.analysis.memory.timeline import MemoryTimeline
     from hlo_lens.model.dump import ModuleDump
 
@@ -55,6 +56,7 @@ class ViewedMemory:
         groups: The same in groups; None where the view has none.
         tree: The groups as a tree of operation paths; None for other groups.
         timeline: Occupied bytes over the schedule; None if not shown or unknown.
+        roles: The bytes held by role over the schedule; None if not shown or unknown.
     """
 
     results: MemoryResults
@@ -62,6 +64,7 @@ class ViewedMemory:
     groups: MemoryBy | None = None
     tree: MemoryTree | None = None
     timeline: MemoryTimeline | None = None
+    roles: RoleSeries | None = None
 
 
 def memory_page(
@@ -102,7 +105,7 @@ def _object(dump: ModuleDump, viewed: ViewedMemory | None) -> Mapping[str, objec
     if viewed.tree is not None:
         found["tree"] = viewed.tree.objects()
     if viewed.timeline is not None:
-        found["timeline"] = timeline_object(viewed.timeline)
+        found["timeline"] = timeline_object(viewed.timeline, viewed.roles)
     return found
 
 
@@ -180,11 +183,19 @@ def peak_object(peak: PeakMemory) -> Mapping[str, object]:
     }
 
 
-def timeline_object(timeline: MemoryTimeline) -> Mapping[str, object]:
-    """Return the bytes of a memory space, each column as a list over the instants."""
+def timeline_object(
+    timeline: MemoryTimeline, roles: RoleSeries | None = None
+) -> Mapping[str, object]:
+    """Return the bytes of a memory space, each column as a list over the instants.
+
+    Args:
+        timeline: Bytes held and in use.
+        roles: The bytes held by role.
+    """
     cells = zip(*timeline.rows(), strict=True)
     columns = zip((column.name for column in timeline.COLUMNS), map(list, cells), strict=True)
-    return {"color": timeline.color, **dict(columns)}
+    by_role = None if roles is None else {one: roles.series(one) for one in roles.changes}
+    return {"color": timeline.color, **dict(columns), "roles": by_role}
 
 
 # ---- tables -------------------------------------------------------------------------------------

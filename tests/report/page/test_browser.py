@@ -51,6 +51,31 @@ def test_nothing_is_wider_than_the_screen(open_page: Opener, width: int, scheme:
     opened.assert_quiet()
 
 
+def test_a_page_is_printed_whole_and_light(open_page: Opener) -> None:
+    opened = open_page(sample_page(), scheme="dark")
+    page = opened.open()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("section.view[data-drawn]").count() == page.locator("section.view").count()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 251)"
+    assert not page.locator("nav").is_visible()
+    opened.assert_quiet()
+
+
+def test_every_picture_has_a_table_and_a_name(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open()
+    opened.draw_all()
+    assert page.locator("[role=img]:not([aria-label])").count() == 0
+    page.locator("#view-memory details.numbers > summary").click()
+    rows = page.locator("#view-memory details.numbers tbody tr").count()
+    assert rows > 20
+    page.get_by_role("button", name="Treemap", exact=True).click()
+    page.locator("#view-alive details.numbers > summary").click()
+    assert page.locator("#view-alive details.numbers tbody tr").count() > 5
+    opened.assert_quiet()
+
+
 def _live() -> list[dict[str, Any]]:
     made = json.loads(output_of(["memory", f"sample_dumps/{SMALL}", "-f", "json"]))
     found: list[dict[str, Any]] = made["modules"][0]["memory"]["peak"]["live"]

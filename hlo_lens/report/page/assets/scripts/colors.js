@@ -1,6 +1,6 @@
 // Colours of roles and of text on canvases, from the style sheet, so that dark and print follow.
 
-const scheme = matchMedia("(prefers-color-scheme: dark)");
+const changes = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
 const slugs = new Map();
 
 export function roleSlug(role) {
@@ -18,7 +18,7 @@ export function roleColor(role) {
 
 // Call a function when the colours change.
 export function onColors(listener) {
-  scheme.addEventListener("change", listener);
+  for (const one of changes) one.addEventListener("change", listener);
 }
 
 // Fill of a role on a canvas: its colour with a texture, so that colour is not all that tells.
