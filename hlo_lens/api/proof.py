@@ -19,9 +19,12 @@ from hlo_lens.text.units import format_bytes, format_flops, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.comparison.recompiled import Recompiled
+    from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
+
+_NEAR = 0.01
+"""Largest relative difference of a compile without changes to the dump, for a proof."""
 
 LATE = "not proven: no time left (--minutes)"
 
@@ -69,17 +72,36 @@ def _of_module(known: ModuleAnalysis, found: Findings, pool: Compiler, until: fl
     if not wanted or not has_program(known.dump):
         return found
     base = compiled_base(known.dump, (), pool)
+    obstacle = _obstacle(base)
     changed: dict[int, Finding] = {}
     for one in wanted:
-        if base.figures is None:
-            why = base.refusal or "the program cannot be compiled again"
-            changed[id(one)] = with_evidence(one, f"not proven: {why}")
+        if obstacle:
+            changed[id(one)] = with_evidence(one, f"not proven: {obstacle}")
         elif time.monotonic() >= until:
             changed[id(one)] = with_evidence(one, LATE)
         else:
             changed[id(one)] = _proven(one, known, base, pool)
     findings = tuple(changed.get(id(one), one) for one in found.findings)
     return replace(found, findings=judged(findings, known, is_kept=True))
+
+
+def _obstacle(base: Base) -> str:
+    """Return why compiles with changes prove nothing of a dump; empty if they do."""
+    if base.figures is None:
+        return base.refusal.partition("\n")[0] or "the program cannot be compiled again"
+    if base.reproduction.is_equal is not False or _is_near(base.own, base.figures):
+        return ""
+    versions = ", ".join(base.reproduction.reasons) or "other versions or options"
+    return f"compiled again without changes, the program has other figures ({versions})"
+
+
+def _is_near(own: Figures, again: Figures) -> bool:
+    """Return whether memory and communication of two compiles differ by little."""
+    pairs = (
+        (own.total_bytes, again.total_bytes),
+        (own.wire_bytes_per_device, again.wire_bytes_per_device),
+    )
+    return all(a is not None and b is not None and abs(a - b) <= _NEAR * a for a, b in pairs)
 
 
 def _proven(finding: Finding, known: ModuleAnalysis, base: Base, pool: Compiler) -> Finding:
