@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
 
 
+_PREFETCH = frozenset(("copy-start", "copy-done"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AliasPair:
     """A donated argument and the result that has its memory.
@@ -55,6 +58,8 @@ class AliasCopies:
         of_parameter: Whether the argument is copied first.
         of_result: Whether the result is copied last.
         reader: Row of a reader that XLA cannot order before the result; None without copies.
+        is_product: Whether the only such reader is a matrix product, fused with what defines the
+            result.
     """
 
     first: int
@@ -63,6 +68,7 @@ class AliasCopies:
     of_parameter: bool
     of_result: bool
     reader: int | None
+    is_product: bool = False
 
 
 class EntryOrder:
@@ -157,8 +163,10 @@ class EntryOrder:
                 elif opcode == "tuple":
                     children = flow.tree(user).children(0)
                     forwarded = (user, children[number] + node if number < len(children) else 0)
-                elif user in self._dropped or (
-                    opcode_traits(opcode).is_forwarding and opcode != "copy"
+                elif (
+                    user in self._dropped
+                    or (self._is_scheduled and opcode in _PREFETCH)
+                    or (opcode_traits(opcode).is_forwarding and opcode != "copy")
                 ):
                     forwarded = (user, node)
                 else:
@@ -227,7 +235,16 @@ class EntryOrder:
             of_parameter=bool(late),
             of_result=bool(readers) and is_apart,
             reader=late[0] if late else None,
+            is_product=late == [definition] and self._is_product(definition),
         )
+
+    def _is_product(self, row: int) -> bool:
+        """Whether a row is a matrix product fused with other than an addition."""
+        bodies = self._flow.bodies
+        if self._opcodes[row] != "fusion" or bodies.kind(row) != "kOutput":
+            return False
+        body = bodies.of(row)
+        return body is not None and body.opcodes[body.root] not in ("add", "tuple")
 
     def _may_write(self, pair: AliasPair, row: int) -> bool:
         """Whether the definition of the result may be written over the argument."""
@@ -235,6 +252,8 @@ class EntryOrder:
         opcode = self._opcodes[row]
         if opcode == "copy" or opcode_traits(opcode).is_handing:
             return True
+        if self._is_product(row):
+            return False
         value = flow.output_values[pair.result]
         own, node = divmod(flow.values.places[value], NODES)
         if own != row:

@@ -101,7 +101,7 @@ def _with_copies(
         row = flow.values.places[pair.parameter] // NODES
         size = flow.values.parts[pair.parameter].size_bytes
         late += size * (other.of_parameter + other.of_result)
-        if backend == "tpu":
+        if backend == "tpu" and not one.is_product:
             late += size * (not other.of_parameter)  # as its fusions may not write in place
             continue  # most of these copies are not made: the schedule follows
         if one.of_parameter:
@@ -174,8 +174,11 @@ def _table_delta(
     found = -len(gone)
     for pair in added:
         row = flow.values.places[pair.parameter] // NODES
-        users = {opcodes[user] for user, _ in links.users_of(row)}
+        readers = [user for user, _ in links.users_of(row)]
+        users = {opcodes[user] for user in readers}
         found += users == {"copy-start"} and not is_copied(pair.result)
+        is_moved = all(flow.tree(user).parts[0].color for user in readers)
+        found += users == {"copy"} and is_moved  # to be written over, which a donated one may be
     return found
 
 
