@@ -133,6 +133,9 @@ def _scaling(
     """Return the growth of one module."""
     snapshots = [one.snapshot for one in group]
     for other in snapshots[1:]:
+        if other.facts.backend != snapshots[0].facts.backend:
+            names = f"{snapshots[0].facts.backend} and {other.facts.backend}"
+            raise UsageError(f"the dumps are of different hardware: {names}")
         if problem := memory_problem(snapshots[0], other):
             raise UsageError(problem)
     known = UnitSizes(sizes=given, step=1, arguments=()) if given else unit_sizes(snapshots)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import module_option
-from hlo_lens.cli.output import Output
+from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.report import RENDERERS
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,15 +63,7 @@ Example:
     help="Python interpreter whose jax compiles.  [default: that of hlo-lens]",
 )
 @module_option
-@click.option(
-    "-f",
-    "--format",
-    "format_",
-    type=click.Choice(list(RENDERERS)),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@output_options
 @click.pass_context
 def fit(
     context: click.Context,
@@ -84,7 +75,7 @@ def fit(
     minutes: float,
     python: str,
     pattern: NamePattern | None,
-    format_: str,
+    output: Output,
 ) -> None:
     """Find changes with which a program fits in a device's memory, by compiling it with each.
 
@@ -97,15 +88,10 @@ def fit(
     from hlo_lens.text.units import parse_size
 
     limit_bytes = None if limit is None else parse_size(limit)
-    output = Output(format=format_, path_out=None, rows=None, color="auto")
     if len(paths) > 1:
-        from hlo_lens.api.fit_scale import fit_scale
-
         if targets or dtypes:
             raise UsageError("--target and --allow-dtype are for one dump")
-        scaled = fit_scale(paths, scale=scale or "", limit_bytes=limit_bytes, pattern=pattern)
-        output.write(scaled.report)
-        context.exit(exit_codes.DONE if scaled.fits else exit_codes.RULE_FAILED)
+        _write_largest(context, output, paths, scale or "", limit_bytes, pattern)
     if scale is not None:
         raise UsageError("--scale needs two dumps or more: hlo-lens fit A B --scale batch")
     from hlo_lens.api.fit import fit_modules
@@ -126,3 +112,19 @@ def fit(
     output.write(found.report)
     if not found.fits:
         context.exit(exit_codes.UNPARSABLE if found.is_undecided else exit_codes.RULE_FAILED)
+
+
+def _write_largest(
+    context: click.Context,
+    output: Output,
+    paths: Sequence[str],
+    scale: str,
+    limit_bytes: int | None,
+    pattern: NamePattern | None,
+) -> NoReturn:
+    """Write the largest size that fits, from dumps at several, and end the command."""
+    from hlo_lens.api.fit_scale import fit_scale
+
+    found = fit_scale(paths, scale=scale, limit_bytes=limit_bytes, pattern=pattern)
+    output.write(found.report)
+    context.exit(exit_codes.DONE if found.fits else exit_codes.RULE_FAILED)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.text.errors import UsageError
+from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +104,9 @@ def test_nothing_fits_exits_with_1(dumps: list[str]) -> None:
 def test_options_of_one_dump_are_refused_for_two(dumps: list[str]) -> None:
     for given in ([*dumps[:2], "--target", "cpu"], [dumps[0], "--scale", "batch"]):
         assert CliRunner().invoke(main, ["fit", *given]).exit_code == 2
+
+
+def test_dumps_of_different_hardware_are_refused() -> None:
+    paths = [str(SAMPLES / backend / "wasteful") for backend in ("cpu", "tpu")]
+    with pytest.raises(UsageError, match="different hardware: cpu and tpu"):
+        hlo_lens.fit(*paths, scale="batch=1,2")

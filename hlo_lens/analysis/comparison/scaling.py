@@ -229,7 +229,7 @@ def predicted(totals: Sequence[SizedTotal], size: int) -> Prediction:
         low = 0 if near.fast_bytes else low
     return Prediction(
         size=size,
-        low_bytes=max(0, math.floor(max(low, entry - padding - noise))),
+        low_bytes=max(0, math.floor(min(max(low, entry - padding - noise), estimate))),
         estimate_bytes=max(0, round(estimate)),
         high_bytes=math.ceil(max(high, estimate)),
     )

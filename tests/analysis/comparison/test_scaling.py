@@ -61,6 +61,11 @@ def test_memory_is_never_less_than_arguments_and_results() -> None:
     assert predicted(dumps, 16).estimate_bytes == round(7.25 * MIB)
 
 
+def test_estimate_is_in_its_interval_where_memory_shrinks() -> None:
+    one = predicted((total(8, 20), total(16, 18)), 64)
+    assert one.low_bytes <= one.estimate_bytes <= one.high_bytes
+
+
 def test_largest_size_that_fits_is_a_multiple_of_the_devices() -> None:
     found = scaling(total(8, 18), total(16, 26), limit=110.5, step=4)
     assert found.largest == 100
