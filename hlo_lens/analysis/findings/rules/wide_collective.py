@@ -35,7 +35,7 @@ _NARROW = ("bf16", "f16")
 
 def wide_collective(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each line whose collectives are between conversions."""
-    if known.backend == "cpu":
+    if known.backend not in ("gpu", "tpu"):
         return
     module = known.module
     found = [

@@ -13,7 +13,7 @@ ENTRY main {
   x = TYPE[1024]{0} parameter(0)
   w = f32[1024]{0} CONVERT(x)
   g = f32[4096]{0} all-gather(w), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0},\
- use_global_device_ids=true
+ use_global_device_ids=true, backend_config={"operation_queue_id":"0"}
   ROOT c = USE
 }
 """
@@ -36,3 +36,8 @@ def test_a_gather_between_conversions_is_found() -> None:
 def test_a_value_that_is_f32_before_or_after_is_not(type_: str, opcode: str, use: str) -> None:
     text = TEXT.replace("TYPE", type_).replace("CONVERT", opcode).replace("USE", use)
     assert findings_of(text, "C010") == ()
+
+
+def test_a_program_of_cpu_or_of_an_unknown_backend_is_not_judged() -> None:
+    text = TEXT.replace("TYPE", "bf16").replace("CONVERT", "convert").replace("USE", NARROW)
+    assert findings_of(text.replace("operation_queue_id", "other"), "C010") == ()
