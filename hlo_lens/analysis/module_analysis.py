@@ -342,11 +342,15 @@ class ModuleAnalysis:
     @cached_property
     def peak_by_source(self) -> MemoryBy | None:
         """Bytes at the peak by source line; None where the peak is not known."""
+        return self.peak_by("source")
+
+    def peak_by(self, by: str) -> MemoryBy | None:
+        """Return the bytes at the peak in groups, such as ``op``; None where it is not known."""
         if self.memory is None or self.memory.peak is None:
             return None
         from hlo_lens.analysis.memory.grouping import memory_by
 
-        return memory_by(self.memory.peak, "source")
+        return memory_by(self.memory.peak, by)
 
     def peak_of(self, color: int) -> PeakMemory | None:
         """Return the peak of a memory space; None where memory or live ranges are not known."""

@@ -16,7 +16,10 @@ from hlo_lens.report.program.first_page import command_text, others_sections
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
+    from hlo_lens.analysis.program_diff.side_by_side import ComputationPair
     from hlo_lens.api.changes import Diff
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report, Section
 
 MOST_MODULES = 24
@@ -70,11 +73,23 @@ def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
             if base is None
             else ModuleAnalysis(base, limits_estimate=True, is_quick=True),
             diff=module,
+            computations=_side_by_side(module, base, head),
         )
         subjects.append((number, subject))
     sections = [section_object(one, _ROWS) for one in report.pages]
     title = report.pages[0].title if report.pages else "diff"
     return page_of_modules("diff", title, subjects, sections)
+
+
+def _side_by_side(
+    module: ModuleDiff, base: ModuleDump | None, head: ModuleDump
+) -> Sequence[ComputationPair]:
+    """Return the computations with changes; none where a side has no HLO text."""
+    from hlo_lens.analysis.program_diff.side_by_side import side_by_side
+
+    if module.program is None or base is None or base.hlo is None or head.hlo is None:
+        return ()
+    return side_by_side(module.program, base.hlo, head.hlo)
 
 
 def _path(path: str) -> str:

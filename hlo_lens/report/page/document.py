@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LARGEST_PLAIN_VIEWS = 1 << 17
 """Characters of the largest data of views that is stored as it is."""
 
+LARGEST_PLAIN_PAGE = 450_000
+"""Characters of data beyond which the JSON is compressed below 1 MB too."""
+
 
 _MOST_COMPACTED = 4 << 20
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program_diff.side_by_side import ComputationPair
 
 LARGEST_PLAIN = 1 << 20
 """Bytes of the largest JSON text that is stored as it is; a larger one is compressed."""
@@ -42,6 +43,7 @@ class Subject(NamedTuple):
     command_tail: str = "PATH"
     base: ModuleAnalysis | None = None
     diff: ModuleDiff | None = None
+    computations: Sequence[ComputationPair] = ()
     limit_bytes: int | None = None
     limit_source: str = ""
 
