@@ -156,9 +156,9 @@ def lint_modules(
     ]
     if proof is not None:
         found = proven_findings(known, found, proof)
-    for place, others in dump_findings(known).items() if len(known) > 1 else ():
+    for place, others in dump_findings(known).items():
         more = Findings(findings=judged(others, known[place]))
-        found[place] = together(found[place], sieve.sift(more, modules[place].title))
+        found[place] = together(found[place], sieve.sift_of_dump(more, modules[place].title))
     several = len(modules) > 1
     return Lint(
         modules=tuple(

@@ -30,6 +30,7 @@ def sieve_of(settings: LintSettings, baseline: str | None = None) -> Sieve:
         checkout=Checkout.here(),
         known=None if path is None else read_baseline(path),
         baseline=path or "",
+        is_of_modules=path is not None and not _is_lint(path),
     )
 
 
@@ -45,7 +46,7 @@ def read_baseline(path: str) -> dict[str, tuple[FindingFact, ...]]:
         UsageError: If it is a snapshot of a version without findings.
     """
     found: dict[str, tuple[FindingFact, ...]] = {}
-    if Path(path).is_file() and (data := _lint_data(path)) is not None:
+    if _is_lint(path) and (data := _lint_data(path)) is not None:
         for name, findings in read_findings(data, path):
             known = (replace(one, suppressed=False) for one in findings)  # by an older baseline
             found[plain_name(name)] = (*found.get(plain_name(name), ()), *known)
@@ -57,6 +58,10 @@ def read_baseline(path: str) -> dict[str, tuple[FindingFact, ...]]:
         name = plain_name(snapshot.name)
         found[name] = (*found.get(name, ()), *(snapshot.facts.findings or ()))
     return found
+
+
+def _is_lint(path: str) -> bool:
+    return Path(path).is_file() and _lint_data(path) is not None
 
 
 def _lint_data(path: str) -> dict[str, object] | None:

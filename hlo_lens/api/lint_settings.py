@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.findings.changes import finding_changes
+from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.findings import Findings, finding_fact, module_findings
 from hlo_lens.analysis.findings.selection import (
     LeastSaving,
@@ -97,12 +98,14 @@ class Sieve:
         checkout: The repository.
         known: Module name to the findings of a baseline; None for no baseline.
         baseline: Path of the baseline.
+        is_of_modules: Whether the baseline has no findings on several modules: no output of lint.
     """
 
     settings: LintSettings
     checkout: Checkout
     known: Mapping[str, tuple[FindingFact, ...]] | None = None
     baseline: str = ""
+    is_of_modules: bool = False
 
     @classmethod
     def usual(cls) -> Sieve:
@@ -116,6 +119,21 @@ class Sieve:
 
     def _findings(self, module: str, analysis: ModuleAnalysis) -> Findings:
         return self.sift(module_findings(analysis), module)
+
+    def sift_of_dump(self, found: Findings, module: str) -> Findings:
+        """Return the findings on several modules that count; no infos if the baseline has none."""
+        sifted_ones = self.sift(found, module)
+        if not self.is_of_modules:
+            return sifted_ones
+        return dataclasses.replace(
+            sifted_ones,
+            findings=tuple(
+                one
+                if one.suppressed or one.severity is not Severity.INFO
+                else dataclasses.replace(one, suppressed_by=f"baseline {self.baseline}")
+                for one in sifted_ones.findings
+            ),
+        )
 
     def sift(self, found: Findings, module: str) -> Findings:
         """Return the findings of a module that settings, comments and baseline leave."""

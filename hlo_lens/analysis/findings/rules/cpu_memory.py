@@ -1,0 +1,65 @@
+"""Memory of a program that was compiled for CPU devices is not that of a TPU or GPU.
+
+What:
+    The dump is of a program for several CPU devices, as XLA_FLAGS=
+    --xla_force_host_platform_device_count=8 makes them.
+
+Why it costs:
+    Nothing at run time. But CPU's compiler computes bf16 in f32 and keeps both, fuses less, and
+    does not rematerialise: its memory may be twice that of a TPU, or less where tiles are padded.
+
+Fix:
+    Compile the same program for the hardware, without having it: hlo-lens what-if DIR --target
+    v5e:2x4, or --target h100_sxm.
+
+Fine when:
+    The program is meant for CPU, or only collectives and shardings are of interest. It is an info,
+    once for a dump.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Finding, Severity
+from hlo_lens.analysis.findings.rule import DumpRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+_SLICES = {
+    **{2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"},
+    **{128: "v5e:8x16", 256: "v5e:16x16"},
+}
+"""Slice of as many chips as devices."""
+
+
+def cpu_memory(modules: Sequence[ModuleAnalysis]) -> Iterator[tuple[int, Finding]]:
+    """Yield a finding for the largest program of a dump of CPU devices."""
+    programs = [place for place, known in enumerate(modules) if known.has_hlo]
+    if not programs or any(modules[place].backend != "cpu" for place in programs):
+        return
+    largest = max(programs, key=lambda place: (_memory(modules[place]), -place))
+    known = modules[largest]
+    devices = known.num_devices
+    if devices < 2 or known.memory is None:
+        return
+    target = _SLICES.get(devices, "h100_sxm")
+    path = known.dump.path or "DIR"
+    yield (
+        largest,
+        Finding(
+            message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU",
+            fix=f"hlo-lens what-if {path} --target {target}",
+            severity=Severity.INFO,
+        ),
+    )
+
+
+def _memory(known: ModuleAnalysis) -> int:
+    return 0 if known.memory is None else known.memory.statement.total_bytes
+
+
+RULE = DumpRule("X006", cpu_memory)

@@ -1,0 +1,92 @@
+"""The same computation is in the program many times instead of in a loop.
+
+What:
+    Products of one line and one shape occur eight times or more outside of each other's loop, as a
+    Python loop over layers makes them.
+
+Why it costs:
+    Time to compile, which grows with the number of instructions, and the size of the program's
+    code. Memory is often larger too: XLA may run what it likes first.
+
+Fix:
+    Stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan. unroll= of
+    scan keeps a few iterations together where the loop itself costs.
+
+Fine when:
+    It compiles fast enough. Below 16 copies, or in programs of less than 5,000 instructions, it is
+    an info.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Finding, Severity
+from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.makers import rows_of_names
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.metadata import SourceLocation
+
+_LEAST, _MANY = 8, 16
+"""Fewest copies of a finding, and of a warning."""
+
+_MANY_INSTRUCTIONS = 5000
+_MOST_PRODUCTS = 20_000
+"""Products of the largest program that is looked at."""
+
+_DIGITS = re.compile(r"\d+")
+_AGAIN = "rematted_computation"
+"""Part of operation paths of what is computed again in the backward pass."""
+
+
+def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
+    """Yield a finding for the line of most copies."""
+    products = [one for one in known.flops.products if one.flops]
+    if not _LEAST <= len(products) <= _MOST_PRODUCTS:
+        return
+    rows = rows_of_names(known.module, {one.name for one in products})
+    groups: dict[tuple[SourceLocation, str, object], list[str]] = {}
+    for one in products:
+        row = rows.get(one.name)
+        path = None if row is None else known.origins.places.op_name(row)
+        if row is None or path is None or BACKWARD in path or _AGAIN in path:
+            continue
+        place = known.origins.places.innermost(row)
+        if place is not None:
+            key = (place, _DIGITS.sub("#", path), (one.flops, one.times))
+            groups.setdefault(key, []).append(one.name)
+    most = max(groups.items(), key=lambda pair: len(pair[1]), default=None)
+    if most is not None and len(most[1]) >= _LEAST:
+        yield _finding(known, most[0][0], most[1], sum(len(n) >= _LEAST for n in groups.values()))
+
+
+def _finding(
+    known: ModuleAnalysis, place: SourceLocation, names: Sequence[str], lines: int
+) -> Finding:
+    count = len(known.module.columns)
+    is_large = len(names) >= _MANY and count >= _MANY_INSTRUCTIONS
+    return Finding(
+        message=(
+            f"{len(names)} equal products of one line: the computation is unrolled "
+            f"({count:,} instructions)"
+        ),
+        fix="stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan",
+        place=place,
+        values=tuple(names),
+        evidence=(f"{plural(lines, 'product')} of the program {_verb(lines)} so unrolled",),
+        severity=Severity.WARNING if is_large else Severity.INFO,
+    )
+
+
+def _verb(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+RULE = ModuleRule("X002", unrolled_computation)

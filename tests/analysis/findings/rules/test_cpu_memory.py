@@ -1,0 +1,35 @@
+"""X006: programs compiled for several CPU devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Severity
+from hlo_lens.analysis.findings.rules.cpu_memory import cpu_memory
+from tests.analysis.findings.programs import analysis_of_text
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+CPU = 'backend_config={"outer_dimension_partitions":["2"]}'
+
+
+def _program(size: int, config: str = CPU, partitions: int = 8) -> ModuleAnalysis:
+    head = f"HloModule jit_step, is_scheduled=true, num_partitions={partitions}"
+    body = f"x = f32[{size}]{{0}} parameter(0)\n  ROOT y = f32[{size}]{{0}} negate(x), {config}"
+    return analysis_of_text(f"{head}\n\nENTRY main {{\n  {body}\n}}\n")
+
+
+def test_the_largest_program_of_a_dump_has_the_info() -> None:
+    ((place, found),) = cpu_memory([_program(64), _program(4096)])
+    assert place == 1
+    assert found.message == "compiled for 8 CPU devices: memory is not that of a TPU or GPU"
+    assert found.fix == "hlo-lens what-if DIR --target v5e:2x4"
+    assert found.severity is Severity.INFO
+
+
+def test_one_device_and_other_hardware_have_no_finding() -> None:
+    assert list(cpu_memory([_program(64, partitions=1)])) == []
+    gpu = 'backend_config={"operation_queue_id":"0"}'
+    assert list(cpu_memory([_program(64, gpu)])) == []
+    assert list(cpu_memory([_program(64), _program(64, gpu)])) == []
