@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -11,7 +12,7 @@ from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.page.sections import section_object
-from hlo_lens.report.program.first_page import command_text, others_sections
+from hlo_lens.report.program.first_page import others_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.side_by_side import ComputationPair
     from hlo_lens.api.changes import Diff
     from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.report.program.first_page import Lead
     from hlo_lens.report.render.table import Report, Section
 
 MOST_MODULES = 24
@@ -46,8 +48,10 @@ def report_page(
     order = [shown[place], *(k for k in shown if k != shown[place])]
     first = known[order[0]]
     chosen = order[:MOST_MODULES]
+    titles = unique_titles([known[k].dump for k in chosen])
     subjects = [
-        (k, _subject(known[k], lead.role if k == order[0] else "", len(known))) for k in chosen
+        (k, _subject(known[k], title, lead.role if k == order[0] else "", lead))
+        for k, title in zip(chosen, titles, strict=True)
     ]
     others = [section_object(one, _ROWS) for one in others_sections(first, lead)]
     return page_of_modules("report", first.dump.title, subjects, [*others, *sections])
@@ -77,6 +81,11 @@ def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
         )
         subjects.append((number, subject))
     sections = [section_object(one, _ROWS) for one in report.pages]
+    titles = unique_titles([subject.analysis.dump for _, subject in subjects])
+    subjects = [
+        (number, subject._replace(title=title))
+        for (number, subject), title in zip(subjects, titles, strict=True)
+    ]
     title = report.pages[0].title if report.pages else "diff"
     return page_of_modules("diff", title, subjects, sections)
 
@@ -96,13 +105,30 @@ def _path(path: str) -> str:
     return shlex.quote(path) if path else "PATH"
 
 
-def _subject(known: ModuleAnalysis, role: str, count: int) -> Subject:
+def unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
+    """Return the titles of modules, with folder and number where several have the same.
+
+    Views and addresses refer to modules by title.
+    """
+    titles = [one.title for one in dumps]
+    folders, names = [one.folder for one in dumps], [one.name for one in dumps]
+    numbers = [f"number {k + 1}" for k in range(len(dumps))]
+    for endings in (folders, names, numbers):
+        counts = Counter(titles)
+        titles = [
+            title if counts[title] == 1 or not ending else f"{title}, {ending}"
+            for title, ending in zip(titles, endings, strict=True)
+        ]
+    return titles
+
+
+def _subject(known: ModuleAnalysis, title: str, role: str, lead: Lead) -> Subject:
     dump = known.dump
-    tail = command_text("", dump.path, dump.name if count > 1 else "").removeprefix("hlo-lens  ")
+    tail = lead.command("", dump).removeprefix("hlo-lens  ")
     target = own_target(dump, known.backend)
     return Subject(
         analysis=known,
-        title=dump.title,
+        title=title,
         role=role,
         command_tail=tail,
         limit_bytes=None if target is None else target.memory_bytes,

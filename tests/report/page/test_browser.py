@@ -269,3 +269,19 @@ def test_folded_values_keep_their_bytes(open_page: Opener) -> None:
     assert sums[0] == sums[1]
     assert sums[2] > 0
     assert " others, each under " in page.locator("#view-alive tfoot").inner_text()
+
+
+def test_another_module_is_shown_when_it_is_chosen(open_page: Opener) -> None:
+    opened = open_page(sample_page("cpu"))
+    page = opened.open()
+    titles = page.locator("select#module option").all_inner_texts()
+    assert len(set(titles)) == len(titles) > 1
+    other = page.evaluate("hloLens.made.modules[1].title")
+    page.locator("select#module").select_option(other)
+    assert page.locator("h1").inner_text() == other
+    opened.draw_all()
+    assert page.evaluate("hloLens.selection.get('module')") == other
+    page.evaluate("hloLens.selection.set({ module: hloLens.made.modules[0].title })")
+    assert page.locator("h1").inner_text() == page.evaluate("hloLens.made.modules[0].title")
+    opened.draw_all()
+    opened.assert_quiet()
