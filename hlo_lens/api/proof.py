@@ -80,7 +80,9 @@ def _of_module(known: ModuleAnalysis, found: Findings, pool: Compiler, until: fl
         elif time.monotonic() >= until:
             changed[id(one)] = with_evidence(one, LATE)
         else:
-            changed[id(one)] = _proven(one, known, base, pool)
+            proven = _proven(one, known, base, pool)
+            is_late = proven.saves.basis is not SavingBasis.PROVEN and time.monotonic() >= until
+            changed[id(one)] = with_evidence(one, LATE) if is_late else proven
     findings = tuple(changed.get(id(one), one) for one in found.findings)
     return replace(found, findings=judged(findings, known, is_kept=True))
 
