@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.model.shapes.tile_assignment import TileAssignment, nested_loops
@@ -85,8 +86,16 @@ def read_partition_spec(text: str) -> PartitionSpec:
     if re.search(r"""[\w'"]\s+[\w'"]""", words):
         raise UsageError(message)
     try:
-        found: object = ast.literal_eval(f"({words},)" if words else "()")
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        with warnings.catch_warnings(action="error", category=SyntaxWarning):  # 0in: 0 in ...
+            found: object = ast.literal_eval(f"({words},)" if words else "()")
+    except (
+        SyntaxError,
+        SyntaxWarning,
+        ValueError,
+        TypeError,
+        MemoryError,
+        RecursionError,
+    ) as error:
         raise UsageError(message) from error
     if isinstance(found, tuple) and len(found) == 1 and _is_spec(found[0]):
         found = found[0]

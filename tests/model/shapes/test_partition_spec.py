@@ -1,0 +1,15 @@
+"""Partition specs as texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.model.shapes.partition_spec import read_partition_spec
+from hlo_lens.text.errors import UsageError
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("text", ["1if x else y", "0in x", "'\\d'"])
+def test_text_that_python_warns_of_is_refused_without_a_warning(text: str) -> None:
+    with pytest.raises(UsageError, match="not a partition spec"):
+        read_partition_spec(text)
