@@ -61,8 +61,9 @@ def simulated_donation(
     old = {_key(one): one for one in simulator.aliases}
     before = alias_pairs(simulator.arrays, plan.before, simulator.flow)
     after = alias_pairs(simulator.arrays, plan.after, simulator.flow)
-    gone = {_key(one) for one in before} - {_key(one) for one in after}
-    new = {_key(one): one for one in after if _key(one) not in {_key(b) for b in before}}
+    known, wanted = ({_key(one): one for one in found} for found in (before, after))
+    gone = known.keys() - wanted.keys()
+    new = {key: one for key, one in wanted.items() if key not in known}
     kept = {key: one for key, one in old.items() if key not in gone}
     taken = {one.output_index for one in kept.values()}
     added = {key: one for key, one in new.items() if key not in kept and key[0] not in taken}
