@@ -28,6 +28,8 @@ MOST_MODULES = 24
 """Modules with views of their own on a page; the others are in a table."""
 
 _ROWS = 200
+_DIFF_ROWS = 15
+"""Rows of tables of other modules, and of those of a diff."""
 
 
 def report_page(
@@ -64,30 +66,36 @@ def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
         diff: Changes.
         report: Their report, whose sections are on the page.
     """
-    subjects: list[tuple[int, Subject]] = []
-    for number, ((one, other), module) in enumerate(zip(diff.places, diff.modules, strict=True)):
-        base, head = diff.base.modules[one].dump, diff.head.modules[other].dump
-        if head is None or len(subjects) == MOST_MODULES:
-            continue
-        subject = Subject(
-            analysis=ModuleAnalysis(head, limits_estimate=True, is_quick=True),
-            title=head.title,
-            command_tail=f"{_path(diff.base.path)} {_path(diff.head.path)}",
-            base=None
-            if base is None
-            else ModuleAnalysis(base, limits_estimate=True, is_quick=True),
-            diff=module,
-            computations=_side_by_side(module, base, head),
-        )
-        subjects.append((number, subject))
-    sections = [section_object(one, _ROWS) for one in report.pages]
+    pairs = enumerate(zip(diff.places, diff.modules, strict=True))
+    shown = [pair for pair in pairs if diff.head.modules[pair[1][0][1]].dump is not None]
+    shown.sort(key=lambda pair: pair[1][1].identical)  # those with changes first
+    subjects = [
+        (number, _pair_subject(diff, places, module))
+        for number, (places, module) in shown[:MOST_MODULES]
+    ]
     titles = unique_titles([subject.analysis.dump for _, subject in subjects])
     subjects = [
         (number, subject._replace(title=title))
         for (number, subject), title in zip(subjects, titles, strict=True)
     ]
+    sections = [section_object(one, _DIFF_ROWS) for one in report.pages]
     title = report.pages[0].title if report.pages else "diff"
     return page_of_modules("diff", title, subjects, sections)
+
+
+def _pair_subject(diff: Diff, places: tuple[int, int], module: ModuleDiff) -> Subject:
+    """Return the subject of a pair of modules, whose head has texts."""
+    base, head = diff.base.modules[places[0]].dump, diff.head.modules[places[1]].dump
+    assert head is not None
+    before = None if base is None else ModuleAnalysis(base, limits_estimate=True, is_quick=True)
+    return Subject(
+        analysis=ModuleAnalysis(head, limits_estimate=True, is_quick=True),
+        title=head.title,
+        command_tail=f"{_path(diff.base.path)} {_path(diff.head.path)}",
+        base=before,
+        diff=module,
+        computations=_side_by_side(module, base, head),
+    )
 
 
 def _side_by_side(
