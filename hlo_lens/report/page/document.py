@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 LARGEST_PLAIN_VIEWS = 1 << 17
 """Characters of the largest data of views that is stored as it is."""
 
-LARGEST_PLAIN_PAGE = 450_000
-"""Characters of data beyond which the JSON is compressed below 1 MB too."""
-
+LARGEST_PLAIN_DATA = 450_000
+"""Characters of all data beyond which the JSON is compressed below 1 MB too."""
 
 _MOST_COMPACTED = 4 << 20
 
@@ -34,8 +33,10 @@ _MOST_COMPACTED = 4 << 20
 def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report as one HTML file: its views, or its sections where it has none."""
     made = page_of_sections(report, options) if report.make_page is None else report.make_page()
-    data = encoded(_printed_json(report, options))
-    views = encoded(compact(made), largest_plain=LARGEST_PLAIN_VIEWS)
+    text = _printed_json(report, options)
+    data, views = encoded(text), encoded(compact(made), largest_plain=LARGEST_PLAIN_VIEWS)
+    if len(data.text) + len(views.text) > LARGEST_PLAIN_DATA:
+        data = encoded(text, largest_plain=0)
     title = printable(str(made.get("title") or report.kind))
     out.writelines(_parts(title, data, views))
 

@@ -13,6 +13,8 @@ import pytest
 import hlo_lens
 from hlo_lens.model.devices.targets import gpu_config
 from hlo_lens.report.page.payload import Strings, encoded
+from hlo_lens.report.render.envelope import envelope
+from hlo_lens.report.render.table import Report
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 from tests.report.page.pages import SMALL, data_of, page_of, sample_page
@@ -73,6 +75,14 @@ def test_large_data_is_compressed() -> None:
         f"{made.text}</script>"
     )
     assert data_of(page)["a"] == json.loads(text)
+
+
+def test_the_json_is_compressed_where_a_page_would_be_too_large() -> None:
+    rows = [{"name": f"name {k}"} for k in range(30_000)]
+    report = Report(kind="report", sections=(), data=envelope("report", modules=rows))
+    page = page_of(report)
+    assert len(page) < 500_000
+    assert data_of(page)["hlo-lens-data"]["modules"] == rows
 
 
 def test_strings_are_stored_once_without_control_characters() -> None:
