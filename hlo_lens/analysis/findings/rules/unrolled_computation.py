@@ -38,7 +38,7 @@ _LEAST, _MANY = 8, 16
 """Fewest copies of a finding, and of a warning."""
 
 _MANY_INSTRUCTIONS = 5000
-_MOST_PRODUCTS = 20_000
+_MOST_PRODUCTS = 5_000
 """Products of the largest program that is looked at."""
 
 _DIGITS = re.compile(r"\d+")
