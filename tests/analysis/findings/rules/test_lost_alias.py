@@ -1,0 +1,57 @@
+"""M005: donated and carried values that are copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.analysis.findings.finding import Severity
+from tests.analysis.findings.programs import findings_of, looped
+
+STEP = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }
+
+ENTRY main {
+  x = f32[1024,1024]{1,0} parameter(0), metadata={op_name="state"}
+  c = f32[1024,1024]{1,0} copy(x)
+  a = f32[1024,1024]{1,0} negate(c)
+  d = f32[1024,1024]{1,0} subtract(a, x)
+  ROOT t = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(a, d)
+}
+"""
+BODY = """w = f32[SIZE]{0} copy(v)
+  s = f32[8]{0} slice(k), slice={[0:8]}
+  d = f32[SIZE]{0} dynamic-update-slice(w, s, i)
+  r = f32[SIZE]{0} add(d, v)"""
+
+
+def test_a_copy_of_a_donated_argument_is_found() -> None:
+    (found,) = findings_of(STEP, "M005")
+    assert found.message == "donated argument state is copied whole (4.00MiB)"
+    assert found.values == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (", input_output_alias={ {0}: (0, {}, may-alias) }", ""),
+        ("c = f32[1024,1024]{1,0} copy", "c = f32[1024,1024]{0,1} copy"),
+        ("1024,1024", "128,128"),
+    ],
+)
+def test_other_copies_have_no_finding(old: str, new: str) -> None:
+    assert findings_of(STEP.replace(old, new), "M005") == ()
+
+
+def test_a_carried_value_that_each_iteration_copies_is_found() -> None:
+    (found,) = findings_of(looped(BODY, size=1 << 20, trips=4), "M005")
+    assert found.message == "element 1 that loop carries is copied whole (4.00MiB)"
+    assert found.severity in (Severity.INFO, Severity.WARNING)
+
+
+def test_a_loop_without_copies_has_no_finding() -> None:
+    body = BODY.replace("copy", "negate")
+    assert findings_of(looped(body, size=1 << 20, trips=4), "M005") == ()
+
+
+def test_a_copy_of_which_nothing_is_overwritten_has_no_finding() -> None:
+    body = BODY.replace("dynamic-update-slice(w, s, i)", "negate(w)")
+    assert findings_of(looped(body, size=1 << 20, trips=4), "M005") == ()
