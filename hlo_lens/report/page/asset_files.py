@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _START = "page.js"
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def assets() -> Traversable:
@@ -26,13 +28,19 @@ def scripts() -> tuple[str, ...]:
     """Return the texts of the page's scripts: vendored ones, then our own as one."""
     modules = dict(_modules(assets() / "scripts", ""))
     views = tuple(name for name in modules if name.startswith("views/"))
-    return (*_vendored("scripts"), bundled(modules, _START, added=views))
+    return (*_vendored("scripts"), _ascii(bundled(modules, _START, added=views), "\\u{:04x}"))
 
 
 @functools.cache
 def styles() -> tuple[str, ...]:
     """Return the texts of the page's styles: vendored ones, then our own."""
-    return (*_vendored("styles"), (assets() / "page.css").read_text(encoding="utf-8"))
+    own = (assets() / "page.css").read_text(encoding="utf-8")
+    return (*_vendored("styles"), _ascii(own, "\\{:06x}"))
+
+
+def _ascii(text: str, escape: str) -> str:
+    """Return a text with escapes: a page must keep its bytes in any encoding of the output."""
+    return _NOT_ASCII.sub(lambda match: escape.format(ord(match[0])), text)
 
 
 def view_names() -> list[str]:

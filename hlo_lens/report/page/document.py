@@ -56,7 +56,8 @@ def _parts(title: str, data: Encoded, views: Encoded) -> Iterator[str]:
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f'<meta name="generator" content="hlo-lens {__version__}">\n'
     yield '<meta name="referrer" content="no-referrer">\n'
-    yield f"<title>{escape(title)} - hlo-lens</title>\n"
+    shown = escape(title).encode("ascii", "xmlcharrefreplace").decode()
+    yield f"<title>{shown} - hlo-lens</title>\n"
     yield '<link rel="icon" href="data:,">\n'
     yield from (f"<style>{text}</style>\n" for text in styles())
     yield "</head>\n<body>\n"

@@ -53,6 +53,10 @@ def test_every_script_and_style_is_allowed_by_its_hash() -> None:
     assert "unsafe" not in policy[1]
 
 
+def test_the_page_is_ascii_whatever_the_encoding_of_the_output() -> None:
+    assert sample_page().isascii()
+
+
 def test_nothing_in_the_page_names_a_file_elsewhere() -> None:
     page = sample_page()
     assert re.findall(r"<(?:script|img|iframe|object|embed|audio|video)[^>]+src=", page) == []
