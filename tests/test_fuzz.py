@@ -91,6 +91,13 @@ def test_a_changed_seed_gives_a_result_or_an_error(target: str, old: str, new: s
         run(seed.replace(old, new, 1).encode())
 
 
+@pytest.mark.parametrize("shape", [f"float32[{LONG}]", f"float32[{LONG}@data]"])
+def test_a_log_with_a_long_dimension_gives_a_result_or_an_error(shape: str) -> None:
+    _, run, _ = fuzz.TARGETS["log"]
+    with contextlib.suppress(HloLensError):
+        run(f"jax._src.core.ShardingTypeError: Got operand=ShapedArray({shape})\n".encode())
+
+
 def test_a_budget_may_be_a_path(tmp_path: Path) -> None:
     path = tmp_path / "budget.toml"
     path.write_text(fuzz.BUDGET.replace('module = "train_step"\n', ""))

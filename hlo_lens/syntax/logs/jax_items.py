@@ -126,7 +126,14 @@ class Name(str):
 
 
 def _number(text: str) -> int:
-    return int(text.partition(".")[0])
+    digits = text.partition(".")[0]
+    if len(digits) > _MOST_DIGITS:
+        raise CodeError
+    return int(digits)
+
+
+_MOST_DIGITS = 19
+"""Digits of the largest number of 64 bits."""
 
 
 def _name(text: str) -> Item:
@@ -145,7 +152,7 @@ _TOKENS: Mapping[str, Callable[[str], Item]] = {
 
 
 _SHAPED = re.compile(r"([a-z]\w*)(?:<([\w, ]*)>)?\[([^\]]*)\](?:\{([^}]*)\})?")
-_DIMENSION = re.compile(r"(\d+)(?:@(?:\(([^)]*)\)|([\w.]+(?:\+[\w.]+)*)))?")
+_DIMENSION = re.compile(rf"(\d{{1,{_MOST_DIGITS}}})(?:@(?:\(([^)]*)\)|([\w.]+(?:\+[\w.]+)*)))?")
 _XLA_SHAPE = re.compile(r"(?:pred|token|[sufc]\d+\w*|bf16|f8\w+)\[")
 
 
