@@ -184,6 +184,8 @@ def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
         return None
     known = ModuleAnalysis(dump)
     target = own_target(dump, known.backend)
+    if wanted.limit_bytes == 0:
+        raise UsageError("the limit is 0: give a size, such as 16GiB")
     limit = wanted.limit_bytes or (None if target is None else target.memory_bytes)
     if limit is None:
         raise UsageError("the dump names no device whose memory is known: give --limit 16GiB")

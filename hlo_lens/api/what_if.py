@@ -249,7 +249,8 @@ def what_if_modules(
             bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
         except MissingPackageError as error:
             command = simulate_command(path, asked.changes)
-            raise MissingPackageError(f"{error}; without jax: {command}") from error
+            text = f"{error}, or --with 'jax==0.10.2'; without jax: {command}"
+            raise MissingPackageError(text) from error
         rows = [(base, changes) for base in bases for changes in asked.combinations(base)]
         pool.expect(len(rows))
         found = tuple(workers.map(lambda row: changed_module(row[0], row[1], pool), rows))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from hlo_lens.cli.output import Output, output_options
@@ -31,4 +33,6 @@ def explain(code: str | None, output: Output) -> None:
     """
     from hlo_lens.api.lint import explanation
 
+    if code is None and output.rows is None:
+        output = replace(output, rows=0)
     output.write(explanation(code))

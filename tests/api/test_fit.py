@@ -88,6 +88,8 @@ def test_program_that_fits_by_its_dump_is_not_compiled(
 def test_limit_is_asked_for_where_the_device_is_not_known() -> None:
     with pytest.raises(UsageError, match="--limit"):
         hlo_lens.fit(WASTEFUL)
+    with pytest.raises(UsageError, match="limit is 0"):
+        hlo_lens.fit(WASTEFUL, limit=0)
 
 
 @pytest.mark.usefixtures("fake_compiler")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
+from hlo_lens import lint
+from hlo_lens.analysis.findings.finding import Saves, SavingBasis
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.cli import main
+from hlo_lens.report.findings.page import saves_text
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
@@ -51,8 +55,14 @@ def test_explain_prints_the_whole_description(rule: Rule) -> None:
 
 
 def test_explain_without_a_code_lists_the_rules() -> None:
-    out = _run("explain", "-n", "0")[1]
+    out = _run("explain")[1]
     assert all(f"{rule.code}  {rule.name}" in out for rule in all_rules())
+
+
+def test_bounds_with_the_same_text_are_one_figure() -> None:
+    found = lint(WASTEFUL).findings[0]
+    saves = Saves(bytes=4 << 20, low=(4 << 20) - 64, high=4 << 20, basis=SavingBasis.SIMULATED)
+    assert saves_text(replace(found, saves=saves)).startswith("4.00MiB (")
 
 
 def test_explain_of_an_unknown_code_names_the_nearest() -> None:

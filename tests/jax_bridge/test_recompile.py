@@ -22,7 +22,7 @@ from hlo_lens.jax_bridge.recompile.cache import (
     cache_state,
     clear_cache,
 )
-from hlo_lens.jax_bridge.recompile.dumped import dumped_flags, shortage
+from hlo_lens.jax_bridge.recompile.dumped import Again, dumped_flags, shortage
 from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import (
     SourceProgram,
@@ -330,6 +330,18 @@ def test_interpreter_without_jax_is_an_error(tmp_path: Path) -> None:
     )
     assert run.exit_code == 3
     assert "cannot be run" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "package"),
+    [
+        ("JAX TPU support not installed; cannot generate TPU topology.", "libtpu"),
+        ("topology not implemented for cuda", "CUDA plugin"),
+    ],
+)
+def test_missing_package_of_a_backend_is_named(error: str, package: str) -> None:
+    made = Compilation(dump=Path("none"), versions={}, step="target", error=error)
+    assert f"{package} is not installed" in Again(compilation=made, module=None).refusal
 
 
 def test_every_split_of_the_devices_is_a_mesh() -> None:

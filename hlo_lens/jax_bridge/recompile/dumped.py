@@ -30,11 +30,19 @@ _PACKAGES = {
 _FAILED = {
     "import": "jax cannot be imported",
     "parse": "XLA cannot read the program's text",
-    "target": "there is no such target",
+    "target": "no devices of this target",
     "options": "an option was refused",
     "compile": "XLA refused the program",
     "stopped": "XLA's compiler stopped",
 }
+_MISSING_PACKAGES = {
+    "JAX TPU support not installed": "libtpu is not installed with the jax that compiles: "
+    "pip install 'jax[tpu]', or name a Python that has it with --python",
+    "topology not implemented for cuda": "the CUDA plugin is not installed with the jax that "
+    "compiles: pip install 'jax[cuda12]', or name a Python that has it with --python",
+}
+"""Part of an error of JAX to what is missing and how to get it."""
+
 _FIRST_LINES = 3
 
 
@@ -56,6 +64,9 @@ class Again:
         made = self.compilation
         if made.is_done:
             return "" if self.module is not None else "the new dump has no optimized text"
+        for part, text in _MISSING_PACKAGES.items():
+            if made.step == "target" and part in made.error:
+                return text
         lines = [line.strip() for line in made.error.splitlines() if line.strip()]
         return f"{_FAILED.get(made.step, made.step)}: {' '.join(lines[:_FIRST_LINES])}"
 

@@ -100,8 +100,8 @@ def toolchain_of(python: str) -> str:
         raise MissingPackageError(f"{python}: cannot be run: {error}") from error
     if "jaxlib " not in run.stdout:
         raise MissingPackageError(
-            f"jax is not installed for {python}, and what-if compiles with it: "
-            "pip install 'hlo-lens[jax]', or --with 'jax==0.10.2'"
+            f"jax is not installed for {python}, and compiling needs it: "
+            "pip install 'hlo-lens[jax]'"
         )
     return run.stdout.strip()
 

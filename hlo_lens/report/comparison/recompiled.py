@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -42,12 +43,9 @@ _CHANGE_COLUMNS = (
 
 def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
     """Return the report on modules compiled again; one section for each module."""
-    by_name: dict[str, list[Recompiled]] = {}
-    for row in rows:
-        by_name.setdefault(row.name, []).append(row)
     sections = [
         _section(group[0], path) if len(group) == 1 else _table_section(group)
-        for group in by_name.values()
+        for group in _by_module(rows)
     ]
     targets = {row.target for row in rows if row.target}
     versions = next((row.versions for row in rows if row.versions), {})
@@ -59,6 +57,17 @@ def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
         modules=[_object(row) for row in rows],
     )
     return Report(kind="what-if", sections=tuple(sections), data=data)
+
+
+def _by_module(rows: Sequence[Recompiled]) -> list[list[Recompiled]]:
+    """Return the rows of each module; the same changes again are of another one of that name."""
+    found: dict[tuple[str, int], list[Recompiled]] = {}
+    seen: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+    for row in rows:
+        request = (row.name, tuple((one.kind, one.target) for one in row.changes))
+        found.setdefault((row.name, seen[request]), []).append(row)
+        seen[request] += 1
+    return list(found.values())
 
 
 def _object(row: Recompiled) -> dict[str, object]:

@@ -137,8 +137,10 @@ def saves_text(finding: Finding) -> str:
     """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty."""
     saves = finding.saves
     parts: list[str] = []
-    if saves.low is not None and saves.high is not None and saves.low != saves.high:
-        parts.append(f"{format_bytes(saves.low)} to {format_bytes(saves.high)}")
+    known = [one for one in (saves.low, saves.high) if one is not None]
+    bounds = dict.fromkeys(format_bytes(one) for one in known)
+    if len(bounds) > 1:
+        parts.append(" to ".join(bounds))
     elif saves.bytes is not None:
         parts.append(format_bytes(saves.bytes))
     if saves.wire_bytes is not None:

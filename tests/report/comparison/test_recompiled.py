@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, Reproduction
 from hlo_lens.report.comparison.recompiled import what_if_report
 
@@ -26,3 +28,20 @@ def test_program_that_does_not_fit_names_what_fit_would_try() -> None:
     facts = dict(report.pages[0].facts)
     assert facts["fit would try"] == "donate x (-16.00GiB)"
     assert facts["next"] == "hlo-lens fit 'a dump' --target v5e:1x1"
+
+
+def test_modules_of_one_name_are_sections_of_their_own() -> None:
+    row = Recompiled(
+        name="f",
+        reproduction=Reproduction(is_equal=None),
+        base_target="cpu",
+        target="cpu",
+        versions={},
+        changes=(Change(kind="donate", target="x"),),
+        own=Figures(),
+        base=Figures(),
+        predicted=None,
+    )
+    other = replace(row, changes=(Change(kind="donate", target="y"),))
+    assert len(what_if_report([row, row], "a dump").pages) == 2
+    assert len(what_if_report([row, other], "a dump").pages) == 1
