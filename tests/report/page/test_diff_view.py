@@ -13,6 +13,7 @@ from tests.report.page.pages import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.report.page.conftest import Opened
 
@@ -24,6 +25,17 @@ PAIRS = [
     ("gpu", "added_all_gather"),
 ]
 FIRST = PAIRS[0]
+
+
+EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+HLO = """HloModule m, is_scheduled=true
+
+ENTRY main {
+  %p = f32[1024] parameter(0)
+  %a = f32[1024] add(%p, %p), metadata={op_name="EVIL" source_file="EVIL" source_line=1}
+  ROOT %r = f32[1024] OPCODE(%a, %p), metadata={op_name="jit(f)/EVIL/mul"}, evil="EVIL"
+}
+""".replace("EVIL", EVIL)
 
 
 @cache
@@ -110,4 +122,24 @@ def test_changes_are_drawn_with_their_signs(open_page: Opener, pair: tuple[str, 
     readout = view.locator(".readout").first.inner_text()
     assert "its peak" in readout
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    opened.assert_quiet()
+
+
+def test_hostile_names_in_a_diff_do_nothing(open_page: Opener, tmp_path: Path) -> None:
+    sides = []
+    for opcode in ("multiply", "subtract"):
+        path = tmp_path / f"{opcode}.after_optimizations.txt"
+        path.write_text(HLO.replace("OPCODE", opcode), "utf-8")
+        sides.append(str(path))
+    opened = open_page(output_of(["diff", *sides, "-f", "html"]))
+    dialogs: list[str] = []
+    opened.page.on("dialog", lambda one: dialogs.append(one.message))
+    page = opened.open()
+    opened.draw_all()
+    page.wait_for_timeout(100)
+    page.locator(".side-by-side summary").first.click()
+    page.locator(".side-by-side .texts").wait_for()
+    assert EVIL in page.locator(".side-by-side").first.inner_text()
+    assert page.locator("main img, main script").count() == 0
+    assert dialogs == []
     opened.assert_quiet()

@@ -1,12 +1,12 @@
-// The mesh of devices as a grid: the first axis downwards, the second to the right, others as
-// sheets; lines along the axes, as thick as the bytes that are sent over them.
+// The mesh of devices as a grid: the larger of the last two axes to the right, the other downwards,
+// further ones as sheets; lines along the axes, as thick as the bytes that are sent over them.
 
 import { el } from "./dom.js";
 import { formatBytes, plural } from "./format.js";
 import { svg } from "./svg.js";
 
-const CELL = 34;
-const GAP = 22;
+const CELL = 32;
+const GAP = 16;
 const MOST = 16;
 const SHEETS = 4;
 
@@ -14,7 +14,9 @@ const SHEETS = 4;
 export function meshPicture(mesh, bytes, chosen) {
   const axes = mesh.axes.filter(([, size]) => size > 1);
   const count = axes.reduce((product, [, size]) => product * size, 1);
-  const [rowAxis, columnAxis] = axes.length === 1 ? [null, axes[0]] : axes.slice(-2);
+  const isTurned = axes.length > 1 && axes[axes.length - 2][1] > axes[axes.length - 1][1];
+  const [rowAxis, columnAxis] = axes.length === 1 ? [null, axes[0]]
+    : isTurned ? axes.slice(-2).reverse() : axes.slice(-2);
   const outer = axes.slice(0, -2);
   const rows = rowAxis ? rowAxis[1] : 1;
   const columns = columnAxis ? columnAxis[1] : 1;
@@ -22,7 +24,7 @@ export function meshPicture(mesh, bytes, chosen) {
   const devices = mesh.devices || null;
   const drawn = [];
   for (let sheet = 0; sheet < Math.min(sheets, SHEETS); sheet += 1) {
-    drawn.push(oneSheet({ rows, columns, rowAxis, columnAxis, bytes, chosen, devices,
+    drawn.push(oneSheet({ rows, columns, rowAxis, columnAxis, bytes, chosen, devices, isTurned,
       first: sheet * rows * columns, title: sheetTitle(outer, sheet) }));
   }
   const cut = [rows > MOST || columns > MOST ? `the first ${MOST} of each axis are drawn` : "",
@@ -42,7 +44,7 @@ function sheetTitle(outer, sheet) {
   return parts.join(", ");
 }
 
-function oneSheet({ rows, columns, rowAxis, columnAxis, bytes, chosen, devices, first, title }) {
+function oneSheet({ rows, columns, rowAxis, columnAxis, bytes, chosen, devices, isTurned, first, title }) {
   const shownRows = Math.min(rows, MOST);
   const shownColumns = Math.min(columns, MOST);
   const step = CELL + GAP;
@@ -67,7 +69,7 @@ function oneSheet({ rows, columns, rowAxis, columnAxis, bytes, chosen, devices, 
       if (row + 1 < shownRows) {
         lines.push(line(rowAxis[0], x + CELL / 2, y + CELL, x + CELL / 2, y + step));
       }
-      const place = first + row * columns + column;
+      const place = first + (isTurned ? column * rows + row : row * columns + column);
       boxes.push(svg("rect", { x, y, width: CELL, height: CELL, rx: 4, class: "device" }),
         svg("text", { x: x + CELL / 2, y: y + CELL / 2 + 4, "text-anchor": "middle" },
           devices ? devices[place] : place));

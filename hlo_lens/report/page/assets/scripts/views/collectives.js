@@ -242,7 +242,8 @@ function axisText(axis) {
 }
 
 function bar(part, whole) {
-  const share = part === null ? "not known" : formatShare(part, whole);
+  const share = part === null ? "not known"
+    : part && part / whole < 0.00005 ? "<0.01%" : formatShare(part, whole);
   return el("span", { class: "share-bar" }, el("span", { class: "bar", "aria-hidden": "true",
     style: { width: `${whole && part ? (part / whole) * 110 : 0}px` } }), share);
 }
