@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.memory.argument_copies import PRODUCTS
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
-from hlo_lens.analysis.memory.makers import rows_of_names
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -48,20 +48,18 @@ _AGAIN = "rematted_computation"
 
 def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for the line of most copies."""
-    products = [one for one in known.flops.products if one.flops]
-    if not _LEAST <= len(products) <= _MOST_PRODUCTS:
+    names = {one.name: (one.flops, one.times) for one in known.flops.products if one.flops}
+    if not _LEAST <= len(names) <= _MOST_PRODUCTS:
         return
-    rows = rows_of_names(known.module, {one.name for one in products})
     groups: dict[tuple[SourceLocation, str, object], list[str]] = {}
-    for one in products:
-        row = rows.get(one.name)
-        path = None if row is None else known.origins.places.op_name(row)
-        if row is None or path is None or BACKWARD in path or _AGAIN in path:
+    for row in known.table.rows_of(PRODUCTS | {"custom-call"}):
+        name = known.module.columns.name(row)
+        path = known.origins.places.op_name(row) if name in names else None
+        if path is None or BACKWARD in path or _AGAIN in path:
             continue
         place = known.origins.places.innermost(row)
         if place is not None:
-            key = (place, _DIGITS.sub("#", path), (one.flops, one.times))
-            groups.setdefault(key, []).append(one.name)
+            groups.setdefault((place, _DIGITS.sub("#", path), names[name]), []).append(name)
     most = max(groups.items(), key=lambda pair: len(pair[1]), default=None)
     if most is not None and len(most[1]) >= _LEAST:
         yield _finding(known, most[0][0], most[1], sum(len(n) >= _LEAST for n in groups.values()))
