@@ -5,6 +5,7 @@ Figures and rows of the diff are in the object of ``-f json``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.statement import space_name
@@ -31,8 +32,11 @@ MOST_GROUPS = 800
 MOST_CHARACTERS = 600_000
 """Characters of the lines side by side."""
 
-LONGEST_LINE = 500
+LONGEST_LINE = 1500
 """Characters of one line."""
+
+_METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
+"""Metadata of an instruction, with strings and one level of braces."""
 
 
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
@@ -134,6 +138,6 @@ def _line(module: HloModule, row: int | None) -> str | None:
     if row is None:
         return None
     text = module.columns.text(row, NAME, END)
-    text = text.partition(", metadata={")[0]
+    text = _METADATA.sub("", text, count=1)
     cut = f" ... [{len(text) - LONGEST_LINE:,} more]" if len(text) > LONGEST_LINE else ""
     return printable(text[:LONGEST_LINE]) + cut
