@@ -1,0 +1,26 @@
+"""Devices that hold each tile; values divided alike share a division."""
+
+from __future__ import annotations
+
+import hlo_lens
+from hlo_lens.analysis.sharding.tile_devices import tile_devices
+
+TEXT = """HloModule m, num_partitions=4
+
+ENTRY main {
+  a = f32[8,6] parameter(0), sharding={devices=[2,2]<=[4]}
+  b = f32[8,6] parameter(1), sharding={devices=[2,2]<=[4]}
+  c = f32[8,6] parameter(2), sharding={replicated}
+  ROOT t = (f32[8,6]) tuple(a)
+}
+"""
+
+
+def test_values_divided_alike_share_a_division() -> None:
+    values = hlo_lens.shardings(TEXT).parameters
+    found = tile_devices(values)
+    assert found.numbers == (0, 0, 1)
+    first, second = found.divisions
+    assert (first.sizes, first.counts) == ((8, 6), (2, 2))
+    assert first.tiles == (((0, 0), (0,)), ((0, 1), (1,)), ((1, 0), (2,)), ((1, 1), (3,)))
+    assert second.counts == (1, 1)
