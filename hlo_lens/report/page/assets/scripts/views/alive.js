@@ -4,6 +4,7 @@ import { choice, el, replace, table } from "../dom.js";
 import { formatBytes, formatCount, formatShare, plural } from "../format.js";
 import { grouped, GROUPINGS } from "../groups.js";
 import { HeapPicture } from "../heap_picture.js";
+import { instructionLink } from "../instruction_link.js";
 import { chosenSpace, memoryModel } from "../memory_model.js";
 import { icicle, treemap } from "../rectangles.js";
 import { swatch } from "../role_key.js";
@@ -104,7 +105,7 @@ class Alive {
     const parts = [el("b", {}, formatBytes(alive.total)),
       ` held in ${model.space.name}, at instant ${formatCount(alive.instant)}`,
       alive.place === model.peakPlace ? ", the peak" : "",
-      instruction ? [" (", el("code", {}, instruction), ")"] : ""].flat();
+      instruction ? [" (", instructionLink(instruction, this.page), ")"] : ""].flat();
     if (this.words) {
       const sum = found.reduce((bytes, k) => bytes + alive.owned.get(k), 0);
       parts.push(`; ${plural(found.length, "value")} of ${formatBytes(sum)} found`);

@@ -2,6 +2,7 @@
 
 import { choice, el, pictureTable, button, replace } from "../dom.js";
 import { formatBytes, formatCount, formatShare } from "../format.js";
+import { instructionLink } from "../instruction_link.js";
 import { chosenSpace, memoryModel } from "../memory_model.js";
 import { StackChart } from "../stack_chart.js";
 import { roleKey } from "../role_key.js";
@@ -68,7 +69,7 @@ function drawSpace(place, data, space, page) {
   };
   const describe = (at) => {
     key.show(at);
-    replace(readout, ...sentence(model, at));
+    replace(readout, ...sentence(model, at, page));
   };
   const update = () => {
     if (!chart.element.isConnected) return false;
@@ -102,10 +103,10 @@ function limitLine(data, space) {
     + `the ${formatBytes(limit)} of a device (${source}).`);
 }
 
-function sentence(model, at) {
+function sentence(model, at, page) {
   const instruction = model.instruction(at);
   const parts = [el("b", {}, formatBytes(model.held[at])), " held at instant ",
-    formatCount(model.instantOf(at)), instruction ? [" (", el("code", {}, instruction), ")"] : ""];
+    formatCount(model.instantOf(at)), instruction ? [" (", instructionLink(instruction, page), ")"] : ""];
   if (at === model.peakPlace) parts.push(", the peak");
   else parts.push(`, ${formatShare(model.held[at], model.space.peak.bytes)} of the peak`);
   return parts.flat();
