@@ -34,7 +34,8 @@ class SavingBasis(StrEnum):
 BASES: dict[SavingBasis, str] = {
     SavingBasis.PROVEN: "XLA compiled the program again with the fix; the saving is the difference",
     SavingBasis.SIMULATED: "computed with a model of XLA's buffer assignment, between two bounds",
-    SavingBasis.AT_MOST: "the size of what the fix removes; XLA may use a part of it otherwise",
+    SavingBasis.AT_MOST: "the size of what the fix removes; XLA may use a part of it otherwise, "
+    "and values computed from it, which are not counted, may change too",
 }
 """Meaning of each basis."""
 

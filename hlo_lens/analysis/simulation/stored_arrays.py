@@ -4,8 +4,9 @@ The bytes of the argument, and of the result that it becomes, follow from the re
 compiles differently inside of the program is bounded, not computed:
 
 * Sharding: consumers may gather the whole value first, in the forward and in the backward pass,
-  and change its layout; or compute on the parts, so that further values are divided. Where a
-  dimension is no longer divided, values computed from it may not be divided any more either.
+  and change its layout; or compute on the parts, so that further values are divided, at most all
+  temporaries. Where a dimension is no longer divided, values computed from it may not be divided
+  any more either. What devices send is not bounded: XLA may choose other collectives.
 * Element type: the values may be converted where they are read, or once, in a temporary.
 """
 
@@ -96,7 +97,7 @@ class _Stored:
         self._parts: dict[int, Part] = {}
         self._saved = self._added = self._open = self._wire = 0
         self._unsent = self._sent = self._unpadded = self._padded = 0
-        self._whole = 1
+        self._whole = self._parted = 1
 
     def edit(self, shard: list[str], dtype: list[str]) -> StoredEdit:
         """Return the edit of both kinds of requests."""
@@ -111,7 +112,7 @@ class _Stored:
         return StoredEdit(
             parts=self._parts,
             changes=tuple(changes),
-            saved_bytes=self._saved,
+            saved_bytes=max(self._saved, self._temporaries() * (self._parted - 1) // self._parted),
             added_bytes=self._added + (self._whole - 1) * self._temporaries(),
             saved_output_bytes=self._open,
             padding_bytes=(self._unpadded, self._padded),
@@ -141,11 +142,11 @@ class _Stored:
             old, new = self._resize(held, dimensions=dimensions)
             if not one.is_result:
                 self._whole = max(self._whole, _undivided(value, sharding))
+                self._parted *= max(1, old // new) if new else 1
                 gathered = self._widest(held, max(old, new))
                 self._added += _GATHERED * gathered
                 self._saved += _DIVIDED * gathered
                 self._wire += abs(old - new)
-                self._sent += _SENT * gathered
                 unpadded = self._parts[held].shape.size_bytes
                 self._open_results(value, old - min(new, unpadded or new))
         return list(plan.changes)

@@ -82,6 +82,16 @@ def test_sharding_divides_the_argument_and_may_gather_it() -> None:
     assert (found.high["temp_bytes"] or 0) > (found.predicted["temp_bytes"] or 0)
     sent = "wire_bytes_per_device"
     assert (found.predicted[sent] or 0) > (found.base[sent] or 0)
+    assert found.high[sent] is None
+
+
+def test_compiled_program_with_a_divided_input_is_inside_the_bounds() -> None:
+    found = simulate(_sample("cpu/tp_mlp"), [("shard", "x=P(('data', 'model'), None)")])
+    assert found.low is not None
+    assert found.high is not None
+    compiled = {"temp_bytes": 209752672, "total_bytes": 264311537, "peak_bytes": 264310941}
+    for name, size in compiled.items():
+        assert (found.low[name] or 0) <= size <= (found.high[name] or 0)
 
 
 def test_saved_activation_ends_before_the_peak() -> None:
