@@ -52,6 +52,8 @@ class Saves:
         wire_bytes: Bytes that each device sends less.
         flops: Arithmetic that each device is spared.
         seconds: Time that a step is shorter.
+        own_bytes: Part of `bytes` that the values of the finding have themselves, where `bytes`
+            bounds what the fix also changes; None where it changes nothing else.
     """
 
     bytes: int | None = None
@@ -61,6 +63,7 @@ class Saves:
     wire_bytes: int | None = None
     flops: int | None = None
     seconds: float | None = None
+    own_bytes: int | None = None
 
     @classmethod
     def at_most(
@@ -69,9 +72,21 @@ class Saves:
         *,
         wire_bytes: int | None = None,
         flops: int | None = None,
+        own_bytes: int | None = None,
     ) -> Saves:
         """Return a saving that is an upper bound."""
-        return cls(bytes=size_bytes, wire_bytes=wire_bytes, flops=flops, basis=SavingBasis.AT_MOST)
+        return cls(
+            bytes=size_bytes,
+            wire_bytes=wire_bytes,
+            flops=flops,
+            own_bytes=own_bytes,
+            basis=SavingBasis.AT_MOST,
+        )
+
+    @property
+    def weight_bytes(self) -> int | None:
+        """Bytes by which findings are ordered and judged: own ones, if `bytes` is a far bound."""
+        return self.bytes if self.own_bytes is None else self.own_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

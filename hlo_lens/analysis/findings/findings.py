@@ -56,6 +56,7 @@ class Findings(Result):
         Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
         Column("low_bytes", Unit.BYTES, "least saving, where a range is known"),
         Column("high_bytes", Unit.BYTES, "largest saving, where a range is known"),
+        Column("own_bytes", Unit.BYTES, "part of it of the values of the finding themselves"),
         Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
         Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
         Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
@@ -76,7 +77,7 @@ class Findings(Result):
             saves = one.saves
             yield (
                 *(one.code, one.name, one.severity),
-                *(saves.bytes, saves.low, saves.high, saves.basis),
+                *(saves.bytes, saves.low, saves.high, saves.own_bytes, saves.basis),
                 *(saves.wire_bytes, saves.flops, saves.seconds),
                 *(one.source, one.message, one.fix, one.suppressed_by),
             )
@@ -112,6 +113,7 @@ def finding_fact(finding: Finding) -> FindingFact:
             wire_bytes=saves.wire_bytes,
             flops=saves.flops,
             seconds=saves.seconds,
+            own_bytes=saves.own_bytes,
         ),
     )
 
@@ -173,7 +175,7 @@ def together(one: Findings, other: Findings) -> Findings:
 def _is_negligible(finding: Finding) -> bool:
     if finding.share is None:
         return False
-    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < FEWEST_BYTES
+    is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < FEWEST_BYTES
     return is_small or finding.share < LEAST_SHARE
 
 
@@ -185,7 +187,7 @@ def _is_memory_only(finding: Finding) -> bool:
 def _severity(finding: Finding) -> Severity:
     """Return the severity by the share that a finding saves."""
     share, saves = finding.share or 0.0, finding.saves
-    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < LEAST_BYTES
+    is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < LEAST_BYTES
     if share < WARNING_SHARE or is_small:
         return Severity.INFO
     is_sure = saves.basis in (SavingBasis.PROVEN, SavingBasis.SIMULATED) and not finding.has_cost

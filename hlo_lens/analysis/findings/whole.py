@@ -47,7 +47,7 @@ class Whole:
         """Return the largest share of the program that a finding saves; None if not known."""
         saves = finding.saves
         pairs = (
-            (saves.bytes, self.memory_bytes),
+            (saves.weight_bytes, self.memory_bytes),
             (saves.wire_bytes, self.traffic),
             (saves.flops, self.flops),
         )

@@ -266,6 +266,7 @@ class SavingFact:
         wire_bytes: Bytes that each device sends less.
         flops: Arithmetic that each device is spared.
         seconds: Time that a step is shorter.
+        own_bytes: Part of `bytes` of the values of the finding themselves; None where that is all.
     """
 
     bytes: int | None = None
@@ -275,6 +276,7 @@ class SavingFact:
     wire_bytes: int | None = None
     flops: int | None = None
     seconds: float | None = None
+    own_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,7 +139,9 @@ def saves_text(finding: Finding) -> str:
     parts: list[str] = []
     known = [one for one in (saves.low, saves.high) if one is not None]
     bounds = dict.fromkeys(format_bytes(one) for one in known)
-    if len(bounds) > 1:
+    if saves.own_bytes is not None:
+        parts.append(f"{format_bytes(saves.own_bytes)} of its own")
+    elif len(bounds) > 1:
         parts.append(" to ".join(bounds))
     elif saves.bytes is not None:
         parts.append(format_bytes(saves.bytes))
@@ -153,6 +155,8 @@ def saves_text(finding: Finding) -> str:
         return ""
     share = "" if finding.share is None else f" ({_percent(finding.share)})"
     text = f"{' and '.join(parts)}{share}"
+    if saves.own_bytes is not None:
+        return text if saves.bytes is None else f"{text}, at most {format_bytes(saves.bytes)}"
     if saves.basis is None:
         return text
     return f"at most {text}" if saves.basis == "at most" else f"{text}, {saves.basis}"
@@ -163,9 +167,9 @@ def change_text(fact: FindingFact) -> str:
     source = source_of(fact)
     place = f" {source}" if source else ""
     saves = fact.saves
-    parts = [] if saves.bytes is None else [format_bytes(saves.bytes)]
+    parts = [] if saves.bytes is None else [format_bytes(saves.own_bytes or saves.bytes)]
     parts += [] if saves.wire_bytes is None else [f"{format_bytes(saves.wire_bytes)} sent a run"]
-    bound = "at most " if saves.basis == "at most" else ""
+    bound = "at most " if saves.basis == "at most" and saves.own_bytes is None else ""
     saved = f" (saves {bound}{' and '.join(parts)})" if parts else ""
     return f"{fact.code}{place} {fact.message}{saved}"
 

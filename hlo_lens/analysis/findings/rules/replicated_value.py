@@ -6,9 +6,10 @@ What:
 
 Why it costs:
     Dividing the value over an axis of n devices leaves 1/n of its bytes on each device. The saving
-    is that of the value itself, at most: where the whole value is needed it is gathered, which
-    takes memory for a while, and communication in each step. What is computed from it may be
-    divided too; --prove counts that. Optimizer state is never needed whole (ZeRO stage 1). It is an
+    "of its own" is that of the value. Where the whole value is needed it is gathered, which takes
+    memory for a while, and communication in each step: then less is saved. What is computed from
+    it may be divided too: then more is saved, at most (n-1)/n of all memory. --prove compiles the
+    program with it. Optimizer state is never needed whole (ZeRO stage 1). It is an
     info where less than a tenth of the memory is saved, and for values that are divided over
     another axis and not kept from step to step: the gathers may cost more.
 
@@ -86,11 +87,20 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving]) -> Finding:
             f"{format_bytes(one.value.device_bytes or 0)} on each device"
             for one in savings[:_MOST_SHOWN]
         ),
-        saves=Saves.at_most(size),
+        saves=_saves(known, size, first.axis_size),
         severity=None if is_large and _is_lasting(value) else Severity.INFO,
         has_cost=True,
         remedies=tuple(Remedy(kind="shard", target=f"{n}={spec}") for n in names),
     )
+
+
+def _saves(known: ModuleAnalysis, size: int, parts: int) -> Saves:
+    """Return a saving: what is computed from the value may be divided too, at best everything."""
+    memory = known.memory
+    if memory is None or memory.statement.total_bytes is None:
+        return Saves(own_bytes=size)
+    bound = memory.statement.total_bytes * (parts - 1) // parts
+    return Saves.at_most(max(bound, size), own_bytes=size)
 
 
 def _is_lasting(value: ShardedValue) -> bool:

@@ -97,6 +97,11 @@ function plain(value) {
 function saving(saves) {
   if (!saves) return "";
   const parts = [];
+  if (saves.own_bytes) {
+    parts.push(`${formatBytes(saves.own_bytes)} of its own`);
+    if (saves.bytes) parts.push(`at most ${formatBytes(saves.bytes)}`);
+    return `saves ${parts.join(", ")}`;
+  }
   if (saves.bytes) parts.push(formatBytes(saves.bytes));
   else if (saves.low || saves.high) {
     parts.push(`${formatBytes(saves.low ?? 0)} to ${formatBytes(saves.high)}`);
