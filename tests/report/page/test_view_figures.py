@@ -109,7 +109,7 @@ def test_rows_of_collectives_have_the_bytes_of_the_command(open_page: Opener) ->
     opened.draw_all()
     cells = [
         [cell.inner_text() for cell in row.locator("td").all()]
-        for row in page.locator("#view-collectives .listing tbody tr").all()
+        for row in page.locator("#view-collectives .singles .listing tbody tr").all()
     ]
     rows = _printed("collectives", SAMPLE)["collectives"]["rows"]
     expected = {
@@ -120,11 +120,32 @@ def test_rows_of_collectives_have_the_bytes_of_the_command(open_page: Opener) ->
     opened.assert_quiet()
 
 
+def test_groups_of_collectives_have_the_sums_of_the_command(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    cells = [
+        [cell.inner_text() for cell in row.locator("td").all()]
+        for row in page.locator("#view-collectives .groups tbody tr").all()
+    ]
+    groups = _printed("collectives", SAMPLE)["groups"]
+    assert [(cell[0], cell[1], cell[5], cell[7], cell[8]) for cell in cells] == [
+        (
+            one["kind"],
+            one["axis"],
+            one["times"],
+            format_bytes(one["wire_bytes_per_run"]),
+            str(one["exposed"]),
+        )
+        for one in groups
+    ]
+
+
 def test_a_head_sorts_and_a_search_leaves_what_has_the_word(open_page: Opener) -> None:
     opened = open_page(sample_page(SAMPLE))
     page = opened.open()
     opened.draw_all()
-    listing = page.locator("#view-collectives .listing")
+    listing = page.locator("#view-collectives .singles .listing")
     page.get_by_label("search single collectives").fill("reduce-scatter")
     kinds = listing.locator("tbody tr td:first-child").all_inner_texts()
     assert kinds
@@ -146,7 +167,7 @@ def test_a_bar_opens_its_collective_in_all_views(open_page: Opener) -> None:
     name = page.evaluate("hloLens.selection.get('instruction')")
     assert name in [row["name"] for row in _printed("collectives", SAMPLE)["collectives"]["rows"]]
     assert name in page.locator("aside.card h2").inner_text()
-    assert name in page.locator("#view-collectives .listing tr.chosen").inner_text()
+    assert name in page.locator("#view-collectives .singles .listing tr.chosen").inner_text()
     assert f"i={name}" in page.evaluate("location.hash")
     page.keyboard.press("Escape")
     assert not page.locator("aside.card").is_visible()

@@ -52,7 +52,7 @@ class Collectives {
     this.drawMesh();
     this.addTimeLine();
     this.list = this.listing();
-    this.container.append(el("div", { class: "block" }, el("h3", {}, "Single collectives"),
+    this.container.append(el("div", { class: "block singles" }, el("h3", {}, "Single collectives"),
       this.list.element));
     const notes = noteList(this.data.notes);
     if (notes) this.container.append(notes);
@@ -76,19 +76,30 @@ class Collectives {
   }
 
   groups() {
-    const rows = this.data.groups.map((one) => [one.kind, one.axis, one.group_size,
-      one.element_type, formatCount(one.static_count), one.times,
-      atMost(one.payload_bytes, one.payload_bytes_is_at_most),
-      atMost(one.wire_bytes_per_run, one.wire_bytes_is_at_most), formatCount(one.exposed),
-      one.where || ""]);
-    return el("div", { class: "block" }, el("h3", {}, "By kind and axis, bytes of one run"),
-      table([["kind", "", false], ["axis", "mesh axes of the groups of devices", false],
-        ["group size", "devices in each group", true], ["type", "element types", false],
-        ["in the text", "collectives in the text", true], ["runs", "in one run of the program", true],
-        ["payload", "bytes of the full tensors of one group", true],
-        ["wire", "bytes that leave each device", true],
-        ["exposed", "collectives that last longer than the overlapping work", true],
-        ["where", "source line of the largest", false]], rows, { label: "by kind and axis" }));
+    const text = (title, key, meaning) => ({ title, meaning, cell: (one) => one[key] || "",
+      by: (one) => one[key] || "" });
+    const listing = new Listing(this.data.groups, [
+      text("kind", "kind"), text("axis", "axis", "mesh axes of the groups of devices"),
+      { ...text("group size", "group_size", "devices in each group"), isNumber: true,
+        by: (one) => Number(one.group_size) || 0 },
+      text("type", "element_type", "element types"),
+      { title: "in the text", meaning: "collectives in the text", isNumber: true,
+        cell: (one) => formatCount(one.static_count), by: (one) => one.static_count },
+      { title: "runs", meaning: "in one run of the program", isNumber: true,
+        cell: (one) => one.times, by: (one) => one.dynamic_count },
+      { title: "payload", meaning: "bytes of the full tensors of one group", isNumber: true,
+        cell: (one) => atMost(one.payload_bytes, one.payload_bytes_is_at_most),
+        by: (one) => one.payload_bytes },
+      { title: "wire", meaning: "bytes that leave each device", isNumber: true,
+        cell: (one) => atMost(one.wire_bytes_per_run, one.wire_bytes_is_at_most),
+        by: (one) => one.wire_bytes_per_run },
+      { title: "exposed", meaning: "collectives that last longer than the overlapping work",
+        isNumber: true, cell: (one) => formatCount(one.exposed), by: (one) => one.exposed },
+      text("where", "where", "source line of the largest"),
+    ], { label: "by kind and axis", sortedBy: 7, placeholder: "kind, axis, line",
+      words: (one) => [one.kind, one.axis, one.element_type, one.where].join(" ") });
+    return el("div", { class: "block groups" },
+      el("h3", {}, "By kind and axis, bytes of one run"), listing.element);
   }
 
   axisTable() {
