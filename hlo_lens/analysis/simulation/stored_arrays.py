@@ -140,7 +140,10 @@ class _Stored:
             )
             dimensions = sharding.shard_shape(value.global_shape).dimensions
             old, new = self._resize(held, dimensions=dimensions)
-            if not one.is_result:
+            if one.is_result:
+                self._added += STEPS
+                self._saved += STEPS
+            else:
                 self._whole = max(self._whole, _undivided(value, sharding))
                 self._parted *= max(1, old // new) if new else 1
                 gathered = self._widest(held, max(old, new))
@@ -172,11 +175,12 @@ class _Stored:
         """Count results that XLA may divide as it divides an argument."""
         arrays = self._arrays
         shape = argument.global_shape
+        if shape is None or not shape.size_bytes:
+            return
         for place in arrays.open_results:
             result = arrays.results[place].global_shape
-            if shape is not None and result is not None:
-                is_alike = result.element_count == shape.element_count
-                self._open += max(0, saved) if is_alike else 0
+            if result is not None and result.element_count == shape.element_count:
+                self._open += max(0, saved) * (result.size_bytes or 0) // shape.size_bytes
 
     # ---- element types -------------------------------------------------------------------------
 

@@ -85,11 +85,24 @@ def test_sharding_divides_the_argument_and_may_gather_it() -> None:
     assert found.high[sent] is None
 
 
-def test_compiled_program_with_a_divided_input_is_inside_the_bounds() -> None:
-    found = simulate(_sample("cpu/tp_mlp"), [("shard", "x=P(('data', 'model'), None)")])
+@pytest.mark.parametrize(
+    ("sample", "change", "compiled"),
+    [
+        (
+            "cpu/tp_mlp",
+            "x=P(('data', 'model'), None)",
+            {"temp_bytes": 209752672, "total_bytes": 264311537, "peak_bytes": 264310941},
+        ),
+        ("cpu/wasteful", "scratch=P(('data', 'model'), None)", {"output_bytes": 21233720}),
+        ("cpu/wasteful", "result{3}=P(None, 'model')", {"total_bytes": 48892312}),
+    ],
+)
+def test_compiled_programs_are_inside_the_bounds(
+    sample: str, change: str, compiled: dict[str, int]
+) -> None:
+    found = simulate(_sample(sample), [("shard", change)])
     assert found.low is not None
     assert found.high is not None
-    compiled = {"temp_bytes": 209752672, "total_bytes": 264311537, "peak_bytes": 264310941}
     for name, size in compiled.items():
         assert (found.low[name] or 0) <= size <= (found.high[name] or 0)
 
