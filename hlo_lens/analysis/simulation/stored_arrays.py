@@ -229,7 +229,9 @@ class _Stored:
         part = self._parts.get(value, flow.values.parts[value])
         shape = part.shape
         if dimensions is not None:
-            shape = dataclasses.replace(shape, dimensions=dimensions)
+            is_bitcast = len(dimensions) != shape.rank  # the layout is that of another rank
+            layout = None if is_bitcast else shape.layout
+            shape = dataclasses.replace(shape, dimensions=dimensions, layout=layout)
         if element_type is not None:
             shape = dataclasses.replace(shape, element_type=element_type)
         size = self._measured(shape, part)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from hlo_lens import lint
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.simulation.simulate import BOUNDS, ESTIMATE, EXACT, simulate
 from hlo_lens.analysis.simulation.simulator import MEMORY_FIGURES, Simulator
 from hlo_lens.api.modules import modules_of
 from hlo_lens.text.errors import UsageError
 from tests.analysis.simulation.programs import SAVED, simulator, step
-from tests.corpus import SAMPLES
+from tests.corpus import CORPUS, SAMPLES, needs_corpus
 
 ARRAY = 4096
 
@@ -135,3 +136,9 @@ def test_many_answers_walk_the_module_once() -> None:
     for _ in range(3):
         simulate(known, [("donate", "w")])
     assert known.walked is walked
+
+
+@needs_corpus
+def test_values_whose_results_are_bitcasts_of_another_rank_are_simulated() -> None:
+    found = lint(CORPUS / "dumps" / "tpu-v5e-2x4x2" / "collectives")
+    assert found.findings
