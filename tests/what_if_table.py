@@ -157,8 +157,11 @@ def _share(found: Sequence[Verdict]) -> str:
     return f"{sum(one.state == 'equal' for one in found)} of {len(found)}" if found else ""
 
 
-_EXAMPLES = ("scan donate state on cpu", "embedding shard **/emb=P(None,'model') on h100")
-"""Pairs for which a sum of sizes is wrong."""
+_EXAMPLES = {
+    "scan donate state on cpu": "state donated, CPU",
+    "embedding shard **/emb=P(None,'model') on h100": "embedding divided, H100",
+}
+"""Pairs for which a sum of sizes is wrong, and their titles."""
 
 
 def examples_table(found: Sequence[Truth]) -> str:
@@ -167,7 +170,9 @@ def examples_table(found: Sequence[Truth]) -> str:
         ("example", "arguments", "aliased", "temporaries", "in all"),
         ["---"] * 5,
     ]
-    for truth in (one for name in _EXAMPLES for one in found if one.pair.name == name):
+    for truth, title in (
+        (one, title) for name, title in _EXAMPLES.items() for one in found if one.pair.name == name
+    ):
         sides = [
             {**side, "all": side["argument"] + side["output"] - side["alias"] + side["temp"]}
             for side in (truth.before, truth.after)
@@ -176,7 +181,7 @@ def examples_table(found: Sequence[Truth]) -> str:
             f"{sides[0][name] / 2**20:.2f} -> {sides[1][name] / 2**20:.2f} MiB"
             for name in ("argument", "alias", "temp", "all")
         ]
-        lines.append((truth.pair.name.replace(" on ", ", "), *cells))
+        lines.append((title, *cells))
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

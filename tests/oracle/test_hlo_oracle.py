@@ -575,10 +575,6 @@ MODULES_READ_ANYWAY = {
     "signature of another shape": (
         "HloModule m\n\nENTRY %e (p: f32[]) -> f32[2] {\n  ROOT p = f32[] parameter(0)\n}\n"
     ),
-    "two computations of one name": (
-        "HloModule m\n\ne {\n  ROOT p = f32[] parameter(0)\n}\n\n"
-        "e {\n  ROOT p = f32[] parameter(0)\n}\n"
-    ),
 }
 
 

@@ -28,7 +28,9 @@ def argument_of(name: str) -> str:
     head = steps[0] if steps else name
     if head == "args" and name.startswith("args["):
         return name[: name.find("]") + 1]
-    return head if name.startswith(f"{head}[") or name.startswith(f"{head}.") else name
+    rest = name.removeprefix(head)
+    is_part = rest.startswith(("[", ".")) and not rest[1:].isdecimal()  # Arg_0.1 is a whole name
+    return head if is_part else name
 
 
 def call_place(known: ModuleAnalysis) -> SourceLocation | None:
