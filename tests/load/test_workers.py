@@ -141,7 +141,7 @@ def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
     os.close(writing)
     for _ in range(min(20, len(os.sched_getaffinity(0)))):
         assert os.read(reading, 1) == b"."  # a process has begun to work
-    os.close(reading)
     os.killpg(run.pid, signal.SIGINT)
     out, err = run.communicate(timeout=PATIENCE_SECONDS / 2)
+    os.close(reading)  # open until now: a process that writes to a closed pipe ends by itself
     assert (run.returncode, out, err) == (130, b"", b"hlo-lens: interrupted\n")
