@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
-from hlo_lens.analysis.findings.finding import Finding, Saves
+from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import SourceLocation
@@ -107,6 +107,7 @@ def finding_of(
     *,
     saved_share: float = 1.0,
     saves: Saves | None = None,
+    severity: Severity | None = None,
 ) -> Finding:
     """Return the finding about collectives of one line.
 
@@ -116,6 +117,7 @@ def finding_of(
         fix: What to write instead.
         saved_share: Share of their bytes on the wire that the fix saves, at most.
         saves: Saving, where it is no share of these bytes.
+        severity: Severity, where the saving does not decide it.
     """
     wire = sum_of(one.wire_bytes_per_run for one in collectives)
     first = collectives[0]
@@ -130,6 +132,7 @@ def finding_of(
             f"{'not known' if wire is None else format_bytes(wire)} sent by each device in one run",
         ),
         saves=saved if saves is None else saves,
+        severity=severity,
     )
 
 

@@ -18,7 +18,6 @@ Fine when:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Saves, Severity
@@ -42,15 +41,15 @@ def collective_between_slices(known: ModuleAnalysis) -> Iterator[Finding]:
         wire = sum_of(one.wire_bytes_per_run for one in found)
         size = "bytes not known" if wire is None else format_bytes(wire)
         axis = "" if first.axis in ("?", "-") else f" over {first.axis}"
-        one = finding_of(
+        in_loop = any(one.loop_path for one in found)
+        yield finding_of(
             found,
             f"{plural(len(found), first.performed_as or first.kind)}{axis} between slices: {size} "
             "of one run on the data center network",
             "let only the data axis cross slices (mesh_utils.create_hybrid_device_mesh)",
             saves=Saves(),
+            severity=Severity.WARNING if in_loop else Severity.INFO,
         )
-        in_loop = any(one.loop_path for one in found)
-        yield replace(one, severity=Severity.WARNING if in_loop else Severity.INFO)
 
 
 RULE = ModuleRule("C008", collective_between_slices)

@@ -20,7 +20,6 @@ Fine when:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Saves, Severity
@@ -49,14 +48,14 @@ def exposed_collective(known: ModuleAnalysis) -> Iterator[Finding]:
         uncovered = sum(one.uncovered_bytes_per_run or 0 for one in group)
         if uncovered < _LEAST_SHARE * total:
             continue
-        one = finding_of(
+        yield finding_of(
             group,
             f"{subject(group)} in a loop: {format_bytes(uncovered)} of one run, "
             f"{uncovered / total:.0%} of all bytes sent, are not covered by work",
             "let XLA overlap it (latency hiding scheduler; scan(..., unroll=2)), or move less",
             saves=Saves(),
+            severity=Severity.INFO,
         )
-        yield replace(one, severity=Severity.INFO)
 
 
 RULE = ModuleRule("C001", exposed_collective)

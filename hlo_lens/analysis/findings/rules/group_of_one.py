@@ -33,17 +33,15 @@ if TYPE_CHECKING:
 
 def group_of_one(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each line with collectives that move nothing."""
-    from dataclasses import replace
-
     idle = (one for one in known.collectives.collectives if one.moves_nothing)
     for found in by_line(idle):
-        one = finding_of(
+        yield finding_of(
             found,
             f"{subject(found)}: each group is one device, nothing is moved",
             "leave the axis of size 1 out of the mesh, or of the collective's axis names",
             saves=Saves(),
+            severity=Severity.INFO,
         )
-        yield replace(one, severity=Severity.INFO)
 
 
 RULE = ModuleRule("C006", group_of_one)

@@ -18,7 +18,6 @@ Fine when:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Saves, Severity
@@ -45,13 +44,13 @@ def low_precision_reduction(known: ModuleAnalysis) -> Iterator[Finding]:
         and all(is_converted(module, part.result, ("f32",)) for part in one.parts)
     ]
     for group in by_line(found):
-        one = finding_of(
+        yield finding_of(
             group,
             f"{subject(group)} adds {group[0].element_type} values, converted to f32 at once",
             "convert before the sum, or preferred_element_type=jnp.float32 in the product",
             saves=Saves(),
+            severity=Severity.INFO,
         )
-        yield replace(one, severity=Severity.INFO)
 
 
 RULE = ModuleRule("C009", low_precision_reduction)

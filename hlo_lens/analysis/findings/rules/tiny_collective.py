@@ -20,7 +20,6 @@ Fine when:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Saves, Severity
@@ -49,13 +48,13 @@ def tiny_collective(known: ModuleAnalysis) -> Iterator[Finding]:
         if runs < MANY_RUNS:
             continue
         size = max(one.payload_bytes or 0 for one in found)
-        one = finding_of(
+        yield finding_of(
             found,
             f"{subject(found)} of at most {format_bytes(size)}, {runs:,} runs in a loop",
             "reduce once after the loop, or several arrays with one lax.psum",
             saves=Saves(),
+            severity=Severity.INFO,
         )
-        yield replace(one, severity=Severity.INFO)
 
 
 def _is_tiny(one: Collective) -> bool:
