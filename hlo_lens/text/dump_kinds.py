@@ -29,6 +29,7 @@ class DumpKind(enum.Enum):
     LAZY_IR = "IR of PyTorch's lazy tensors"
     TORCH_MESSAGE = "memory message of PyTorch"
     NEURON_MESSAGE = "message of Neuron's compiler"
+    SNAPSHOT = "snapshot of hlo-lens"
     LLVM_IR = "LLVM IR"
     PTX = "PTX"
     ARCHIVE = "archive"
@@ -180,6 +181,12 @@ ROWS = (
         signs=(r"^[^\n]{0,400}(?:\|\|NEURON_C|neuronx?-cc\b|\[(?:TENSORIZER|NLA\d+|NCC_\w+)\])",),
         refusal="this is a message of Neuron's compiler (neuronx-cc), not of XLA; it has no values "
         "of a program: hlo-lens reads the .hlo_module.pb that it compiles",
+    ),
+    KindRow(
+        kind=DumpKind.SNAPSHOT,
+        signs=(r'\A\s*\{\s*"schema_version": ?\d{1,9},\s*"kind": ?"snapshot"',),
+        refusal="this is a snapshot of hlo-lens save, which diff and check compare with a dump; "
+        "give the dump that it was made from",
     ),
     KindRow(
         kind=DumpKind.LLVM_IR,

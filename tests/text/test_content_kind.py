@@ -107,6 +107,7 @@ KINDS = {
         DumpKind.NEURON_MESSAGE,
         "04:44:13:  39  ERROR ||NEURON_CC_WRAPPER||: Failed compilation with ['neuronx-cc'",
     ),
+    "snapshot": (DumpKind.SNAPSHOT, '{\n "schema_version": 3,\n "kind": "snapshot",\n'),
     "stablehlo": (DumpKind.MLIR, "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"),
     "mlir locations": (DumpKind.MLIR, '#loc = loc(unknown)\n#loc1 = loc("x")\nmodule @m {\n'),
     "llvm": (DumpKind.LLVM_IR, "; ModuleID = 'x'\nsource_filename = \"x\"\n"),
