@@ -21,8 +21,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.across_processes import DIFFERENT, across_processes
-from hlo_lens.analysis.dumps.listing_facts import listing_facts
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import DumpRule
 
@@ -36,6 +34,9 @@ def different_hosts(modules: Sequence[ModuleAnalysis]) -> Iterator[tuple[int, Fi
     """Yield a finding for each program that differs between processes."""
     if len({known.dump.folder for known in modules}) < 2:
         return
+    from hlo_lens.analysis.dumps.across_processes import DIFFERENT, across_processes
+    from hlo_lens.analysis.dumps.listing_facts import listing_facts
+
     facts = [listing_facts(one.dump, with_fingerprint=True, known=one) for one in modules]
     found = across_processes(facts)
     if not found.are_processes:
