@@ -15,14 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=16"
-os.environ.update(
-    JAX_PLATFORMS="cpu",
-    JAX_SKIP_CUDA_CONSTRAINTS_CHECK="1",
-    TPU_SKIP_MDS_QUERY="1",
-    TPU_WORKER_HOSTNAMES="localhost",
-    TF_CPP_MIN_LOG_LEVEL="3",
-)
+if __name__ == "__main__":  # not where the tests of this module are collected
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=16"
+    os.environ.update(
+        JAX_PLATFORMS="cpu",
+        JAX_SKIP_CUDA_CONSTRAINTS_CHECK="1",
+        TPU_SKIP_MDS_QUERY="1",
+        TPU_WORKER_HOSTNAMES="localhost",
+        TF_CPP_MIN_LOG_LEVEL="3",
+    )
 
 import jax
 
