@@ -68,11 +68,14 @@ def test_every_picture_has_a_table_and_a_name(open_page: Opener) -> None:
     opened.draw_all()
     assert page.locator("[role=img]:not([aria-label])").count() == 0
     page.locator("#view-memory details.numbers > summary").click()
-    rows = page.locator("#view-memory details.numbers tbody tr").count()
-    assert rows > 20
+    rows = page.locator("#view-memory details.numbers tbody tr")
+    rows.first.wait_for(state="attached")  # rows are made when the browser reports the opening
+    assert rows.count() > 20
     page.get_by_role("button", name="Treemap", exact=True).click()
     page.locator("#view-alive details.numbers > summary").click()
-    assert page.locator("#view-alive details.numbers tbody tr").count() > 5
+    rows = page.locator("#view-alive details.numbers tbody tr")
+    rows.first.wait_for(state="attached")
+    assert rows.count() > 5
     opened.assert_quiet()
 
 
