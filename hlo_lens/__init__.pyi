@@ -2,21 +2,21 @@
 
 __all__: list[str]
 
-from hlo_lens.api.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.api.capture import Capture as Capture, capture as capture
-from hlo_lens.api.changes import Diff as Diff, diff as diff
-from hlo_lens.api.check import Checked as Checked, check as check
 from hlo_lens.api.collectives import collectives as collectives, loops as loops
-from hlo_lens.api.fit import Fit as Fit, fit as fit
-from hlo_lens.api.fit_scale import ScaledFit as ScaledFit
+from hlo_lens.api.comparison.changes import Diff as Diff, diff as diff
+from hlo_lens.api.comparison.check import Checked as Checked, check as check
+from hlo_lens.api.comparison.sides import snapshot as snapshot
+from hlo_lens.api.findings.lint import Lint as Lint, lint as lint
 from hlo_lens.api.graphs import call_graph as call_graph
-from hlo_lens.api.lint import Lint as Lint, lint as lint
 from hlo_lens.api.memory import memory as memory
 from hlo_lens.api.modules import modules_of as modules_of
+from hlo_lens.api.recompile.bisect import Bisected as Bisected, bisect as bisect
+from hlo_lens.api.recompile.fit import Fit as Fit, fit as fit
+from hlo_lens.api.recompile.fit_scale import ScaledFit as ScaledFit
+from hlo_lens.api.recompile.what_if import WhatIf as WhatIf, what_if as what_if
 from hlo_lens.api.report import report_on as report_on
 from hlo_lens.api.sharding import shardings as shardings, signature as signature
-from hlo_lens.api.sides import snapshot as snapshot
-from hlo_lens.api.what_if import WhatIf as WhatIf, what_if as what_if
 from hlo_lens.jax_bridge import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load import load as load
 from hlo_lens.model.buffers.assignment import (

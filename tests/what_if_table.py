@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_lens.api.modules import modules_of
-from hlo_lens.api.recompiling import Means
-from hlo_lens.api.what_if import Asked, what_if_modules
+from hlo_lens.api.recompile.recompiling import Means
+from hlo_lens.api.recompile.what_if import Asked, what_if_modules
 from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import toolchain_of
 from hlo_lens.jax_bridge.recompile.program import has_program

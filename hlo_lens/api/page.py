@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.program_diff.side_by_side import ComputationPair
-    from hlo_lens.api.changes import Diff
+    from hlo_lens.api.comparison.changes import Diff
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.program.first_page import Lead
     from hlo_lens.report.render.table import Report, Section

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.lint_settings import Sieve
+from hlo_lens.api.findings.lint_settings import Sieve
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages

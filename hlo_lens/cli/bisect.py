@@ -112,7 +112,7 @@ def bisect(
     hlo-lens diff, against the good end. Versions that do not compile are skipped. Exit codes:
     0 found; 4 the good end is not good, or the bad one not bad.
     """
-    from hlo_lens.api.bisect import bisect as api
+    from hlo_lens.api.recompile.bisect import bisect as api
 
     with progress_bar("compiling") as progress:
         found = api(

@@ -50,7 +50,7 @@ def check(
     not grow by more than the larger of 0.1 % and 64 KiB. Exit codes: 0 all rules hold; 1 a rule
     failed; 4 a rule cannot be decided, which is not a pass.
     """
-    from hlo_lens.api import check as api
+    from hlo_lens.api.comparison import check as api
 
     with progress_bar("reading") as progress:
         checked = api.check(

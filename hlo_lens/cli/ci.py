@@ -18,8 +18,8 @@ from hlo_lens.text.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.api.changes import Diff
-    from hlo_lens.api.check import Checked
+    from hlo_lens.api.comparison.changes import Diff
+    from hlo_lens.api.comparison.check import Checked
     from hlo_lens.report.render.to_github import Annotation
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"

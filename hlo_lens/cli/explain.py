@@ -18,7 +18,7 @@ Example:
 def _complete_code(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the codes that begin with a word."""
     del ctx, parameter
-    from hlo_lens.api.lint import rule_codes
+    from hlo_lens.api.findings.lint import rule_codes
 
     return [code for code in rule_codes() if code.startswith(word.upper())]
 
@@ -31,7 +31,7 @@ def explain(code: str | None, output: Output) -> None:
 
     CODE is the code or the name of a rule; without it, all rules are listed.
     """
-    from hlo_lens.api.lint import explanation
+    from hlo_lens.api.findings.lint import explanation
 
     if code is None and output.rows is None:
         output = replace(output, rows=0)

@@ -94,10 +94,10 @@ def fit(
         _write_largest(context, output, paths, scale or "", limit_bytes, pattern)
     if scale is not None:
         raise UsageError("--scale needs two dumps or more: hlo-lens fit A B --scale batch")
-    from hlo_lens.api.fit import fit_modules
-    from hlo_lens.api.fit_module import Wanted
     from hlo_lens.api.modules import read_dump, select_modules
-    from hlo_lens.api.recompiling import Means
+    from hlo_lens.api.recompile.fit import fit_modules
+    from hlo_lens.api.recompile.fit_module import Wanted
+    from hlo_lens.api.recompile.recompiling import Means
 
     (path,) = paths
     wanted = Wanted(
@@ -123,7 +123,7 @@ def _write_largest(
     pattern: NamePattern | None,
 ) -> NoReturn:
     """Write the largest size that fits, from dumps at several, and end the command."""
-    from hlo_lens.api.fit_scale import fit_scale
+    from hlo_lens.api.recompile.fit_scale import fit_scale
 
     found = fit_scale(paths, scale=scale, limit_bytes=limit_bytes, pattern=pattern)
     output.write(found.report)

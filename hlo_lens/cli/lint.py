@@ -15,7 +15,7 @@ from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
-    from hlo_lens.api.lint_settings import Sieve
+    from hlo_lens.api.findings.lint_settings import Sieve
 
 _EXAMPLE = """\b
 Example:
@@ -41,8 +41,8 @@ class Choice:
 
     def sieve(self) -> Sieve:
         """Return settings, comments and baseline."""
-        from hlo_lens.api.lint_baseline import sieve_of
-        from hlo_lens.api.lint_settings import nearest_settings, with_options
+        from hlo_lens.api.findings.lint_baseline import sieve_of
+        from hlo_lens.api.findings.lint_settings import nearest_settings, with_options
 
         settings = with_options(
             nearest_settings(self.config),
@@ -128,8 +128,8 @@ def lint(
     "# hlo-lens: ignore[M003]" at the line of a finding suppresses it. Exit codes: 0; 1 with
     --fail-on.
     """
-    from hlo_lens.api.lint import lint_modules
-    from hlo_lens.api.proof import Proof
+    from hlo_lens.api.findings.lint import lint_modules
+    from hlo_lens.api.findings.proof import Proof
 
     sieve = choice.sieve()
     with progress_bar("reading") as progress:

@@ -37,7 +37,7 @@ def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
     PATH is a file, a folder of dumps, or - for standard input. The file is sorted JSON, equal byte
     for byte for equal dumps and without paths of this machine, so that it can be committed.
     """
-    from hlo_lens.api.sides import snapshot
+    from hlo_lens.api.comparison.sides import snapshot
     from hlo_lens.model.snapshot.writing import snapshot_text
 
     with progress_bar("reading") as progress:

@@ -145,8 +145,8 @@ def what_if(
     CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
     """
     from hlo_lens.api.modules import read_dump, select_modules
-    from hlo_lens.api.recompiling import Means
-    from hlo_lens.api.what_if import Asked, what_if_modules
+    from hlo_lens.api.recompile.recompiling import Means
+    from hlo_lens.api.recompile.what_if import Asked, what_if_modules
 
     edited = (
         ("donate", donate),

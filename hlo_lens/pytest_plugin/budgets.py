@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
 from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED, Verdict
-from hlo_lens.api.check import Checked, check
-from hlo_lens.api.sides import read_snapshot_file, snapshot
+from hlo_lens.api.comparison.check import Checked, check
+from hlo_lens.api.comparison.sides import read_snapshot_file, snapshot
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot

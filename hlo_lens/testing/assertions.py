@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hlo_lens.api.changes import compare_programs
-from hlo_lens.api.lint import findings_at_least
+from hlo_lens.api.comparison.changes import compare_programs
+from hlo_lens.api.findings.lint import findings_at_least
 from hlo_lens.api.memory import memory
 from hlo_lens.api.modules import Program, analysis_of
 from hlo_lens.report.comparison.program import program_diff_facts
@@ -171,7 +171,7 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
         AssertionError: If a module does not fit, or if it is not known whether it does.
     """
     __tracebackhide__ = True
-    from hlo_lens.api.what_if import what_if  # few tests compile again
+    from hlo_lens.api.recompile.what_if import what_if  # few tests compile again
 
     for row in what_if(program, module=module, target=target).modules:
         refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.api.sides import snapshot
+from hlo_lens.api.comparison.sides import snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -173,7 +173,7 @@ def test_a_missing_side_is_3() -> None:
 def test_a_missing_head_is_reported_before_the_base_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hlo_lens.api.sides.load_side", pytest.fail)
+    monkeypatch.setattr("hlo_lens.api.comparison.sides.load_side", pytest.fail)
     code, _, err = _run("diff", BASE, "/nowhere/at/all")
     assert code == 3
     assert "/nowhere/at/all: no such file or folder" in err

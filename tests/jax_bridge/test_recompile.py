@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import hlo_lens
-from hlo_lens.api.program_changes import mesh_splits
-from hlo_lens.api.recompiling import Compiler, Means, compiled_again
+from hlo_lens.api.recompile.program_changes import mesh_splits
+from hlo_lens.api.recompile.recompiling import Compiler, Means, compiled_again
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile.cache import (
     bound_compiles,

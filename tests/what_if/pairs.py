@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hlo_lens.api.what_if import Asked
+from hlo_lens.api.recompile.what_if import Asked
 from hlo_lens.jax_bridge.recompile.process import toolchain_of
 from hlo_lens.model.devices.targets import parse_target
 from tests.corpus import ROOT

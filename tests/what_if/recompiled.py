@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_lens.api.modules import modules_of
-from hlo_lens.api.recompiling import Means
-from hlo_lens.api.what_if import what_if_modules
+from hlo_lens.api.recompile.recompiling import Means
+from hlo_lens.api.recompile.what_if import what_if_modules
 from hlo_lens.text.errors import HloLensError
 from tests.what_if.pairs import FIGURES, Pair, Truth
 

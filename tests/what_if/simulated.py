@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled, figures
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
-from hlo_lens.api.simulating import simulated_modules
+from hlo_lens.api.recompile.simulating import simulated_modules
 
 if TYPE_CHECKING:
     from tests.what_if.pairs import Pair, Truth

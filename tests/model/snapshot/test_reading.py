@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hlo_lens
-from hlo_lens.api.sides import read_snapshot_file, snapshot
+from hlo_lens.api.comparison.sides import read_snapshot_file, snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import SAMPLES

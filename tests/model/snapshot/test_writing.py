@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from hlo_lens.api.sides import snapshot
+from hlo_lens.api.comparison.sides import snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from tests.corpus import SAMPLES

@@ -21,10 +21,10 @@ from hlo_lens.analysis.findings.selection import (
 )
 from hlo_lens.analysis.findings.simulated import simulated_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
-from hlo_lens.api.lint_baseline import sieve_of
-from hlo_lens.api.lint_settings import Sieve, nearest_settings, with_options
+from hlo_lens.api.findings.lint_baseline import sieve_of
+from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_options
+from hlo_lens.api.findings.proof import Proof, proven_findings
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
-from hlo_lens.api.proof import Proof, proven_findings
 from hlo_lens.report.findings.page import FindingsView, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 

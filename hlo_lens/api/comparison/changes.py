@@ -10,7 +10,7 @@ from hlo_lens.analysis.comparison.module_diff import SUBJECTS, DumpDiff, module_
 from hlo_lens.analysis.comparison.module_pairs import pair_modules
 from hlo_lens.analysis.program_diff.difference import ProgramDiff, program_diff
 from hlo_lens.analysis.program_diff.edits import Noise
-from hlo_lens.api.sides import LoadedSide, Side, SideModule, load_sides
+from hlo_lens.api.comparison.sides import LoadedSide, Side, SideModule, load_sides
 from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.errors import UsageError
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.fitting import Attempt, Place, chosen_plans
 from hlo_lens.analysis.program_edits.candidates import Candidate
-from hlo_lens.api.plan_search import search, worth_trying
+from hlo_lens.api.recompile.plan_search import search, worth_trying
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

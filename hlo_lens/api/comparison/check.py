@@ -11,8 +11,15 @@ from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.analysis.gate.rules import Rule, default_rules, short_rule
-from hlo_lens.api.changes import Diff, diff_sides
-from hlo_lens.api.sides import LoadedSide, Side, SideModule, fingerprint_of, load_side, load_sides
+from hlo_lens.api.comparison.changes import Diff, diff_sides
+from hlo_lens.api.comparison.sides import (
+    LoadedSide,
+    Side,
+    SideModule,
+    fingerprint_of,
+    load_side,
+    load_sides,
+)
 from hlo_lens.load import read_source
 from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
 from hlo_lens.report.comparison.page import listed_names

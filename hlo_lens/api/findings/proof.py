@@ -11,8 +11,8 @@ from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Seve
 from hlo_lens.analysis.findings.findings import Findings, judged
 from hlo_lens.analysis.findings.simulated import TOTAL, saving, with_evidence
 from hlo_lens.analysis.findings.whole import Whole
-from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_base
-from hlo_lens.api.what_if import changed_module
+from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_base
+from hlo_lens.api.recompile.what_if import changed_module
 from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.text.units import format_bytes, format_flops, plural
 

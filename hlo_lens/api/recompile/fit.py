@@ -1,6 +1,7 @@
 """Plans with which a program fits: changes and hardware, each compiled.
 
-`hlo_lens.api.plan_search` chooses combinations of changes, `hlo_lens.api.fit_places` the hardware.
+`hlo_lens.api.recompile.plan_search` chooses combinations of changes,
+`hlo_lens.api.recompile.fit_places` the hardware.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from hlo_lens.analysis.comparison.fitting import (
 )
 from hlo_lens.analysis.comparison.recompiled import figures
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.fit_module import Fitting, Wanted
-from hlo_lens.api.fit_places import expanded_targets
-from hlo_lens.api.fit_scale import ScaledFit, fit_scale
 from hlo_lens.api.modules import Program, Progress, modules_of
-from hlo_lens.api.recompiling import Compiler, Means
+from hlo_lens.api.recompile.fit_module import Fitting, Wanted
+from hlo_lens.api.recompile.fit_places import expanded_targets
+from hlo_lens.api.recompile.fit_scale import ScaledFit, fit_scale
+from hlo_lens.api.recompile.recompiling import Compiler, Means
 from hlo_lens.jax_bridge.recompile.program import has_program, own_target
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.report.comparison.fit import fit_report
@@ -32,7 +33,7 @@ from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
-    from hlo_lens.api.sides import Side
+    from hlo_lens.api.comparison.sides import Side
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Report
 

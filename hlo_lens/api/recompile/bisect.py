@@ -27,10 +27,10 @@ from hlo_lens.analysis.gate.bisection import (
 )
 from hlo_lens.analysis.gate.rules import short_rule
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.check import check, compare
-from hlo_lens.api.flag_values import differing_flags, flags_text, refused_flag
+from hlo_lens.api.comparison.check import check, compare
 from hlo_lens.api.modules import Program, Progress, modules_of
-from hlo_lens.api.recompiling import Compiler, Means, compiled_again
+from hlo_lens.api.recompile.flag_values import differing_flags, flags_text, refused_flag
+from hlo_lens.api.recompile.recompiling import Compiler, Means, compiled_again
 from hlo_lens.jax_bridge.recompile.cache import COMPILES, cache_folder
 from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import Limits, toolchain_of
@@ -49,7 +49,7 @@ from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
-    from hlo_lens.api.changes import Diff
+    from hlo_lens.api.comparison.changes import Diff
     from hlo_lens.report.render.table import Report
 
 _MOST_REFUSED = 40

@@ -16,7 +16,7 @@ from hlo_lens.analysis.comparison.scaling import (
 )
 from hlo_lens.analysis.comparison.unit_sizes import UnitSizes, unit_sizes
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.api.sides import LoadedSide, Side, load_side
+from hlo_lens.api.comparison.sides import LoadedSide, Side, load_side
 from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.report.comparison.scaling import scaling_report
 from hlo_lens.text.errors import DumpMismatchError, UsageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.comparison.scaling import SizedTotal
-    from hlo_lens.api.sides import SideModule
+    from hlo_lens.api.comparison.sides import SideModule
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
     from hlo_lens.report.render.table import Report
     from hlo_lens.text.name_pattern import NamePattern

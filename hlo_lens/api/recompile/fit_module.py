@@ -17,11 +17,11 @@ from hlo_lens.analysis.comparison.fitting import (
 from hlo_lens.analysis.comparison.recompiled import Change
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
 from hlo_lens.analysis.program_edits.candidates import Candidates, candidates
-from hlo_lens.api.fit_places import places
-from hlo_lens.api.plan_search import search, worth_trying
-from hlo_lens.api.program_changes import edited
-from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_base
-from hlo_lens.api.what_if import changed_module
+from hlo_lens.api.recompile.fit_places import places
+from hlo_lens.api.recompile.plan_search import search, worth_trying
+from hlo_lens.api.recompile.program_changes import edited
+from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_base
+from hlo_lens.api.recompile.what_if import changed_module
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.model.devices.targets import Target, parse_target
 from hlo_lens.text.errors import UsageError

@@ -192,7 +192,7 @@ def _module_of(dump: ModuleDump, *, limits_estimate: bool) -> SideModule:
     from hlo_lens.analysis.comparison.module_pairs import plain_name
     from hlo_lens.analysis.comparison.snapshot import module_snapshot
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
-    from hlo_lens.api.lint_settings import Sieve
+    from hlo_lens.api.findings.lint_settings import Sieve
 
     analysis = Sieve.usual().applied(ModuleAnalysis(dump, limits_estimate=limits_estimate))
     kept = module_snapshot(

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, Reproduction
-from hlo_lens.api import fit_module as api
-from hlo_lens.api.fit_places import expanded_targets, places
-from hlo_lens.api.recompiling import Base, Compiler
+from hlo_lens.api.recompile import fit_module as api
+from hlo_lens.api.recompile.fit_places import expanded_targets, places
+from hlo_lens.api.recompile.recompiling import Base, Compiler
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile.program import source_program
 from hlo_lens.model.devices.targets import all_slices, device_count, parse_target

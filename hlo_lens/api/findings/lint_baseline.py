@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_pairs import plain_name
-from hlo_lens.api.lint_settings import Sieve
-from hlo_lens.api.sides import load_side
+from hlo_lens.api.comparison.sides import load_side
+from hlo_lens.api.findings.lint_settings import Sieve
 from hlo_lens.load import read_source
 from hlo_lens.model.snapshot.reading import LINT, read_findings
 from hlo_lens.text.checkout import Checkout

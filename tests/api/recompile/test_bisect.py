@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.analysis.gate.bisection import BAD, GOOD, SKIPPED, Step
-from hlo_lens.api import bisect as searches
+from hlo_lens.api.recompile import bisect as searches
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile import released_versions as index
 from hlo_lens.text.errors import OutputError, UsageError

@@ -24,7 +24,7 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
 from hlo_lens.analysis.simulation.simulate import ESTIMATE, KINDS, Simulated, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
-from hlo_lens.api.program_changes import with_parts
+from hlo_lens.api.recompile.program_changes import with_parts
 from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.model.shapes.mesh import Mesh
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.api.sides import snapshot
+from hlo_lens.api.comparison.sides import snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from tests.corpus import SAMPLES
 

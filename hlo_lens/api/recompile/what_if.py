@@ -23,11 +23,11 @@ from hlo_lens.analysis.comparison.recompiled import (
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
 from hlo_lens.analysis.program_edits.candidates import candidates
-from hlo_lens.api.kept_dumps import kept_dumps, refuse_full
 from hlo_lens.api.modules import Program, Progress, modules_of
-from hlo_lens.api.program_changes import checked_target, edited, mesh_splits
-from hlo_lens.api.recompiling import Base, Compiler, Means, compiled_again, compiled_base
-from hlo_lens.api.simulating import simulate_command, simulated_modules
+from hlo_lens.api.recompile.kept_dumps import kept_dumps, refuse_full
+from hlo_lens.api.recompile.program_changes import checked_target, edited, mesh_splits
+from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_again, compiled_base
+from hlo_lens.api.recompile.simulating import simulate_command, simulated_modules
 from hlo_lens.jax_bridge.recompile.dumped import Again, needed_bytes, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side

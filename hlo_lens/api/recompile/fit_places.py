@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.fitting import Place
 from hlo_lens.analysis.comparison.recompiled import Change
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
-from hlo_lens.api.program_changes import edited, mesh_splits, mesh_text, program_mesh
+from hlo_lens.api.recompile.program_changes import edited, mesh_splits, mesh_text, program_mesh
 from hlo_lens.model.devices.targets import all_slices, device_count, parse_target
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
@@ -18,7 +18,7 @@ from hlo_lens.text.units import format_bytes, listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.api.recompiling import Base
+    from hlo_lens.api.recompile.recompiling import Base
     from hlo_lens.jax_bridge.recompile.program import SourceProgram
     from hlo_lens.model.devices.targets import Target
 

@@ -1,0 +1,1 @@
+"""Two compiles compared, and compiles judged by rules."""

@@ -1,0 +1,1 @@
+"""Findings of programs, with the user's settings, baselines and proofs."""
