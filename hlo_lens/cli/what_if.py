@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import module_option
 from hlo_lens.cli.output import Output
 from hlo_lens.cli.progress import progress_bar
@@ -119,7 +120,9 @@ Example:
     show_default=True,
     help="Output format.",
 )
+@click.pass_context
 def what_if(
+    context: click.Context,
     path: str,
     targets: Sequence[str],
     flags: Sequence[str],
@@ -172,6 +175,8 @@ def what_if(
             modules, asked, means=means, output=folder, path=path, progress=progress
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
+    if found.is_undecided:
+        context.exit(exit_codes.UNPARSABLE)
 
 
 def _words(values: Sequence[str]) -> list[str]:

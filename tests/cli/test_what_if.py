@@ -83,3 +83,9 @@ def test_interpreter_without_jax_names_the_simulation(tmp_path: Path) -> None:
     assert result.exit_code != 0
     assert "without jax: hlo-lens what-if" in result.stderr
     assert "--simulate --donate x" in result.stderr
+
+
+def test_exit_code_is_4_where_nothing_can_be_tried() -> None:
+    assert run("what-if", STEP, "--simulate", "--flag", "xla_x=1").exit_code == 4
+    result = run("what-if", STEP, "--simulate", "--flag", "xla_x=1", "--undonate", "**")
+    assert result.exit_code == 0, result.stdout

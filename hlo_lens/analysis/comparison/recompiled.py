@@ -255,3 +255,9 @@ class Recompiled:
     def is_simulated(self) -> bool:
         """Whether the figures are simulated."""
         return self.basis != RECOMPILED
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there are figures, or XLA tried to compile the program and refused."""
+        is_tried = not self.changes or any(one.applies for one in self.changes)
+        return self.predicted is not None or (is_tried and self.seconds > 0)

@@ -123,6 +123,11 @@ class WhatIf:
     modules: tuple[Recompiled, ...]
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether no module could be tried: no text to compile, or no change that applies."""
+        return not any(one.is_answered for one in self.modules)
+
+    @property
     def report(self) -> Report:
         """The output of ``hlo-lens what-if``."""
         return what_if_report(self.modules, self.path)
