@@ -57,7 +57,6 @@ class ValueSteps:
         if _ASYNC_START in module.columns.source.text:
             self._passing |= {"fusion"}
         self._storing = {opcode for opcode, one in traits if one.is_formatting} | _STORING
-        self._parameters: dict[int, dict[int, int]] = {}
         self._callers: dict[int, Call | None] = {}
         self._sizes: dict[str, int] = {}
         self._kept: dict[int, dict[int, int]] = {}
@@ -147,11 +146,7 @@ class ValueSteps:
 
     def root(self, row: int, *roles: str) -> int | None:
         """Return the root of the computation that an instruction calls, or of those of a role."""
-        for call in self._links.calls.of_row(row):
-            if call.place != NOTHING and (not roles or call.role in roles):
-                root = self._module.computations[call.place].root_row
-                return None if root == NOTHING else root
-        return None
+        return self._links.root_of(row, *roles)
 
     def caller(self, row: int) -> Call | None:
         """Return the first call of an instruction's computation; None in the entry."""
@@ -214,7 +209,7 @@ class ValueSteps:
                 yield Value(user)
             else:
                 yield from self._into(value, user, position)
-        if self._module.computations[self._links.owners[value.row]].root_row == value.row:
+        if self._links.is_root(value.row):
             call = self.caller(value.row)
             if call is not None and opcode_traits(self.opcodes[call.row]).is_runner:
                 yield Value(call.row, value.element)
@@ -306,9 +301,6 @@ class ValueSteps:
             is_wanted = call.role != "condition" if branch is None else call.number == branch
             if call.place == NOTHING or not is_wanted:
                 continue
-            if call.place not in self._parameters:
-                parameters = self._module.computations[call.place].parameters
-                self._parameters[call.place] = {p.parameter_number or 0: p.row for p in parameters}
-            found = self._parameters[call.place].get(number)
+            found = self._links.parameters_of(call.place).get(number)
             if found is not None:
                 yield found

@@ -139,6 +139,7 @@ class Links:
     def __init__(self, module: HloModule) -> None:
         self._module = module
         self._of_computations: dict[int, OperandColumns] = {}
+        self._parameters: dict[int, Mapping[int, int]] = {}
         self._whole: OperandColumns | None = None
 
     # ---- operands and users --------------------------------------------------------------------
@@ -278,6 +279,28 @@ class Links:
     def calls(self) -> Calls:
         """The calls of the module."""
         return Calls(self._module)
+
+    def root_of(self, row: int, *roles: str) -> int | None:
+        """Return the root of the first computation that a row calls, or calls in some roles.
+
+        None if the text has no such computation, or it has no root.
+        """
+        for call in self.calls.of_row(row):
+            if call.place != NOTHING and (not roles or call.role in roles):
+                root = self._module.computations[call.place].root_row
+                return None if root == NOTHING else root
+        return None
+
+    def parameters_of(self, place: int) -> Mapping[int, int]:
+        """Return number to row of the parameters of a computation."""
+        if place not in self._parameters:
+            found = self._module.computations[place].parameters
+            self._parameters[place] = {one.parameter_number or 0: one.row for one in found}
+        return self._parameters[place]
+
+    def is_root(self, row: int) -> bool:
+        """Return whether a row is the root of its computation."""
+        return self._module.computations[self.owners[row]].root_row == row
 
     def reached(self, start: int, through: Callable[[OpcodeTraits], bool]) -> list[int]:
         """Return the positions of a computation and of those it reaches, ascending.
