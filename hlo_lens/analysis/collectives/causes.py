@@ -13,11 +13,11 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.operand_shardings import (
-    PARTIAL,
     DividedDimension,
     Operation,
     needing_operation,
 )
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,9 +57,9 @@ def paths_of(
     """
     if collective.own_op_name is not None:
         return [collective.own_op_name]
-    near = producers if collective.kind in PARTIAL else consumers
+    near = producers if opcode_traits(collective.kind).is_reduction else consumers
     found = [one.instruction.op_name for one in near]
-    if collective.kind in PARTIAL:
+    if opcode_traits(collective.kind).is_reduction:
         found.append(collective.op_name)
     return list(dict.fromkeys(path for path in found if path is not None))
 
@@ -123,7 +123,7 @@ def _operand_causes(operation: Operation, collective: Collective) -> Iterator[st
         needed, kept = operation.uses_of(axis)
         needed_texts = [f"{_dimension_text(*found)}, which it {operation.verb}" for found in needed]
         kept_texts = [f"{_dimension_text(*found)}, which it keeps" for found in kept]
-        is_partial = collective.kind in PARTIAL
+        is_partial = opcode_traits(collective.kind).is_reduction
         if (needed and is_partial) or operation.has_half_combined(axis):
             places = " and ".join(_dimension_text(*found) for found in needed)
             yield (

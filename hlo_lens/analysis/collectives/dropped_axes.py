@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.operand_shardings import divided_dimensions
 from hlo_lens.analysis.collectives.operation_search import inlined_paths
+from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.collectives.sharding_constraints import is_constraint, keeps_dimensions
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.library_files import is_library_file
@@ -116,12 +117,9 @@ def _is_argument(constraint: HloInstruction) -> bool:
             return instruction.opcode == "parameter"
         instruction = made[0]
         traits = opcode_traits(instruction.opcode)
-        if not (traits.is_formatting or traits.is_view or traits.opcode in _PASSING):
+        if not (traits.is_formatting or traits.is_view or traits.opcode == CUSTOM_CALL):
             return instruction.opcode == "parameter"
     return False
-
-
-_PASSING = ("dynamic-slice", "optimization-barrier", "opt-barrier", "custom-call")
 
 
 def _computed(constraint: HloInstruction) -> Iterator[HloInstruction]:

@@ -23,6 +23,7 @@ from hlo_lens.analysis.program.origin import is_inferred
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.sources import module_shardings
 from hlo_lens.analysis.sharding.table import ShardedValue, sharding_table
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.printed_names import names_printed_as
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _named(instruction: HloInstruction) -> str:
 
 def _partial(instruction: HloInstruction, collective: Collective) -> str:
     """Return a sentence on a product that sums over a divided dimension."""
-    if collective.kind not in ("all-reduce", "reduce-scatter") or is_asked_for(collective):
+    if not opcode_traits(collective.kind).is_reduction or is_asked_for(collective):
         return ""
     module = instruction.computation.module
     called = [module.computation(name) for name in instruction.called_computations]

@@ -149,16 +149,12 @@ def needing_operation(
     members = {member for path in paths for member in member_paths(path)}
     users = operations_of(before, members, collective.source_line)
     found = [tracer.operation(user, wanted) for user in itertools.islice(users, _MOST_OPERATIONS)]
-    is_partial = collective.kind in PARTIAL
+    is_partial = opcode_traits(collective.kind).is_reduction
     constrained = (one for one in found if one.constraints and not is_partial)
     explained = (one for one in found if one.is_explained(wanted, is_partial=is_partial))
     summing = (one for one in found if is_partial and any(one.uses_of(a)[0] for a in wanted))
     choices = itertools.chain(constrained, explained, summing, found)
     return next(choices, None)
-
-
-PARTIAL = ("all-reduce", "reduce-scatter")
-"""Kinds that add up partial results, which no constraint causes."""
 
 
 def divided_dimensions(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.collectives.combined import Member, shares
 from hlo_lens.analysis.program.origin import Basis, Origin
 from hlo_lens.analysis.program.value_steps import Value
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
 """Part of the operation path of instructions that XLA combined: ``a/(b/add:jvp(c)/mul)``."""
-
-
-_COMBINABLE = frozenset({"all-gather", "all-reduce", "collective-broadcast", "reduce-scatter"})
-"""Kinds of which several operands are several operations."""
 
 
 class CollectiveOrigin(NamedTuple):
@@ -105,7 +102,7 @@ class CollectiveOrigins:
         self, op: CollectiveOp, whole: Origin, payload_bytes: int | None
     ) -> tuple[tuple[Member, tuple[str, ...]], ...]:
         """Return the operations of a combined collective, with their call stacks."""
-        shape = op.instruction.shape if op.kind in _COMBINABLE else None
+        shape = op.instruction.shape if opcode_traits(op.kind).is_combinable else None
         if shape is None or not shape.is_tuple:
             return ()
         operands = self._origins.steps.operands(op.instruction.row)

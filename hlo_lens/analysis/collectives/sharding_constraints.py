@@ -160,9 +160,7 @@ def _users(instruction: HloInstruction, operation: HloInstruction) -> Iterator[H
 def keeps_dimensions(user: HloInstruction, position: int) -> bool:
     """Return whether an instruction computes element by element from an operand."""
     traits = opcode_traits(user.opcode)
-    if not (
-        traits.is_elementwise or user.opcode in ("copy", "opt-barrier", "optimization-barrier")
-    ):
+    if not (traits.is_elementwise or traits.is_same):
         return False
     given, made = operand_array_shape(user, position), user.shape
     return given is not None and made is not None and given.dimensions == made.dimensions

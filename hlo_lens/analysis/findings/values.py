@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
-_SAME_ELEMENTS = frozenset({"bitcast", "copy", "reshape", "optimization-barrier"})
-"""Opcodes whose result has the elements of operand 0."""
-
 _MOST_STEPS = 64
 
 
@@ -86,8 +83,8 @@ def _steps(module: HloModule, row: int) -> Iterator[Use | int | None]:
     """Yield a use or the row behind each user of a row, and what its computation returns it to."""
     for user, position in module.links.users_of(row):
         yield _step(module, user, position)
-    if _is_root(module, row):
-        yield _result(module, row)
+    if module.links.is_root(row):
+        yield _fusion_around(module, row)
 
 
 def _step(module: HloModule, user: int, position: int) -> Use | int | None:
@@ -95,19 +92,16 @@ def _step(module: HloModule, user: int, position: int) -> Use | int | None:
     opcode = module.opcodes[user]
     if opcode == "tuple":
         return None
-    if opcode in _SAME_ELEMENTS or opcode_traits(opcode).is_end:
+    traits = opcode_traits(opcode)
+    if traits.is_same or traits.is_end:
         return user
     if opcode == "fusion":
         return _inside(module, user, position)
     return Use(module.instruction(user), position)
 
 
-def _is_root(module: HloModule, row: int) -> bool:
-    return module.computations[module.links.owners[row]].root_row == row
-
-
-def _result(module: HloModule, row: int) -> int | None:
-    """Return the fusion whose result a root is; None for the root of other computations."""
+def _fusion_around(module: HloModule, row: int) -> int | None:
+    """Return the one fusion whose computation has a row; None in other computations."""
     callers = module.links.calls.of_computation(module.links.owners[row])
     is_fused = len(callers) == 1 and module.opcodes[callers[0].row] == "fusion"
     return callers[0].row if is_fused else None
@@ -117,9 +111,7 @@ def _inside(module: HloModule, fusion: int, position: int) -> int | None:
     """Return the row of the parameter that an operand of a fusion is; None if not in the text."""
     for call in module.links.calls.of_row(fusion):
         if call.place != NOTHING:
-            inside = module.computations[call.place].instructions
-            parameters = (one for one in inside if one.opcode == "parameter")
-            return next((one.row for one in parameters if one.parameter_number == position), None)
+            return module.links.parameters_of(call.place).get(position)
     return None
 
 
@@ -128,9 +120,10 @@ def maker_of(module: HloModule, row: int) -> HloInstruction | None:
     for _ in range(_MOST_STEPS):
         instruction = module.instruction(row)
         opcode = instruction.opcode
+        traits = opcode_traits(opcode)
         operands = module.links.operands_of(row)
         if opcode == "fusion":
-            root = _root(module, row)
+            root = module.links.root_of(row)
             if root is None:
                 return instruction
             row = root
@@ -139,7 +132,7 @@ def maker_of(module: HloModule, row: int) -> HloInstruction | None:
             if outside is None:
                 return instruction
             row = outside
-        elif (opcode in _SAME_ELEMENTS or opcode_traits(opcode).is_end) and operands:
+        elif (traits.is_same or traits.is_end) and operands:
             row = operands[0]
         else:
             return instruction
@@ -148,23 +141,12 @@ def maker_of(module: HloModule, row: int) -> HloInstruction | None:
     return None
 
 
-def _root(module: HloModule, fusion: int) -> int | None:
-    """Return the row of the root of a fusion's computation."""
-    for call in module.links.calls.of_row(fusion):
-        if call.place != NOTHING:
-            root = module.computations[call.place].root
-            return None if root is None else root.row
-    return None
-
-
 def _outside(module: HloModule, parameter: HloInstruction) -> int | None:
     """Return the operand that a parameter of a fusion's computation is; None for others."""
-    place = module.links.owners[parameter.row]
-    callers = module.links.calls.of_computation(place)
-    number = parameter.parameter_number
-    if len(callers) != 1 or number is None or module.opcodes[callers[0].row] != "fusion":
+    fusion, number = _fusion_around(module, parameter.row), parameter.parameter_number
+    if fusion is None or number is None:
         return None
-    operands = module.links.operands_of(callers[0].row)
+    operands = module.links.operands_of(fusion)
     return operands[number] if number < len(operands) else None
 
 
@@ -188,7 +170,7 @@ def _depends_on_device(module: HloModule, row: int) -> bool:
         made = maker_of(module, waiting.pop())
         if made is None:
             continue
-        if made.opcode in ("partition-id", "replica-id"):
+        if opcode_traits(made.opcode).is_device_number:
             return True
         new = {one for one in module.links.operands_of(made.row) if one != NOTHING} - seen
         seen |= new

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 SCALAR = 16
 """Bytes of the largest value that is as insignificant as a scalar."""
 
-PRODUCTS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
-
 _STEPS = 64
-_MOVING = frozenset({"all-gather", "copy", "slice", "dynamic-slice", "collective-permute"})
-_WRAPPERS = frozenset({"async-done", "async-update"})
+_MOVING = ("all-gather", "collective-permute")
+"""Kinds of collectives whose result has only elements of the operand."""
+
 _TARGET = "custom_call_target"
 _MATMUL_TARGET = re.compile(r"gemm|matmul|dot|conv|cublas|cudnn", re.IGNORECASE)
 
@@ -82,16 +81,17 @@ class ArgumentCopies:
             root = self.steps.root(row)
             inner = index[1:] if opcode == "async-start" else index
             return (None if root is None else Value(root, inner)), False
-        base = opcode_traits(opcode).base
-        is_moving = opcode_traits(base).is_formatting and base != "broadcast"
-        if is_moving or base in _MOVING or opcode in _WRAPPERS:
+        traits = opcode_traits(opcode)
+        base = traits.base
+        is_async_end = base == "async" and traits.is_end
+        if opcode_traits(base).is_moving or base in _MOVING or is_async_end:
             return self.steps.operand(row, 0), base == "all-gather"
         return None, False
 
     def product_operands(self) -> Iterator[list[Value]]:
         """Yield the operands of each matrix product and convolution, and the source of gathers."""
         for row, opcode in enumerate(self.steps.opcodes):
-            if opcode in PRODUCTS:
+            if opcode_traits(opcode).is_contraction:
                 yield self.steps.operands(row, 2)
             elif opcode == "gather":
                 yield self.steps.operands(row, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.argument_copies import PRODUCTS, SCALAR
+from hlo_lens.analysis.memory.argument_copies import SCALAR
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 _MOST_VISITED = 200_000
 _OPERANDS = 64
-_ENDS = PRODUCTS | {
-    *("reduce", "reduce-window", "scatter", "select-and-scatter", "gather", "sort"),
-    "custom-call",
-}
-"""Opcodes that a gradient begins with: what they read is none."""
 
 
 def gradient_values(copies: ArgumentCopies, results: Iterable[Value]) -> set[Value]:
@@ -51,7 +46,7 @@ class _Summands:
         self._steps, self._links = copies.steps, copies.module.links
         owners = self._links.owners
         opcodes = enumerate(self._steps.opcodes)
-        self._ending = {owners[row] for row, opcode in opcodes if opcode in _ENDS}
+        self._ending = {owners[row] for row, opcode in opcodes if opcode_traits(opcode).is_mixing}
 
     def of(self, value: Value) -> Iterator[Value]:
         """Yield what a value is computed from; nothing for products and reductions."""
@@ -73,5 +68,4 @@ class _Summands:
             return not any(call.place == NOTHING or call.place in self._ending for call in calls)
         traits = opcode_traits(opcode)
         base = opcode_traits(traits.base)
-        is_moving = base.is_formatting and traits.base != "broadcast"
-        return bool(base.is_elementwise or is_moving or base.is_collective or traits.is_end)
+        return bool(base.is_elementwise or base.is_moving or base.is_collective or traits.is_end)

@@ -39,13 +39,8 @@ _IDLE_TARGETS = tuple(
 )
 """Custom calls that do no work when they run."""
 
-_TAKING = frozenset({"dynamic-slice", "slice", "gather"})
-"""Opcodes that read no more of operand 0 than their result."""
-
 _UPDATED = {"dynamic-update-slice": 1, "scatter": 2}
 """Opcodes that overwrite a part of operand 0, and the number of the operand with that part."""
-
-_PARTIAL = _TAKING | _UPDATED.keys()
 
 
 class Work(NamedTuple):
@@ -157,7 +152,7 @@ class WorkFinder:
     def _moved(self, row: int) -> int | None:
         """Return the bytes that an instruction, no fusion, reads and writes."""
         opcode, operands = self._table.opcodes[row], self._links.operands_of(row)
-        if opcode in _TAKING:
+        if opcode_traits(opcode).is_cut:
             return _product(self._size(row), 2)
         if opcode in _UPDATED:
             part = _UPDATED[opcode]
@@ -201,8 +196,8 @@ class WorkFinder:
             opcode = self._table.opcodes[user]
             traits = opcode_traits(opcode)
             used: int | None = whole
-            if opcode in _PARTIAL and position == 0:
-                used = self._size(user) if opcode in _TAKING else 0
+            if (traits.is_cut or opcode in _UPDATED) and position == 0:
+                used = self._size(user) if traits.is_cut else 0
             elif opcode in ("bitcast", "get-tuple-element"):
                 used = self._read(user, users)
             elif traits.is_collective or traits.is_view or self._is_carrying(user, opcode):

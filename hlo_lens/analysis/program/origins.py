@@ -27,7 +27,7 @@ from hlo_lens.analysis.program.loop_lines import LoopLines, is_same_line
 from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
 from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
 from hlo_lens.analysis.program.value_steps import Value, ValueSteps
-from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +44,7 @@ _BUDGET, _FEW = 100_000, 4
 _SCALAR = 16
 """Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
 
-_SOURCELESS = frozenset({"constant", "iota", "partition-id", "replica-id", "parameter"})
-"""Opcodes without operands."""
+_SOURCELESS = opcodes_where(lambda traits: traits.is_sourceless)
 
 
 _Look: TypeAlias = "Callable[[Value], Origin]"

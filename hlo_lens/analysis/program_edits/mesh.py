@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program_edits.arguments import EntryArrays, result_name
 from hlo_lens.analysis.program_edits.edit import Change, ProgramEdit
 from hlo_lens.analysis.program_edits.text_edits import TextEdits
+from hlo_lens.model.hlo.opcodes import opcodes_where
 from hlo_lens.model.shapes import shardy
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.named_sharding import ShardingKind
@@ -143,7 +144,7 @@ class _Resizer:
             if word in text:
                 for row in module.columns.rows_with_attribute_text(word):
                     yield module.instruction(row)
-        for row in module.opcodes.places_of({"partition-id", "replica-id"}):
+        for row in module.opcodes.places_of(opcodes_where(lambda one: one.is_device_number)):
             yield module.instruction(row)
 
     def _uneven(self) -> str:

@@ -38,6 +38,7 @@ class OpcodeTraits:
         is_known: Whether XLA of August 2026 has it, or has its base.
         is_collective: Moves data between devices, or between a device and its host.
         is_paired: Its channel connects it to one counterpart: send, recv and their ends.
+        is_combinable: Several operands are several operations that XLA combined.
         is_local: Its groups have ids of replicas or of partitions: it has no
             ``use_global_device_ids``.
         is_transfer: A collective of pairs of sender and receiver instead of groups.
@@ -51,7 +52,8 @@ class OpcodeTraits:
         is_view: Produces no array: its result is an operand's or a called computation's.
         is_idle: Does no work when it runs.
         is_trivial: So frequent that a match of two equal ones is no evidence.
-        is_product: A matrix product or convolution, or a custom call, which may be one.
+        is_contraction: A matrix product or convolution.
+        is_mixing: Elements of its result are computed from, or chosen among, many of an operand.
         is_heavy: Listed as a producer or consumer of a collective's values.
         is_elementwise: Source: HloInstruction::IsOpElementwise and IsElementwiseImpl.
         is_formatting: Copies, converts, reorders or cuts operand 0, without arithmetic.
@@ -66,11 +68,14 @@ class OpcodeTraits:
             tables of control flow apart. A tuple, which is a view too, has its table.
         is_aligned: Each dimension of its result is that dimension of operand 0.
         is_copying: May copy between memories.
+        is_cut: Reads no more of operand 0 than its result.
         is_update: Its result is operand 0 with a part overwritten.
         is_in_place: May write its result into an operand. Source:
             HloDataflowAnalysis::GetInPlaceInputOutputPairs.
         is_sharing: Its result may share an operand's buffer, beside elementwise opcodes. Source:
             HloDataflowAnalysis::CanShareOperandBufferWithUser.
+        is_sourceless: Computed from no other value: without operands.
+        is_device_number: The number of the device, as partition or as replica.
         is_impure: Two equal ones may have different results.
         is_stored_scalar: Its integer scalar is in the HBM of a TPU; those of others are elsewhere.
         is_printed_value: Prints a literal or a number in the place of operands.
@@ -84,6 +89,7 @@ class OpcodeTraits:
     is_known: bool = False
     is_collective: bool = False
     is_paired: bool = False
+    is_combinable: bool = False
     is_local: bool = False
     is_transfer: bool = False
     is_caller: bool = False
@@ -94,7 +100,8 @@ class OpcodeTraits:
     is_view: bool = False
     is_idle: bool = False
     is_trivial: bool = False
-    is_product: bool = False
+    is_contraction: bool = False
+    is_mixing: bool = False
     is_heavy: bool = False
     is_elementwise: bool = False
     is_formatting: bool = False
@@ -105,9 +112,12 @@ class OpcodeTraits:
     is_valueless: bool = False
     is_aligned: bool = False
     is_copying: bool = False
+    is_cut: bool = False
     is_update: bool = False
     is_in_place: bool = False
     is_sharing: bool = False
+    is_sourceless: bool = False
+    is_device_number: bool = False
     is_impure: bool = False
     is_stored_scalar: bool = False
     is_printed_value: bool = False
@@ -123,6 +133,26 @@ class OpcodeTraits:
     def is_end(self) -> bool:
         """Whether it continues or ends what another instruction started: update or done."""
         return self.phase in ("update", "done")
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a matrix product or convolution, or a custom call, which may be one."""
+        return self.is_contraction or self.opcode == "custom-call"
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether it is a collective that adds up values of the devices."""
+        return self.is_collective and self.is_applier
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it copies, converts, reorders or cuts operand 0, and repeats none of it."""
+        return self.is_formatting and self.opcode != "broadcast"
+
+    @property
+    def is_same(self) -> bool:
+        """Whether its result has the elements of operand 0, in the same order."""
+        return self.is_forwarding and self.opcode != "broadcast"
 
     @property
     def is_sugar(self) -> bool:
@@ -155,13 +185,13 @@ class OpcodeTraits:
 
 
 _TABLE = """
-    all-reduce                collective caller applier
-    all-gather                collective
-    reduce-scatter            collective caller applier
+    all-reduce                collective caller applier combinable
+    all-gather                collective combinable
+    reduce-scatter            collective caller applier combinable
     all-to-all                collective local
     ragged-all-to-all         collective local in_place
     collective-permute        collective local transfer in_place
-    collective-broadcast      collective local
+    collective-broadcast      collective local combinable
     send                      collective paired transfer view
     recv                      collective paired transfer impure first_produced
     abs                       elementwise
@@ -199,21 +229,21 @@ _TABLE = """
     complex                   elementwise
     concatenate
     conditional               caller runner control_flow view sharing valueless
-    constant                  idle trivial elementwise printed_value naming
+    constant                  idle trivial elementwise printed_value naming sourceless
     convert                   trivial elementwise formatting
-    convolution               product heavy
+    convolution               contraction heavy mixing
     copy                      trivial elementwise formatting forwarding copying carrying
     copy-done
     copy-start                first_produced
     cosh                      elementwise
     cosine                    elementwise
     count-leading-zeros       elementwise
-    custom-call               caller runner applier product heavy aligned
+    custom-call               caller runner applier heavy aligned mixing
     divide                    elementwise
     domain                    view idle formatting forwarding handing
-    dot                       product heavy
+    dot                       contraction heavy mixing
     dynamic-reshape
-    dynamic-slice             formatting aligned copying
+    dynamic-slice             formatting aligned copying cut
     dynamic-update-slice      aligned copying update in_place sharing
     erf                       elementwise
     exponential               elementwise
@@ -221,12 +251,12 @@ _TABLE = """
     fft
     floor                     elementwise
     fusion                    caller runner positional in_place sharing stored_scalar carrying
-    gather                    heavy
+    gather                    heavy mixing cut
     get-dimension-size
     get-tuple-element         view idle trivial valueless carrying naming
     imag                      elementwise
     infeed                    impure
-    iota                      trivial naming
+    iota                      trivial naming sourceless
     is-finite                 elementwise
     log                       elementwise
     log-plus-one              elementwise
@@ -242,18 +272,18 @@ _TABLE = """
     or                        elementwise
     outfeed
     pad                       formatting aligned
-    parameter                 view idle trivial printed_value naming
-    partition-id              idle trivial
+    parameter                 view idle trivial printed_value naming sourceless
+    partition-id              idle trivial sourceless device_number
     popcnt                    elementwise
     power                     elementwise
-    ragged-dot                product heavy
+    ragged-dot                contraction heavy mixing
     real                      elementwise
     recv-done                 paired
-    reduce                    caller applier heavy stored_scalar
+    reduce                    caller applier heavy stored_scalar mixing
     reduce-precision          elementwise formatting
-    reduce-window             caller applier
+    reduce-window             caller applier mixing
     remainder                 elementwise
-    replica-id                idle trivial
+    replica-id                idle trivial sourceless device_number
     reshape                   trivial formatting forwarding
     reverse                   formatting
     rng                       elementwise impure
@@ -262,11 +292,11 @@ _TABLE = """
     round-nearest-afz         elementwise
     round-nearest-even        elementwise
     rsqrt                     elementwise
-    scaled-dot                product heavy
+    scaled-dot                contraction heavy mixing
     scan                      caller applier
-    scatter                   caller applier heavy update in_place sharing
+    scatter                   caller applier heavy update in_place sharing mixing
     select                    trivial elementwise
-    select-and-scatter        caller applier
+    select-and-scatter        caller applier mixing
     send-done                 paired
     set-dimension-size        update in_place sharing
     shift-left                elementwise
@@ -275,8 +305,8 @@ _TABLE = """
     sign                      elementwise
     sine                      elementwise
     sinh                      elementwise
-    slice                     trivial formatting aligned copying
-    sort                      caller applier heavy sharing
+    slice                     trivial formatting aligned copying cut
+    sort                      caller applier heavy sharing mixing
     sqrt                      elementwise
     stochastic-convert        elementwise
     subtract                  elementwise

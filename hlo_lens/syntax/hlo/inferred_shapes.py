@@ -191,7 +191,6 @@ _RULES: dict[str, Callable[[HloInstruction, _Operands], Shape | None]] = {
     "dot": _product,
     "get-tuple-element": _element,
     "map": _mapped,
-    "optimization-barrier": lambda _, operands: operands[0],
     "reduce": _reduced,
     "reverse": lambda _, operands: operands[0],
     "transpose": _transposed,

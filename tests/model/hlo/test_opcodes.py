@@ -111,6 +111,19 @@ def test_opcodes_are_found_by_their_traits() -> None:
     assert opcodes_where(lambda traits: traits.is_product) == products
 
 
+def test_copies_and_views_keep_all_elements_in_their_order() -> None:
+    kept = {"add-dependency", "bitcast", "copy", "domain", "opt-barrier", "reshape", "async-done"}
+    assert opcodes_where(lambda traits: traits.is_same) == kept
+    moved = opcodes_where(lambda traits: traits.is_moving)
+    assert kept - {"async-done"} < moved
+    assert "broadcast" not in moved
+
+
+def test_collectives_that_reduce_add_up_values() -> None:
+    found = opcodes_where(lambda traits: traits.is_reduction)
+    assert found == {"all-reduce", "reduce-scatter"}
+
+
 def test_what_runs_or_applies_computations_may_name_them() -> None:
     callers = opcodes_where(lambda traits: traits.is_caller)
     runs = opcodes_where(lambda t: t.is_runner or t.is_applier or t.is_control_flow)

@@ -110,10 +110,10 @@ def _carried(module: HloModule, body: HloComputation) -> frozenset[int]:
 
 
 def _passed(module: HloModule, row: int) -> int:
-    """Return the row of the value that copies of it are of."""
+    """Return the row of the value before copies and views of it."""
     for _ in range(_MOST_STEPS):
         operands = module.links.operands_of(row)
-        if row == NOTHING or module.opcodes[row] not in ("copy", "bitcast") or not operands:
+        if row == NOTHING or not opcode_traits(module.opcodes[row]).is_same or not operands:
             return row
         row = operands[0]
     return row

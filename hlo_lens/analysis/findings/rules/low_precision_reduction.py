@@ -24,6 +24,7 @@ from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject, transfers
 from hlo_lens.analysis.findings.values import is_converted
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def low_precision_reduction(known: ModuleAnalysis) -> Iterator[Finding]:
     found = [
         one.collective
         for one in known.once(transfers)
-        if one.collective.kind in ("all-reduce", "reduce-scatter")
+        if opcode_traits(one.collective.kind).is_reduction
         and one.collective.element_type in ("bf16", "f16")
         and one.parts
         and all(is_converted(module, part.result, ("f32",)) for part in one.parts)

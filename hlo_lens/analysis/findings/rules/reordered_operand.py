@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.memory.argument_copies import PRODUCTS
+from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _product(known: ModuleAnalysis, row: int) -> str | None:
     if len(users) != 1:
         return None
     user = module.instruction(users.pop())
-    return user.name if user.opcode in PRODUCTS else None
+    return user.name if opcode_traits(user.opcode).is_contraction else None
 
 
 RULE = ModuleRule("L001", reordered_operand)

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.memory.argument_copies import PRODUCTS
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.text.units import plural
 
@@ -52,7 +51,7 @@ def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
     if not _LEAST <= len(names) <= _MOST_PRODUCTS:
         return
     groups: dict[tuple[SourceLocation, str, object], list[str]] = {}
-    for row in known.table.rows_of(PRODUCTS | {"custom-call"}):
+    for row in known.table.rows_where(lambda traits: traits.is_product):
         name = known.module.columns.name(row)
         path = known.origins.places.op_name(row) if name in names else None
         if path is None or BACKWARD in path or _AGAIN in path:

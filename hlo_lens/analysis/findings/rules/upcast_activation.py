@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Saves
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.memory.argument_copies import PRODUCTS
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.makers import values_of
 from hlo_lens.analysis.program.origins import Origins
@@ -155,7 +154,8 @@ def _computed(
         if value in seen or not _is_f32(module, value):
             continue
         seen.add(value)
-        if module.opcodes[value.row] in PRODUCTS and _is_forward(origins, value.row):
+        is_product = opcode_traits(module.opcodes[value.row]).is_contraction
+        if is_product and _is_forward(origins, value.row):
             products.append(value)
         for user in origins.steps.users(value):
             before.setdefault(user, []).append(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.analysis.findings.programs import findings_of
 
 TEXT = """HloModule m, is_scheduled=true, num_partitions=4
@@ -22,8 +24,9 @@ ENTRY main {
 SLICE = "dynamic-slice(h, zero, i), dynamic_slice_sizes={1024,1}"
 
 
-def test_a_chain_of_gathers_that_is_cut_again_is_one_finding() -> None:
-    (found,) = findings_of(TEXT.replace("USE", SLICE), "C005")
+@pytest.mark.parametrize("view", ["copy", "opt-barrier", "reshape"])
+def test_a_chain_of_gathers_that_is_cut_again_is_one_finding(view: str) -> None:
+    (found,) = findings_of(TEXT.replace("USE", SLICE).replace("copy(", f"{view}("), "C005")
     assert found.message == (
         "2 all-gathers: up to 16.0KiB whole on every device (involuntary full rematerialization), "
         "then cut into each device's part"
