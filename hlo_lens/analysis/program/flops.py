@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.branch_sums import Branches, SumBounds, SumPart, bounded_sum
 from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.convolution_sizes import convolution_sizes
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
@@ -68,8 +67,6 @@ _FLOPS = re.compile(r'"flops":"?(\d+)')
 
 _LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
 _NUMBER = re.compile(r"\d+")
-_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
-_FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,34 +295,6 @@ def _dot(instruction: HloInstruction, contracting: str) -> int | None:
     return _product(2, *result.dimensions, *(left.dimensions[k] for k in places))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
-    """One spatial dimension of a convolution's window."""
-
-    stride: int = 1
-    pad_low: int = 0
-    input_dilation: int = 1
-    kernel_dilation: int = 1
-
-    def meetings(self, input_size: int, kernel_size: int, output_size: int) -> int:
-        """Return the number of pairs of kernel and output position on an input element."""
-        total = 0
-        for kernel in range(kernel_size):
-            start = kernel * self.kernel_dilation - self.pad_low
-            total += self._hits(start, input_size * self.input_dilation, output_size)
-        return total
-
-    def _hits(self, start: int, end: int, count: int) -> int:
-        """Count k in 0..count-1 with 0 <= start + k * stride < end, on an undilated element."""
-        first = max(0, -(start // self.stride))
-        last = min(count - 1, (end - 1 - start) // self.stride)
-        step = self.input_dilation // math.gcd(self.input_dilation, self.stride)
-        for place in range(first, min(first + step, last + 1)):
-            if (start + place * self.stride) % self.input_dilation == 0:
-                return (last - place) // step + 1
-        return 0
-
-
 def _convolution(
     instruction: HloInstruction, roles: tuple[int | None, int | None, int | None]
 ) -> int | None:
@@ -337,59 +306,8 @@ def _convolution(
     """
     result = _first_array(instruction.shape)
     shapes = [result if role is None else instruction.operand_shape(role) for role in roles]
-    labels = _LABELS.search(instruction.attribute("dim_labels") or "")
-    sizes = _labelled(shapes, labels.groups()) if labels is not None else None
-    if sizes is None:
-        return None
-    source, kernel, output = sizes
-    spatial = sorted(label for label in kernel if label.isdigit())
-    windows = _windows(instruction.attribute("window") or "", len(spatial))
-    if windows is None or any(k not in source or k not in output for k in spatial):
-        return None
-    meetings = [
-        window.meetings(source[k], kernel[k], output[k])
-        for k, window in zip(spatial, windows, strict=True)
-    ]
-    return 2 * kernel["i"] * output["f"] * output["b"] * math.prod(meetings)
-
-
-def _labelled(
-    shapes: Sequence[Shape | None], labels: Sequence[str]
-) -> tuple[dict[str, int], dict[str, int], dict[str, int]] | None:
-    """Return the size of each labelled dimension of input, kernel and output; None if unknown."""
-    found = []
-    for shape, names, needed in zip(shapes, labels, ("bf", "io", "bf"), strict=True):
-        if shape is None or len(shape.dimensions) != len(names):
-            return None
-        sizes = {
-            k: size for k, size in zip(names, shape.dimensions, strict=True) if size is not None
-        }
-        if len(sizes) != len(names) or any(label not in sizes for label in needed):
-            return None
-        found.append(sizes)
-    return found[0], found[1], found[2]
-
-
-def _windows(text: str, rank: int) -> list[_Window] | None:
-    """Return the window of each spatial dimension; None if the text has another rank."""
-    fields = {name: value.split("x") for name, value in _FIELD.findall(text.strip("{") + "}")}
-    if any(len(values) != rank for values in fields.values()):
-        return None
-
-    def numbers(name: str, default: int) -> list[int]:
-        values = fields.get(name)
-        return [default] * rank if values is None else [int(v.split("_")[0]) for v in values]
-
-    return [
-        _Window(stride=stride, pad_low=low, input_dilation=base, kernel_dilation=dilation)
-        for stride, low, base, dilation in zip(
-            numbers("stride", 1),
-            numbers("pad", 0),
-            numbers("lhs_dilate", 1),
-            numbers("rhs_dilate", 1),
-            strict=True,
-        )
-    ]
+    sizes = convolution_sizes(instruction, shapes)
+    return None if sizes is None else sizes.flops
 
 
 def _product(*sizes: int | None) -> int | None:

@@ -218,6 +218,9 @@ def gpu_target(config: str, *, name: str = "", topology: str = "") -> Target:
     )
 
 
+TARGET_ARGUMENTS = "target_arguments.txt"
+"""End of the name of libtpu's file that describes the slice."""
+
 _VERSION = re.compile(r'version: TPU_VERSION_(\w+)(?:\s+variant: "(\w+)")?')
 _CHIP_CONFIG = re.compile(r'chip_config_name: "(\w+)"')
 _WRAP = re.compile(r"\bwrap \{([^{}]*)\}")

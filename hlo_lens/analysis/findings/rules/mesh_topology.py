@@ -24,21 +24,20 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.model.devices.targets import tpu_target
+from hlo_lens.model.devices.targets import TARGET_ARGUMENTS, tpu_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
-_FILE = "target_arguments.txt"
 _DIMENSIONS, _LEAST = 3, 4
 _SIZES = re.compile(r"\d+")
 
 
 def mesh_topology(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for a slice whose axes should wrap."""
-    text = known.dump.setting(_FILE)
+    text = known.dump.setting(TARGET_ARGUMENTS)
     target = None if text is None else tpu_target(text)
     if target is None or "wrap" in target.options:
         return
@@ -50,7 +49,7 @@ def mesh_topology(known: ModuleAnalysis) -> Iterator[Finding]:
     yield Finding(
         message=f"compiled for {target.name} without wraparound links; a real slice is a torus",
         fix=f"get_topology_desc({options})",
-        evidence=(f"{_FILE} of the dump has no axis that wraps",),
+        evidence=(f"{TARGET_ARGUMENTS} of the dump has no axis that wraps",),
         severity=Severity.WARNING if known.collectives.collectives else Severity.INFO,
     )
 
