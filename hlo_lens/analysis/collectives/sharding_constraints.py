@@ -133,14 +133,14 @@ def _constraints_behind(operation: HloInstruction) -> Iterator[HloInstruction]:
         if is_constraint(instruction):
             yield instruction
             continue
-        for user in _users(instruction, operation):
+        for user in _users(instruction):
             key = (user.computation.place, user.row)
             if key not in seen:
                 seen.add(key)
                 waiting.append(user)
 
 
-def _users(instruction: HloInstruction, operation: HloInstruction) -> Iterator[HloInstruction]:
+def _users(instruction: HloInstruction) -> Iterator[HloInstruction]:
     """Yield the instructions that a value goes to with its dimensions as they are."""
     computation = instruction.computation
     if instruction.is_root and not computation.is_entry:

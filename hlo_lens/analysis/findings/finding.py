@@ -24,20 +24,18 @@ class Severity(StrEnum):
 
 
 class SavingBasis(StrEnum):
-    """How sure a saving is."""
+    """How sure a saving is.
+
+    Attributes:
+        PROVEN: XLA compiled the program again with the fix; the saving is the difference.
+        SIMULATED: Computed with a model of XLA's buffer assignment, between two bounds.
+        AT_MOST: The size of what the fix removes. XLA may use a part of it otherwise; values
+            computed from it are not counted, and may change too.
+    """
 
     PROVEN = "proven"
     SIMULATED = "simulated"
     AT_MOST = "at most"
-
-
-BASES: dict[SavingBasis, str] = {
-    SavingBasis.PROVEN: "XLA compiled the program again with the fix; the saving is the difference",
-    SavingBasis.SIMULATED: "computed with a model of XLA's buffer assignment, between two bounds",
-    SavingBasis.AT_MOST: "the size of what the fix removes; XLA may use a part of it otherwise, "
-    "and values computed from it, which are not counted, may change too",
-}
-"""Meaning of each basis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -378,7 +378,7 @@ def weakness(rule: Rule, facts: ModuleFacts) -> str:
     if root == "coverage":
         return ""
     if root == "memory" and facts.memory is not None:
-        return _memory_weakness(rule, facts.memory, facts.coverage)
+        return _memory_weakness(facts.memory, facts.coverage)
     gaps = _gaps(facts.coverage)
     if gaps or root != "collectives" or facts.collectives is None:
         return gaps
@@ -402,7 +402,7 @@ def _gaps(coverage: CoverageFacts | None) -> str:
     return ""
 
 
-def _memory_weakness(rule: Rule, memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
+def _memory_weakness(memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
     if not memory.is_complete:
         return "the buffer texts are not complete"
     if memory.source == "estimate" and (gaps := _gaps(coverage)):

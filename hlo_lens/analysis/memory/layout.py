@@ -8,7 +8,6 @@ which parameters and results still live.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +15,7 @@ from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes
 from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
 
@@ -26,9 +25,6 @@ HOST_SPACE = 5
 
 _GPU_TEMP = 2
 """Color of temporaries of their own on GPU (``xla_gpu_temp_buffer_use_separate_color``)."""
-
-CATEGORIES = ("argument", "output", "temp", "constant", "thread-local", "other")
-"""Purposes of allocations; a donated parameter is an argument."""
 
 _NOT_HELD = frozenset({"temp", "thread-local"})
 
@@ -75,7 +71,8 @@ class LaidAllocation:
         index: Its number.
         size: Bytes.
         color: Memory space.
-        category: One of `CATEGORIES`.
+        category: Purpose: ``argument`` (also donated ones), ``output``, ``temp``, ``constant``,
+            ``thread-local`` or ``other``.
         is_output: Whether it may be (part of) the result.
         parameter_number: Number of the entry parameter that it holds, or None.
     """
@@ -139,11 +136,6 @@ class MemoryLayout:
     def length(self) -> int | None:
         """Number of instants: one more than the last instruction's; None without a schedule."""
         return None if self.schedule is None else len(self.schedule) + 1
-
-    @functools.cached_property
-    def by_index(self) -> Mapping[int, LaidAllocation]:
-        """Index to allocation."""
-        return {allocation.index: allocation for allocation in self.allocations}
 
     @property
     def colors(self) -> tuple[int, ...]:

@@ -13,7 +13,16 @@ INFERRED = "~"
 
 
 class Basis(StrEnum):
-    """The way an origin was found."""
+    """The way an origin was found.
+
+    Attributes:
+        OWN: Metadata of the instruction itself.
+        FUSION_BODY: An instruction in the fusion or in another computation that it calls.
+        LOOP_BODY: The instruction in the loop's body that writes the value.
+        OPERAND: The value that it is computed from.
+        USER: The instruction that uses it.
+        ARGUMENT: The argument of the program that it is, or is computed from.
+    """
 
     OWN = "own"
     FUSION_BODY = "fusion body"
@@ -21,17 +30,6 @@ class Basis(StrEnum):
     OPERAND = "operand"
     USER = "user"
     ARGUMENT = "argument"
-
-
-BASES: dict[Basis, str] = {
-    Basis.OWN: "metadata of the instruction itself",
-    Basis.FUSION_BODY: "an instruction in the fusion or in another computation that it calls",
-    Basis.LOOP_BODY: "the instruction in the loop's body that writes the value",
-    Basis.OPERAND: "the value that it is computed from",
-    Basis.USER: "the instruction that uses it",
-    Basis.ARGUMENT: "the argument of the program that it is, or is computed from",
-}
-"""Meaning of each basis."""
 
 
 def is_inferred(basis: str | None) -> bool:

@@ -18,7 +18,6 @@ import bisect
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
@@ -72,7 +71,7 @@ class AliasCopies:
 
 
 class EntryOrder:
-    """Which instructions of an entry computation depend on which readers.
+    """Order and dependencies of the instructions of an entry computation.
 
     Args:
         flow: Values of the module.
@@ -122,12 +121,6 @@ class EntryOrder:
         places = {row: place for place, row in enumerate(rows)}
         operands = self._links.operands_of
         return [max((places.get(one, 0) for one in operands(row)), default=-1) for row in rows]
-
-    @cached_property
-    def is_breadth_first(self) -> bool:
-        """Whether instructions run in the order in which their operands are ready, as on CPU."""
-        ready = [place for place in self._ready if place >= 0]
-        return all(one <= other for one, other in pairwise(ready))
 
     def instant_after(self, row: int) -> int:
         """Return the instant of an instruction that would be inserted with this one as operand."""

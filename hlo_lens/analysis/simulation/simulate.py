@@ -111,7 +111,7 @@ def simulate(simulator: Simulator, changes: Sequence[tuple[str, str]]) -> Simula
     wire = simulator.known.collectives.wire_bytes_per_device
     base = {**simulator.base, WIRE: wire}
     answer = Simulated(
-        basis=_basis(simulator, donation, stored, remat, asked),
+        basis=_basis(simulator, donation, asked),
         base=base,
         predicted=None,
         low=None,
@@ -148,13 +148,7 @@ def simulate(simulator: Simulator, changes: Sequence[tuple[str, str]]) -> Simula
     )
 
 
-def _basis(
-    simulator: Simulator,
-    donation: DonationEdit,
-    stored: StoredEdit,
-    remat: RematEdit,
-    asked: Mapping[str, Sequence[str]],
-) -> str:
+def _basis(simulator: Simulator, donation: DonationEdit, asked: Mapping[str, Sequence[str]]) -> str:
     """Return how sure an answer is."""
     if not simulator.is_exact or asked["remat"] or asked["dtype"]:
         return ESTIMATE

@@ -2,7 +2,7 @@
 
 The optimized program stays as it is, in its order; aliases, sizes and live ranges of its values
 change, and the buffers are assigned again. What XLA would compile differently after a change is
-outside: the bounds allow for it, as far as `hlo_lens.analysis.simulation.changes` knows.
+outside: the bounds allow for it, as far as `hlo_lens.analysis.simulation.simulate` knows.
 
 Where the dump has XLA's buffer assignment, answers are its figures and the difference of two
 assignments of ours, without and with the changes.

@@ -195,11 +195,6 @@ class CompilerWarning:
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the operation has ended."""
-        return self.duration_seconds is not None
-
 
 class PrintKind(enum.Enum):
     """Methods of a compiled program whose results are printed."""

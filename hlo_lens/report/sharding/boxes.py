@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.sharding.device_slices import Bounds, DeviceSlice, DeviceSlices
 
-    Grid = Mapping[tuple[int, int], tuple[str, Bounds]]
-    """Row and column of a box to its label and its ranges of the two dimensions."""
-
 BASE_HEIGHT = 10
 MOST_ROWS = 16
 MOST_SHEETS = 8

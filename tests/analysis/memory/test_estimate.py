@@ -55,9 +55,10 @@ def test_the_text_shows_its_backend(path: Path) -> None:
 @sample
 def test_values_alive_at_once_are_disjoint_or_begin_at_one_offset(path: Path) -> None:
     layout = _estimate(path).layout
+    allocations = {one.index: one for one in layout.allocations}
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for value in layout.values:
-        category = layout.by_index[value.allocation].category
+        category = allocations[value.allocation].category
         if category != "thread-local" and not (category == "temp" and value.is_table):
             assert value.start is not None
             assert value.end is not None
@@ -65,7 +66,7 @@ def test_values_alive_at_once_are_disjoint_or_begin_at_one_offset(path: Path) ->
             groups.setdefault(place, []).append((value.start, value.end, value.size))
     series = [0] * (layout.length or 0)
     for place, group in groups.items():
-        if layout.by_index[place[0]].color == 0:
+        if allocations[place[0]].color == 0:
             for instant in {t for start, end, _ in group for t in range(start, end + 1)}:
                 series[instant] += max(size for a, b, size in group if a <= instant <= b)
     assert series == layout.used_series()
@@ -74,8 +75,9 @@ def test_values_alive_at_once_are_disjoint_or_begin_at_one_offset(path: Path) ->
 @sample
 def test_every_value_is_inside_its_allocation(path: Path) -> None:
     layout = _estimate(path).layout
+    sizes = {one.index: one.size for one in layout.allocations}
     for value in layout.values:
-        assert value.offset + value.size <= layout.by_index[value.allocation].size
+        assert value.offset + value.size <= sizes[value.allocation]
 
 
 def test_no_estimate_without_execution_order() -> None:

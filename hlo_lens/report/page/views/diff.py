@@ -48,7 +48,7 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     return {
         "spaces": _spaces(base, head, strings) if has_memory else [],
         "groups": {by: _groups(base, head, by, strings) for by in ("op", "source")},
-        "computations": _computations(subject, strings),
+        "computations": _computations(subject),
         "computation_count": len(subject.computations),
     }
 
@@ -111,7 +111,7 @@ def _groups(
     }
 
 
-def _computations(subject: Subject, strings: Strings) -> list[Mapping[str, object]]:
+def _computations(subject: Subject) -> list[Mapping[str, object]]:
     """Return the lines of computations with edits, as far as the limit allows."""
     base = subject.base
     if base is None or not base.has_hlo or not subject.analysis.has_hlo:
