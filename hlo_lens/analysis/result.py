@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from html import escape
 from itertools import islice
 from operator import attrgetter
@@ -21,7 +20,7 @@ from hlo_lens.text.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -82,12 +81,6 @@ def row_objects(columns: Iterable[Column], rows: Iterable[Row]) -> list[dict[str
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _row_object(
-    names: Sequence[str], cells: Callable[[object], Row], record: object
-) -> dict[str, Cell]:
-    return dict(zip(names, cells(record), strict=True))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """Base of all results: exact, complete, in base units.
@@ -127,12 +120,6 @@ class Result:
     def objects(self, most: int | None = None) -> list[dict[str, Cell]]:
         """Return the first `most` rows (None: all) as dictionaries, without residual rows."""
         return row_objects(self.COLUMNS, islice(self.rows(), most))
-
-    def object_makers(self) -> list[Callable[[], dict[str, Cell]]]:
-        """Return for each record what makes its row a dictionary."""
-        names = [column.name for column in self.COLUMNS]
-        cells = attrgetter(*names)
-        return [partial(_row_object, names, cells, one) for one in getattr(self, self.RECORDS)]
 
     def ranking(self, most: int) -> dict[str, object]:
         """Return the first `most` rows, and the number, residual rows and totals of all rows."""

@@ -14,7 +14,8 @@ from hlo_lens.analysis.program.origin import INFERRED, is_inferred, marked
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
-from hlo_lens.report.render.table import Objects, Section, Table
+from hlo_lens.report.render.objects import RowObjects
+from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ def collectives_object(found: Collectives) -> Mapping[str, object]:
     """Return counts per kind, bytes of one run, all collectives, loops; scripts rely on it."""
     return {
         **facts_object(collectives_facts(found)),
-        "rows": Objects(found.object_makers()),
+        "rows": RowObjects(found.COLUMNS, found.collectives),
         "loops": found.trips.objects(),
         "data_movement": found.movement.objects(),
     }

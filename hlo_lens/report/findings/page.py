@@ -12,7 +12,8 @@ from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.findings import finding_fact
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import envelope
-from hlo_lens.report.render.table import Objects, Report, Section, Table
+from hlo_lens.report.render.objects import Objects
+from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural

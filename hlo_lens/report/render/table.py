@@ -180,29 +180,6 @@ class Section:
         return tuple(table for table in (*self.tables, *more) if not table.is_data_only)
 
 
-class Objects(Sequence[Mapping[str, object]]):
-    """JSON objects that are made on access, so that text output does not make them.
-
-    Args:
-        makers: Makes each object, anew at each call.
-    """
-
-    def __init__(self, makers: Sequence[Callable[[], Mapping[str, object]]]) -> None:
-        self._makers = tuple(makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, object]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Objects: ...
-    def __getitem__(self, index: int | slice) -> Mapping[str, object] | Objects:
-        if isinstance(index, slice):
-            return Objects(self._makers[index])
-        return self._makers[index]()
-
-
 class Sections(Sequence[Section]):
     """Sections that are made when first used, so that JSON output does not make them.
 
