@@ -153,7 +153,7 @@ class Links:
         if found is None:
             computation = self._module.computations[place]
             extent = range(computation.rows[0], computation.rows[-1] + 1)
-            found = OperandColumns(self._module, [computation], extent, self._printed)
+            found = OperandColumns(self._module, [place], extent, self._printed)
             self._of_computations[place] = found
         return found
 
@@ -168,7 +168,8 @@ class Links:
         if self._whole is None:
             module = self._module
             rows = range(len(module.columns))
-            self._whole = OperandColumns(module, module.computations, rows, self._printed)
+            places = range(len(module.computations))
+            self._whole = OperandColumns(module, places, rows, self._printed)
             self._of_computations.clear()
         return self._whole
 

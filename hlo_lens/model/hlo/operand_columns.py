@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from array import array
-from bisect import bisect_left, bisect_right
-from collections import deque
+from bisect import bisect_right
 from itertools import accumulate, chain, count, islice, repeat
 from operator import sub
 from typing import TYPE_CHECKING
@@ -41,7 +40,7 @@ class OperandColumns:
 
     Args:
         module: The module.
-        computations: All its computations, or one.
+        places: Positions of all its computations, or of one.
         extent: Rows from their first to their last.
         printed: Numbers of the opcodes whose parentheses hold a value, no operands.
 
@@ -53,33 +52,24 @@ class OperandColumns:
     """
 
     def __init__(
-        self,
-        module: HloModule,
-        computations: Sequence[HloComputation],
-        extent: range,
-        printed: Collection[int],
+        self, module: HloModule, places: Sequence[int], extent: range, printed: Collection[int]
     ) -> None:
         self._module = module
         self.first = extent.start
-        self._names = _OperandNames(module, extent, printed)
-        self._parts = iter(self._names)
-        self._part: Iterator[str] = iter(())
         self.rows = array("i")
+        self.offsets = array("I", [0])
         self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
-        self._reread: dict[int, array[int]] = {}
-        if _are_in_order(computations, extent):
-            for computation in computations:
-                self._add(computation)
+        listed = [module.computation_columns.rows(place) for place in places]
+        apart: Iterable[int] = extent
+        if _are_in_order(listed, extent):
+            names = _OperandNames(module, extent, printed)
+            self._resolve(listed, names)
+            apart = self._left_over(names.odd, extent)
         else:
-            deque(self._parts, 0)
-            self._names.counts = [0] * len(extent)
-            for computation in computations:
-                self._read(computation, computation.rows, rows_by_name(computation))
-        counts = self._names.counts
-        if self._reread:
-            counts = self._put_in(counts)
-        self.offsets = array("I", accumulate(counts, initial=0))
-        del self._names, self._parts, self._part, self._reread
+            self.offsets.extend(repeat(0, len(extent)))
+        reread = self._read_one_by_one(apart, zip(places, listed, strict=True))
+        if reread:
+            self._put_in(reread)
 
     def of(self, row: int) -> array[int]:
         """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
@@ -103,71 +93,74 @@ class OperandColumns:
             targets = array("i", (NOTHING if t == NOTHING else t - self.first for t in targets))
         return *inverted(targets, size), users
 
-    def _add(self, computation: HloComputation) -> None:
-        """Add the operands of a computation, whose rows follow those of the one before."""
-        rows = computation.rows
-        if not rows:
-            return
-        places = rows_by_name(computation)
-        counts, first = self._names.counts, len(self.rows)
-        start, stop = rows[0] - self.first, rows[-1] + 1 - self.first
-        is_whole = True
-        while start < stop:
-            if start == len(counts):
-                self._part = iter(next(self._parts))
-            end = min(stop, len(counts))
-            names = islice(self._part, sum(counts[start:end]))
-            found = list(map(places.get, names, repeat(NOTHING)))
-            is_whole = is_whole and NOTHING not in found
-            self.rows.extend(found)
-            start = end
-        again = self._odd(rows[0], rows[-1] + 1)
-        if not is_whole:
-            start = rows[0] - self.first
-            offsets = list(accumulate(counts[start:stop], initial=0))
-            unknown = (at for at, row in enumerate(self.rows[first:]) if row == NOTHING)
-            again.update(rows[0] + bisect_right(offsets, at) - 1 for at in unknown)
-        if again:
-            self._read(computation, sorted(again), places)
+    def _resolve(self, listed: Sequence[Sequence[int]], names: _OperandNames) -> None:
+        """Add the operands of computations whose rows follow one another."""
+        columns, offsets, operands = self._module.columns, self.offsets, self.rows
+        parts = iter(names)
+        part: Iterator[str] = iter(())
+        done = 0
+        for rows in listed:
+            if not rows:
+                continue
+            places = dict(zip(columns.names(rows), rows, strict=True))
+            stop = rows[-1] + 1 - self.first
+            while True:
+                end = min(stop, len(offsets) - 1)
+                found = islice(part, offsets[end] - done)
+                operands.extend(map(places.get, found, repeat(NOTHING)))
+                done = offsets[end]
+                if end == stop:
+                    break
+                part = iter(next(parts))
+                offsets.extend(islice(accumulate(names.counts, initial=done), 1, None))
 
-    def _odd(self, start: int, stop: int) -> set[int]:
-        """Return the rows of a range that are read one by one."""
-        odd = self._names.odd
-        found = set(odd[bisect_left(odd, start) : bisect_left(odd, stop)]) if odd else set()
-        overlays = self._module.columns.overlays
-        found.update(row for row in overlays if start <= row < stop)
+    def _left_over(self, odd: Iterable[int], extent: range) -> list[int]:
+        """Return the rows that are read one by one, ascending."""
+        found = set(odd)
+        found.update(row for row in self._module.columns.overlays if row in extent)
+        if NOTHING in self.rows:
+            unknown = (edge for edge, row in enumerate(self.rows) if row == NOTHING)
+            found.update(self.first + bisect_right(self.offsets, edge) - 1 for edge in unknown)
+        return sorted(found)
+
+    def _read_one_by_one(
+        self, wanted: Iterable[int], computations: Iterable[tuple[int, Sequence[int]]]
+    ) -> dict[int, array[int]]:
+        """Return the operands of some rows, in the computations with these positions and rows."""
+        found: dict[int, array[int]] = {}
+        left = set(wanted)
+        for place, rows in computations if left else ():
+            inside = left.intersection(rows)
+            computation = self._module.computations[place] if inside else None
+            if computation is None:
+                continue
+            places = rows_by_name(computation)
+            for row in sorted(inside):
+                operands = HloInstruction(computation, row).operands
+                found[row] = array("i", [places.get(o.name, NOTHING) for o in operands])
+                if any(operand.index for operand in operands):
+                    self.elements[row] = tuple(operand.index for operand in operands)
         return found
 
-    def _read(
-        self, computation: HloComputation, rows: Iterable[int], places: Mapping[str, int]
-    ) -> None:
-        """Read the operands of some rows one by one."""
-        for row in rows:
-            operands = HloInstruction(computation, row).operands
-            self._reread[row] = array("i", [places.get(o.name, NOTHING) for o in operands])
-            if any(operand.index for operand in operands):
-                self.elements[row] = tuple(operand.index for operand in operands)
-
-    def _put_in(self, counts: list[int]) -> list[int]:
-        """Replace the operands of rows that were read one by one; return the new counts."""
-        offsets = list(accumulate(counts, initial=0))
-        new = list(counts)
+    def _put_in(self, reread: Mapping[int, array[int]]) -> None:
+        """Replace the operands of rows that were read one by one."""
+        offsets = self.offsets
+        counts = list(map(sub, islice(offsets, 1, None), offsets))
         found, done = array("i"), 0
-        for row in sorted(self._reread):
-            operands, place = self._reread[row], row - self.first
+        for row in sorted(reread):
+            place = row - self.first
             found.extend(self.rows[done : offsets[place]])
-            found.extend(operands)
-            new[place], done = len(operands), offsets[place + 1]
+            found.extend(reread[row])
+            counts[place], done = len(reread[row]), offsets[place + 1]
         found.extend(self.rows[done:])
         self.rows = found
-        return new
+        self.offsets = array("I", accumulate(counts, initial=0))
 
 
-def _are_in_order(computations: Sequence[HloComputation], extent: range) -> bool:
+def _are_in_order(listed: Sequence[Sequence[int]], extent: range) -> bool:
     """Return whether the rows of each computation follow those of the one before."""
     row = extent.start
-    for computation in computations:
-        rows = computation.rows
+    for rows in listed:
         if not rows:
             continue
         if not isinstance(rows, range) or rows.start != row:
@@ -203,7 +196,8 @@ class _OperandNames:
     """The operands of a range of rows of a module, in order.
 
     Attributes:
-        counts: How many operands each row has; 0 for a row in `odd`.
+        counts: How many operands each of the rows has whose names were yielded last; 0 for a row
+            in `odd`.
         odd: Rows whose operands need to be read one by one.
     """
 
@@ -215,7 +209,7 @@ class _OperandNames:
         self._printed = printed
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Yield names, many rows at a time; `counts` and `odd` are filled before each yield."""
+        """Yield names, many rows at a time; `counts` and `odd` are set before each yield."""
         columns, opcodes = self._module.columns, self._module.opcodes
         text, spans, printed = columns.source.text, columns.spans, self._printed
         for start in range(self._rows.start, self._rows.stop, _CHUNK):
@@ -226,6 +220,7 @@ class _OperandNames:
             for row, number in enumerate(opcodes.numbers[start:stop]):
                 if number in printed:
                     lists[row] = ""
+            self.counts = []
             yield self._names(start, lists)
 
     def _names(self, first: int, lists: Sequence[str]) -> list[str]:
