@@ -134,6 +134,17 @@ ENTRY main {
     assert opcodes == ["parameter", "reshape", "broadcast", "reshape", "broadcast", "sine"]
 
 
+def _program(text: str, backend: str = "cpu") -> SourceProgram:
+    return SourceProgram(
+        module=hlo_lens.parse_hlo(text),
+        target=None,
+        assignment=None,
+        backend=backend,
+        obstacle="",
+        has_elided_constants=False,
+    )
+
+
 @needs_jax
 @pytest.mark.parametrize("alias", ["", "input_output_alias={ {}: (0, {}, may-alias) }, "])
 def test_memory_that_any_result_may_have_is_donated(alias: str) -> None:
@@ -142,15 +153,7 @@ def test_memory_that_any_result_may_have_is_donated(alias: str) -> None:
     text = text.replace("KEEP", "entry_computation_layout={(f32[64,64]{1,0}, ", 1)
     text = text.replace("  y = ", "  w = f32[64,64]{1,0} parameter(1)\n  y = ")
     text = text.replace("dot(x, x)", "dot(x, w)")
-    program = SourceProgram(
-        module=hlo_lens.parse_hlo(text),
-        target=None,
-        assignment=None,
-        backend="cpu",
-        obstacle="",
-        has_elided_constants=False,
-    )
-    request = request_of(program, CPU)
+    request = request_of(_program(text), CPU)
     assert request.donors == (1,)
     found = compiled(request)
     (before,) = found.dump.glob("*.before_optimizations.txt")
@@ -173,15 +176,7 @@ ENTRY main {
 }
 """
     layout = "(f32[], (f32[8]{0}, f32[64,64]{1,0}))->f32[64,64]{1,0}"
-    program = SourceProgram(
-        module=hlo_lens.parse_hlo(text.replace("LAYOUT", layout)),
-        target=None,
-        assignment=None,
-        backend="cpu",
-        obstacle="",
-        has_elided_constants=False,
-    )
-    request = request_of(program, CPU)
+    request = request_of(_program(text.replace("LAYOUT", layout)), CPU)
     assert request.donors == (2,)
     assert compiled(request).memory_analysis["alias_size_in_bytes"] == 64 * 64 * 4
 
@@ -432,14 +427,7 @@ def test_plugin_that_times_kernels_compiles_without_a_gpu() -> None:
             error = "INTERNAL: Expect autotune result cache hit for deviceless compilation (HLO: x"
             return Compilation(dump=Path(), versions={}, step="compile", error=error)
 
-    program = SourceProgram(
-        module=hlo_lens.parse_hlo(PROGRAM),
-        target=None,
-        assignment=None,
-        backend="gpu",
-        obstacle="",
-        has_elided_constants=False,
-    )
+    program = _program(PROGRAM, "gpu")
     found = compiled_again(program, parse_target("h100_sxm"), {"xla_x": "1"}, Pool(Means(), None))
     assert asked == [{"xla_x": "1"}, {"xla_x": "1", "xla_gpu_autotune_level": "0"}]
     assert "autotune" in found.refusal

@@ -17,7 +17,6 @@ from hlo_lens.analysis.collectives.operation_search import inlined_paths
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
 from hlo_lens.analysis.collectives.sharding_constraints import is_constraint, keeps_dimensions
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.text.library_files import is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -81,7 +80,7 @@ def _dropped(
     wanted = {axis for one in own for axis in one.axes}
     axes = {axis: one.origin for one in given for axis in one.axes if axis not in wanted}
     if axes:
-        frames = _frames(constraint)
+        frames = constraint.user_stack
         is_wrapped = len(frames) > 1 and str(frames[0]) in wrappers
         yield DroppedAxes(
             name=constraint.name,
@@ -93,17 +92,9 @@ def _dropped(
         )
 
 
-def _frames(constraint: HloInstruction) -> list[SourceLocation]:
-    """Return the frames of the user's program, innermost first."""
-    metadata = constraint.metadata
-    stack_frames = constraint.computation.module.stack_frames
-    frames = stack_frames.stack(metadata.stack_frame_id or 0) if metadata else ()
-    return [one for one in frames if not is_library_file(one.file)]
-
-
 def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:
-    """Return the lines that several lines call: those are to blame, not the function around it."""
-    called = {tuple(map(str, _frames(one)[:2])) for one in constraints}
+    """Return the lines of constraints that are called from several lines, which are to blame."""
+    called = {tuple(map(str, one.user_stack[:2])) for one in constraints}
     callers = Counter(lines[0] for lines in called if len(lines) > 1)
     return {line for line, count in callers.items() if count > 1}
 

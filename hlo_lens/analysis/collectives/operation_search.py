@@ -75,9 +75,9 @@ def _is_on_line(instruction: HloInstruction, line: int | None) -> bool:
     metadata = instruction.metadata
     if line is None or metadata is None:
         return True
-    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
     place = instruction.source_location
-    lines = {frame.line for frame in frames} | ({place.line} if place is not None else set())
+    lines = {frame.line for frame in instruction.call_stack}
+    lines |= set() if place is None else {place.line}
     return not lines or line in lines
 
 

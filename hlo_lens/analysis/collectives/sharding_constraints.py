@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.collectives.dimension_sources import operand_array_shape
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.text.library_files import is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -168,11 +167,7 @@ def keeps_dimensions(user: HloInstruction, position: int) -> bool:
 
 def _place(instruction: HloInstruction) -> str | None:
     """Return the innermost places of the user's program: ``gpt.py:16 (cs) < gpt.py:39 (call)``."""
-    metadata = instruction.metadata
-    if metadata is None:
-        return None
-    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id or 0)
-    own = [one for one in frames if not is_library_file(one.file)]
+    own = instruction.user_stack
     shown = [f"{one} ({one.function})" if one.function else str(one) for one in own]
     if shown:
         return " < ".join(shown[:_MOST_FRAMES])

@@ -266,8 +266,4 @@ def _is_at(instruction: HloInstruction, request: _Request) -> bool:
 
 def _is_below(instruction: HloInstruction, request: _Request) -> bool:
     """Return whether a line calls the function that makes an instruction, or one around it."""
-    metadata = instruction.metadata
-    if metadata is None or not metadata.stack_frame_id:
-        return False
-    frames = instruction.computation.module.stack_frames.stack(metadata.stack_frame_id)
-    return any(map(request.is_line, frames))
+    return any(map(request.is_line, instruction.call_stack))

@@ -26,6 +26,7 @@ from hlo_lens.model.hlo.columns import (
 )
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.library_files import is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -320,6 +321,17 @@ class HloInstruction:
         """Innermost place in the user's program as ``file:line``; None if unknown."""
         place = self.source_location
         return None if place is None else str(place)
+
+    @property
+    def call_stack(self) -> tuple[SourceLocation, ...]:
+        """Places of the stack frames that made it, innermost first."""
+        frame = None if self.metadata is None else self.metadata.stack_frame_id
+        return self.computation.module.stack_frames.stack(frame) if frame else ()
+
+    @property
+    def user_stack(self) -> list[SourceLocation]:
+        """Places of `call_stack` outside libraries."""
+        return [place for place in self.call_stack if not is_library_file(place.file)]
 
     @property
     def source_location(self) -> SourceLocation | None:
