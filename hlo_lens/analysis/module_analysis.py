@@ -6,7 +6,6 @@ prints.
 
 from __future__ import annotations
 
-import shlex
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -14,6 +13,7 @@ from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
+from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,9 +95,7 @@ def not_estimated_text(instructions: int, path: str, name: str) -> str:
         path: File, folder or archive that it was read from; empty if unknown.
         name: Its name.
     """
-    command = (
-        f"hlo-lens memory {shlex.quote(path) if path else 'PATH'} --module {shlex.quote(name)}"
-    )
+    command = f"hlo-lens memory {shell_word(path) if path else 'PATH'} --module {shell_word(name)}"
     return (
         f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
         f"{command} estimates it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.page.sections import section_object
 from hlo_lens.report.program.first_page import others_sections
+from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,7 +110,7 @@ def _side_by_side(
 
 
 def _path(path: str) -> str:
-    return shlex.quote(path) if path else "PATH"
+    return shell_word(path) if path else "PATH"
 
 
 def unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:

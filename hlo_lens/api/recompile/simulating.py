@@ -5,7 +5,6 @@ For dumps without texts from before optimizations, and where there is no jax.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from hlo_lens.analysis.simulation.simulator import Simulator
 from hlo_lens.api.recompile.program_changes import with_parts
 from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.model.shapes.mesh import Mesh
+from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def _command(path: str, changes: Sequence[tuple[str, str]], *options: str) -> st
     words = ["hlo-lens", "what-if", path or "PATH", *options]
     for kind, value in changes:
         words += [f"--{kind}", value]
-    return shlex.join(words)
+    return " ".join(map(shell_word, words))
 
 
 def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Recompiled:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.gate.bisection import BAD, SKIPPED
@@ -10,6 +9,7 @@ from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.comparison.verdicts import amount_texts, check_object
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_seconds, listed, plural
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _facts(found: Bisection) -> Iterator[tuple[str, str]]:
     seconds = format_seconds(sum(step.seconds for step in found.steps))
     yield "compiled", f"{text}, {skipped} skipped, {seconds}"
     if one is not None and other is not None and one.dump and other.dump:
-        yield "next", f"hlo-lens diff {shlex.quote(one.dump)} {shlex.quote(other.dump)}"
+        yield "next", f"hlo-lens diff {shell_word(one.dump)} {shell_word(other.dump)}"
 
 
 def _steps_table(steps: tuple[Step, ...]) -> Table:

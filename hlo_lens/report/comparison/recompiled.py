@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from hlo_lens.analysis.result import Column, Row, Unit
 from hlo_lens.report.comparison.simulated import simulated_facts, simulated_figures
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -142,9 +142,7 @@ def _section(row: Recompiled, path: str) -> Section:
         facts += _fit_facts(row, path)
     if row.dump is not None:
         facts.append(("new dump", row.dump))
-        facts.append(
-            ("next", f"hlo-lens diff {shlex.quote(path or 'PATH')} {shlex.quote(row.dump)}")
-        )
+        facts.append(("next", f"hlo-lens diff {shell_word(path or 'PATH')} {shell_word(row.dump)}"))
     made = simulated_figures(row, _LABELS) if row.is_simulated else _figure_tables(row)
     tables = (*made, *_change_tables(row), *_difference_tables(row))
     return Section(title=row.name, facts=tuple(facts), tables=tables, notes=row.notes)
@@ -190,8 +188,8 @@ def _fit_facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
         words = (f"{change} ({format_bytes(-saved)})" for change, saved in row.remedies)
         yield "fit would try", ", ".join(words)
     is_named = any(change.kind == "target" for change in row.changes)
-    target = f" --target {shlex.quote(row.target)}" if is_named else ""
-    yield "next", f"hlo-lens fit {shlex.quote(path or 'PATH')}{target}"
+    target = f" --target {shell_word(row.target)}" if is_named else ""
+    yield "next", f"hlo-lens fit {shell_word(path or 'PATH')}{target}"
 
 
 def _arrow(base: str | None, head: str | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -184,7 +183,7 @@ def what_if_command(remedies: Sequence[Remedy], path: str, options: str = "") ->
     words = [f"--{one.kind} {shell_word(one.target)}" for one in remedies[:_MOST_REMEDIES]]
     rest = len(remedies) - _MOST_REMEDIES
     more = f" (and {rest} more)" if rest > 0 else ""
-    head = f"hlo-lens what-if {shlex.quote(path) if path else 'PATH'}"
+    head = f"hlo-lens what-if {shell_word(path) if path else 'PATH'}"
     return " ".join(part for part in (head, options, *words) if part) + more
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from hlo_lens.report.program.listing import modules_table
 from hlo_lens.report.program.tables import detail_tables, largest_table
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.dump_files import without_archive_end
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def _readable(folder: str) -> str:
 
 def command_text(name: str, path: str, module: str = "", options: str = "") -> str:
     """Return a command on a path, restricted to a module if one is named."""
-    parts = ["hlo-lens", name, shlex.quote(path) if path else "PATH"]
+    parts = ["hlo-lens", name, shell_word(path) if path else "PATH"]
     if module:
-        parts += ["--module", shlex.quote(module)]
+        parts += ["--module", shell_word(module)]
     return " ".join((*parts, options) if options else parts)
 
 
