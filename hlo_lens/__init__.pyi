@@ -9,6 +9,7 @@ from hlo_lens.api.comparison.check import Checked as Checked, check as check
 from hlo_lens.api.comparison.sides import snapshot as snapshot
 from hlo_lens.api.findings.lint import Lint as Lint, lint as lint
 from hlo_lens.api.graphs import call_graph as call_graph
+from hlo_lens.api.instructions import instruction as instruction
 from hlo_lens.api.memory import memory as memory
 from hlo_lens.api.modules import modules_of as modules_of
 from hlo_lens.api.recompile.bisect import Bisected as Bisected, bisect as bisect

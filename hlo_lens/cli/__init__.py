@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "ls": "List the modules of a folder or archive and mark the training step.",
     "memory": "Show memory use over the program, by value, operation or source line.",
     "collectives": "Show collectives with mesh axes, bytes, counts and causes.",
+    "show": "Show instructions: text, operands, users, source line, sharding, memory.",
     "passes": "Find the compiler pass in which something appears or disappears.",
     "loops": "Show loops with their trip counts and communication.",
     "sharding": "Show the sharding of parameters and outputs, and replicated bytes.",

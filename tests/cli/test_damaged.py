@@ -209,7 +209,9 @@ def doubling(levels: int) -> str:
 
 
 @pytest.mark.parametrize("text", [CYCLE, doubling(40), doubling(2000)], ids=["cycle", "40", "2000"])
-@pytest.mark.parametrize("command", ["report", "loops", "collectives", "memory", "sharding"])
+@pytest.mark.parametrize(
+    "command", ["report", "loops", "collectives", "memory", "sharding", "show"]
+)
 def test_strange_call_graphs_end(tmp_path: Path, command: str, text: str) -> None:
     file = tmp_path / "calls.txt"
     file.write_text(text)

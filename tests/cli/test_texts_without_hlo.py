@@ -13,7 +13,7 @@ from tests.corpus import SAMPLES
 SHARDINGS = "a: NamedSharding(mesh=Mesh('x': 2), spec=P('x',))\n"
 OOM = (SAMPLES / "logs" / "tpu_oom_libtpu_0_0_17.txt").read_text("utf-8")
 TRACE = "main, a.py:1\n├── f, a.py:2\n└── g, a.py:3\n"
-COMMANDS = ("collectives", "loops", "memory", "sharding", "tree")
+COMMANDS = ("collectives", "loops", "memory", "sharding", "show", "tree")
 
 
 def run(*arguments: str, stdin: str) -> tuple[int, str, str]:

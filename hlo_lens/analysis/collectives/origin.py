@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.combined import Member, shares
 from hlo_lens.analysis.program.origin import Basis, Origin
+from hlo_lens.analysis.program.source_places import stack_texts
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.analysis.program.origins import Origins
-    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
 _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
@@ -92,8 +92,7 @@ class CollectiveOrigins:
         places = self._origins.stack(origin)
         key = id(places)  # which the origins keep: one for all equal rows
         if key not in self._stacks:
-            has_functions = any(place.function for place in places)
-            self._stacks[key] = tuple(map(_frame_text, places)) if has_functions else ()
+            self._stacks[key] = stack_texts(places)
         return self._stacks[key]
 
     # ---- combined collectives ------------------------------------------------------------------
@@ -139,7 +138,3 @@ class CollectiveOrigins:
             if not _COMBINED.search(own.op_name or ""):  # else it is that of all members
                 found.setdefault(number, own)
         return found
-
-
-def _frame_text(place: SourceLocation) -> str:
-    return f"{place} ({place.function})" if place.function else str(place)

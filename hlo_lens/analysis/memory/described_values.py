@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.memory.makers import values_of
+from hlo_lens.analysis.program.source_places import stack_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ def described_values(
         origin = origins.of_value(value)
         frames = origins.stack(origin)
         if frames not in stacks:
-            stacks[frames] = _stack_text(frames)
+            stacks[frames] = " < ".join(stack_texts(frames)) or None
         found.append(
             DescribedValue(
                 opcode=origins.opcode(origins.maker(value)),
@@ -60,9 +61,3 @@ def described_values(
             )
         )
     return found
-
-
-def _stack_text(frames: Stack) -> str | None:
-    if not any(frame.function for frame in frames):
-        return None
-    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames)

@@ -95,10 +95,26 @@ class CallCounts:
 
     def of(self, computation: str) -> Runs:
         """Return the runs of a computation; unknown for one that nothing calls."""
-        if computation not in self._found:
-            self._found[computation] = _NEVER_CALLED  # seen by a computation that calls itself
-            self._found[computation] = self._counted(computation)
+        waiting = [] if computation in self._found else [computation]
+        opened: set[str] = set()
+        while waiting:  # callers first; not recursive, as calls may be thousands deep
+            name = waiting[-1]
+            if name in opened:
+                self._found[waiting.pop()] = self._counted(name)
+            elif name in self._found:
+                waiting.pop()
+            else:
+                opened.add(name)
+                self._found[name] = _NEVER_CALLED  # seen by a computation that calls itself
+                waiting += [one for one in self._callers(name) if one not in self._found]
         return self._found[computation]
+
+    def _callers(self, computation: str) -> list[str]:
+        """Return the computations that run one, the last first; none for the entry."""
+        if self._table.module.entry.name == computation:
+            return []
+        callers = (site.caller.computation.name for site in self.sites(computation))
+        return list(dict.fromkeys(callers))[::-1]
 
     def sites(self, computation: str) -> list[CallSite]:
         """Return the instructions that run a computation, in text order.

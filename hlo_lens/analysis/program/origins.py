@@ -69,6 +69,7 @@ class Origins:
         self._owned: dict[int, Origin | None] = {}
         self._near: dict[Value, Origin] = {}
         self._inside: dict[Value, Origin] = {}
+        self._bodies: dict[Value, Origin] = {}
         self._open: set[int] = set()
 
     def of_row(self, row: int) -> Origin:
@@ -326,12 +327,14 @@ class Origins:
     def _in_body(self, value: Value) -> Origin:
         """Return the origin of the result of a called computation, from inside it."""
         root = self.steps.root(value.row, "calls", "to_apply", "branch_computations")
-        if root is None or root in self._open:  # a damaged text may call what it is in
-            return NO_ORIGIN
-        self._open.add(root)
-        found = self._of_result(Value(root, value.element))
-        self._open.remove(root)
-        return found
+        if root is None or root in self._open or len(self._open) >= _STEPS:
+            return NO_ORIGIN  # a damaged text may call what it is in
+        result = Value(root, value.element)
+        if result not in self._bodies:  # else each of thousands of nested calls searches twice
+            self._open.add(root)
+            self._bodies[result] = self._of_result(result)
+            self._open.remove(root)
+        return self._bodies[result]
 
     def _of_result(self, result: Value) -> Origin:
         """Return the origin of the result of a computation: of the nearest value that has one."""

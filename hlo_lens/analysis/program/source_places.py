@@ -25,6 +25,16 @@ Stack = tuple[SourceLocation, ...]
 """A Python call stack, innermost first; one place if only that is known, empty for none."""
 
 
+def stack_texts(stack: Stack) -> tuple[str, ...]:
+    """Return a call stack as text, innermost first: ``file:line (function)``.
+
+    Empty for a place alone, without functions.
+    """
+    if not any(place.function for place in stack):
+        return ()
+    return tuple(f"{one} ({one.function})" if one.function else str(one) for one in stack)
+
+
 class InstructionPlaces:
     """Source places of rows; each distinct text of metadata is parsed once.
 

@@ -100,6 +100,36 @@ def test_texts_of_instructions_are_those_of_the_dump() -> None:
         assert more == 0 or len(text) == 1200
 
 
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_instructions_are_those_of_the_command(sample: str) -> None:
+    data, strings = (
+        _views(sample)["program"],
+        data_of(sample_page(sample))["hlo-lens-views"]["strings"],
+    )
+    rows = _printed("show", sample)["rows"]
+    listed = [
+        (strings[name], strings[opcode], strings[computation], users)
+        for name, opcode, computation, users in zip(
+            *(data[key] for key in ("name", "opcode", "computation", "user_count")), strict=True
+        )
+    ]
+    assert listed == [(r["name"], r["opcode"], r["computation"], r["users"]) for r in rows]
+    chosen = {strings[name]: k for k, name in enumerate(data["name"][:40])}
+    made = output_of(["show", f"sample_dumps/{sample}", *chosen, "-f", "json"])
+    for one in json.loads(made)["modules"][0]["instructions"]:
+        k = chosen[one["name"]]
+        assert one["text"].startswith(data["text"][k])
+        assert len(one["text"]) == len(data["text"][k]) + data["more"][k]
+        operands = [other["name"] for other in one["operands"]]
+        assert [strings[n] for n in data["operands"][k]] == operands[:16]
+        users = list(dict.fromkeys(other["name"] for other in one["users"]))
+        assert [strings[n] for n in data["users"][k]] == users[:16]
+        called = [[other["place"], other["name"]] for other in one["called_computations"]]
+        assert data["calls"].get(str(k), []) == called
+        stack = "" if data["stack"][k] < 0 else strings[data["stack"][k]]
+        assert stack == " < ".join(one["stack"])
+
+
 # ---- in the browser ------------------------------------------------------------------------------
 
 
@@ -194,6 +224,7 @@ def test_operands_and_users_of_an_instruction_can_be_opened(open_page: Opener) -
     card.get_by_role("button", name="param_0.983").click()
     assert card.locator("h2").inner_text() == "param_0.983"
     assert "all-gather.98" in card.inner_text()
+    assert "param_0.983'" in card.locator(".command code").inner_text()
     opened.assert_quiet()
 
 

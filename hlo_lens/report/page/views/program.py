@@ -10,13 +10,16 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.makers import rows_of_names
+from hlo_lens.analysis.program.instruction_list import entry_first, users_of
+from hlo_lens.analysis.program.source_places import stack_texts
 from hlo_lens.model.hlo.columns import END, NAME, NOTHING
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 70
@@ -46,15 +49,9 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     module = analysis.module
     names = list(module.columns.names(rows))
     owners = module.links.owners
-    described = analysis.described_values(names)
     texts = [_text(analysis, row) for row in rows]
     operands = [_edges(analysis, strings, module.links.operands_of(row)) for row in rows]
-    users = [
-        _edges(
-            analysis, strings, list(dict.fromkeys(user for user, _ in module.links.users_of(row)))
-        )
-        for row in rows
-    ]
+    users = [_edges(analysis, strings, users_of(module, row)) for row in rows]
     return {
         "count": len(module.columns),
         "name": strings.numbers(names),
@@ -67,10 +64,43 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
         "operand_count": [count for _, count in operands],
         "users": [names for names, _ in users],
         "user_count": [count for _, count in users],
-        **{
-            key: strings.numbers(getattr(one, key) for one in described)
-            for key in ("source", "op_name", "stack")
-        },
+        "calls": {place: calls for place, row in enumerate(rows) if (calls := _calls(module, row))},
+        "callers": _callers(analysis, strings, {owners[row] for row in rows}),
+        **_origins(analysis, rows, strings),
+    }
+
+
+def _calls(module: HloModule, row: int) -> list[tuple[str, str]]:
+    """Return attribute and name of the computations that an instruction calls."""
+    names, found = module.computation_names, module.links.calls.of_row(row)[:MOST_EDGES]
+    return [(one.role, printable(names[one.place])) for one in found if one.place != NOTHING]
+
+
+def _callers(
+    analysis: ModuleAnalysis, strings: Strings, places: Iterable[int]
+) -> Mapping[int, tuple[list[int], int]]:
+    """Return the callers of computations, by the number of the computation's name."""
+    module = analysis.module
+    found = {}
+    for place in sorted(places):
+        rows = dict.fromkeys(call.row for call in module.links.calls.of_computation(place))
+        if rows:
+            name = strings.number(module.computation_names[place])
+            found[name] = _edges(analysis, strings, list(rows))
+    return found
+
+
+def _origins(
+    analysis: ModuleAnalysis, rows: Sequence[int], strings: Strings
+) -> Mapping[str, list[int]]:
+    """Return source line, operation path and call stack of instructions."""
+    origins = analysis.origins
+    found = [origins.of_row(row) for row in rows]
+    stacks = (" < ".join(stack_texts(origins.stack(one))) or None for one in found)
+    return {
+        "source": strings.numbers(one.marked_source for one in found),
+        "op_name": strings.numbers(one.op_name for one in found),
+        "stack": strings.numbers(stacks),
     }
 
 
@@ -88,8 +118,7 @@ def _rows(analysis: ModuleAnalysis) -> list[int]:
         if left < 0:
             break
         chosen.append(row)
-    owners, entry = module.links.owners, module.entry.place if module.has_entry else NOTHING
-    return sorted(chosen, key=lambda row: (owners[row] != entry, row))
+    return entry_first(module, chosen)
 
 
 def _names(analysis: ModuleAnalysis) -> Iterator[str]:

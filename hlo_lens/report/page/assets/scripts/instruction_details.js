@@ -1,8 +1,9 @@
 // Text, operands, users and origin of an instruction, from the data of the view Program.
 
-import { el } from "./dom.js";
+import { commandLine, el } from "./dom.js";
 import { plural } from "./format.js";
 import { instructionLink } from "./instruction_link.js";
+import { quoted } from "./shell.js";
 
 const places = new WeakMap();
 
@@ -27,12 +28,15 @@ export function instructionDetails(name, page) {
     ["operation", text("op_name")], ["stack", stack(text("stack"))],
     ["operands", links(data.operands[k], data.operand_count[k], page)],
     ["users", links(data.users[k], data.user_count[k], page)],
+    ["calls", (data.calls[k] || []).map(([role, called]) => `${called} (${role})`).join(", ")],
+    ["called by", links(...(data.callers[data.computation[k]] || [[], 0]), page)],
   ];
   const more = data.more[k] ? ` ... [${plural(data.more[k], "more character")}]` : "";
   return el("div", {},
     el("pre", { class: "hlo", tabindex: "0", "aria-label": "text" }, data.text[k], more),
     el("dl", { class: "facts" }, lines.filter(([, value]) => value).map(([label, value]) =>
-      el("div", {}, el("dt", {}, label), el("dd", {}, value)))));
+      el("div", {}, el("dt", {}, label), el("dd", {}, value)))),
+    commandLine(`hlo-lens show ${page.module.command} ${quoted(name)}`));
 }
 
 function stack(text) {

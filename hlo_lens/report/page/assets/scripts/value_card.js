@@ -33,7 +33,8 @@ function draw(card, page) {
   const details = instructionDetails(value === undefined ? name : name.split("{")[0], page);
   if (value === undefined) {
     replace(card, close, el("h2", {}, name),
-      details || el("p", {}, "This instruction is not among those that are listed."));
+      details || el("div", {}, el("p", {}, "This instruction is not among those in this file."),
+        commandLine(`hlo-lens show ${page.module.command} ${quoted(name)}`)));
   } else {
     const found = findValue(page, name);
     replace(card, close, el("h2", {}, name),

@@ -8,7 +8,7 @@ import { Listing } from "../listing.js";
 export const view = {
   name: "program",
   title: "Program",
-  command: (module) => `hlo-lens report ${module.command} -n 100`,
+  command: (module) => `hlo-lens show ${module.command} -n 0`,
   howToRead: [
     "Instructions of the compiled program. Choose one, here or in any other view: its text, operands, "
     + "users, source line and Python stack open at the bottom of the page; operands and users can be "
