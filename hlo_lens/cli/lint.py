@@ -30,7 +30,7 @@ Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Findings that are wanted, as options say; None and empty for those of the settings."""
+    """Options that choose findings; None or empty for those of the settings."""
 
     select: tuple[str, ...]
     ignore: tuple[str, ...]

@@ -225,7 +225,7 @@ def assert_no_findings(
     select: Iterable[str] = (),
     severity: str = "warning",
 ) -> None:
-    """Assert that ``hlo-lens lint`` has nothing to say about a program.
+    """Assert that ``hlo-lens lint`` finds nothing in a program.
 
     >>> assert_no_findings("sample_dumps/tpu/tp_mlp", select=["M001", "M002"])
 

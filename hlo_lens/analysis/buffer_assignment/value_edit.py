@@ -127,7 +127,7 @@ class EditedValues:
             values.ends[value] = max(instant, values.starts[value])
 
     def _copy_parameter(self, value: int, instant: int) -> None:
-        """Let the value be a copy of the parameter, for which another value is added."""
+        """Make the value a copy of the parameter, and add another value for the parameter."""
         values = self._values
         made = values.add(
             values.places[value], values.parts[value], values.orders[value], 0, instant

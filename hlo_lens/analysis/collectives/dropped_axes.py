@@ -1,8 +1,8 @@
-"""Sharding constraints that lack an axis which divides their operand: its parts are gathered.
+"""Sharding constraints without an axis that divides their operand, which is gathered over it.
 
-From the text before optimizations. Constraints of arguments, as of parameters that are gathered
-layer by layer, are left out: those are wanted. So are axes that the constraint has at another
-dimension: the parts are exchanged, not gathered.
+From the text before optimizations. Left out are constraints of arguments, which are wanted (a
+parameter is gathered layer by layer), and axes that the constraint has at another dimension, where
+parts are exchanged and not gathered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.mesh import Mesh
 
 _MOST = 200
-"""Most constraints that are looked at, in text order."""
+"""Limit on the constraints examined, in text order."""
 
 _STEPS = 50
 

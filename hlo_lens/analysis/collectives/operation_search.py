@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
 
 _FORMATTED = 8
-"""Most conversions and transposes of a result that are followed back."""
+"""Limit on the conversions and transposes of a result that are followed back."""
 
 _CALLS = 16
 """Deepest nesting of calls in an operation path."""

@@ -41,7 +41,7 @@ PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "consta
 """Opcodes that come and go with the computations around operations."""
 
 _MOST_VOTES = 20_000
-"""Most unchanged instructions that are asked for the line that a line has in the head."""
+"""Limit on the unchanged instructions that vote for the line in the head."""
 
 Place: TypeAlias = "str | None"
 """``file:line``, portable; None for instructions without a known line."""

@@ -83,7 +83,7 @@ class Saves:
 
     @property
     def weight_bytes(self) -> int | None:
-        """Bytes by which findings are ordered and judged: own ones, if `bytes` is a far bound."""
+        """Bytes that order and judge findings: `own_bytes` where `bytes` is a far bound."""
         return self.bytes if self.own_bytes is None else self.own_bytes
 
 

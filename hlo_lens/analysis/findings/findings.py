@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
 LEAST_SHARE = 0.001
-"""Findings that save a smaller share are none."""
+"""Findings that save a smaller share are dropped."""
 
 WARNING_SHARE = 0.01
 ERROR_SHARE = 0.1
@@ -35,7 +35,7 @@ LEAST_BYTES = 64 * 1024
 """Bytes of memory under which a saving is worth no warning, as in the floor of ``diff``."""
 
 FEWEST_BYTES = 64
-"""Savings of memory alone of fewer bytes, of scalars and keys, are no findings."""
+"""Findings that save only memory, and fewer bytes, as of scalars and keys, are dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:
 
 
 def subject(collectives: Sequence[Collective]) -> str:
-    """Return number, kind and axes of collectives that differ in nothing of these."""
+    """Return the number of some collectives of one kind and axes, with both."""
     first = collectives[0]
     along = f" over {first.axis}" if first.axis not in ("?", "-") else ""
     many = len(collectives)

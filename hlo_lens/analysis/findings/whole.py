@@ -40,7 +40,7 @@ class Whole:
         return max(self.wire_bytes or 0, (self.memory_bytes or 0) // _WIRE_TO_MEMORY)
 
     def memory_share(self, size_bytes: int) -> float:
-        """Return the share of what must fit that some bytes are; 0 if not known."""
+        """Return bytes as a share of what must fit; 0 if not known."""
         return size_bytes / self.memory_bytes if self.memory_bytes else 0.0
 
     def share(self, finding: Finding) -> float | None:

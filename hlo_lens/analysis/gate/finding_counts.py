@@ -28,7 +28,7 @@ _CHANGES = ("new", "gone")
 
 
 def counts_changes(steps: Sequence[Step]) -> bool:
-    """Return whether a metric counts findings that one side lacks."""
+    """Return whether a metric counts findings of one side alone."""
     return steps[0].name == ROOT and steps[-1].name in _CHANGES
 
 

@@ -74,7 +74,7 @@ class ArgumentCopies:
         return found
 
     def before(self, value: Value) -> tuple[Value | None, bool]:
-        """Return what a value is a copy of, and whether it is gathered from that."""
+        """Return the value before one copy, None if there is none, and whether it is gathered."""
         row, index = value
         opcode = self.steps.opcodes[row]
         if opcode in ("fusion", "async-start"):

@@ -1,12 +1,12 @@
-"""Roles of the arguments of a program, by the first of these that holds.
+"""Roles of the arguments of a program; the first one that holds counts.
 
-- *caches*: the result with its memory is it with a part overwritten (``dynamic-update-slice``);
+- *caches*: a result replaces it by itself with a part overwritten (``dynamic-update-slice``);
 - *weights*: a result replaces it (by alias, else of its shape and computed from it nearby), and it
   is an operand of a matrix product, convolution or gather, directly or as a copy;
 - *optimizer state*: a result replaces it, and no product uses it; names such as ``params`` and
   broadcasts, as of biases, make weights of the others;
-- *inputs*: integers that no result replaces, and what its name calls so;
-- *weights*: what its name calls so;
+- *inputs*: integers that no result replaces, and arguments with such a name;
+- *weights*: arguments with such a name;
 - in a program that replaces other arguments: *inputs*;
 - *weights*: a product joins it with a computed value; else *other*.
 """
@@ -201,12 +201,12 @@ class ArgumentRoles:
 
     def _replaced_role(self, leaf: _Leaf, output: Value, words: set[str]) -> Role:
         how = (
-            "its memory is a result's"
+            "a result has its memory"
             if leaf.is_aliased
             else "a result of its shape is computed from it"
         )
         if words & _CACHE_WORDS or self._is_overwritten(output):
-            return Role(CACHES, f"{how}, which is it with a part overwritten")
+            return Role(CACHES, f"{how}: itself with a part overwritten")
         if leaf.value in self._used:
             return Role(WEIGHTS, f"{how}, and a product uses it")
         if words & _STATE_WORDS:

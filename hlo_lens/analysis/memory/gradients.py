@@ -1,4 +1,4 @@
-"""Values that the results which replace arguments are computed from elementwise: gradients."""
+"""Gradients: values from which results that replace arguments are computed elementwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPERANDS = 64
 
 
 def gradient_values(copies: ArgumentCopies, results: Iterable[Value]) -> set[Value]:
-    """Return the values that results are computed from, back to products and reductions.
+    """Return the values from which results are computed, back to products and reductions.
 
     Copies of arguments and scalars are left out.
     """
@@ -40,7 +40,7 @@ def gradient_values(copies: ArgumentCopies, results: Iterable[Value]) -> set[Val
 
 
 class _Summands:
-    """Values that others are computed from elementwise."""
+    """Values from which others are computed elementwise."""
 
     def __init__(self, copies: ArgumentCopies) -> None:
         self._steps, self._links = copies.steps, copies.module.links
@@ -49,7 +49,7 @@ class _Summands:
         self._ending = {owners[row] for row, opcode in opcodes if opcode_traits(opcode).is_mixing}
 
     def of(self, value: Value) -> Iterator[Value]:
-        """Yield what a value is computed from; nothing for products and reductions."""
+        """Yield the values from which one is computed; none for products and reductions."""
         row = value.row
         opcode = self._steps.opcodes[row]
         is_loop = opcode == "while"

@@ -13,7 +13,7 @@ ROLES: Mapping[str, str] = {
     "constants": "constants of the program",
     "outputs": "results that have memory of their own",
     "gathered weights": "copies of weights: gathered, converted or in another layout",
-    "gradients": "values that replaced arguments are computed from elementwise",
+    "gradients": "values from which replaced arguments are computed elementwise",
     "saved activations": "values of the forward pass whose last use is in the backward pass",
     "temporaries": "all other temporary values",
     "other": "memory whose role is not evident",

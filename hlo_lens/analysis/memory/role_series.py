@@ -135,7 +135,7 @@ class _Sweep:
             below |= self._covered.get(owner, _NONE)
 
     def _take(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
-        """Give a range of bytes to a value; returns who lost how many."""
+        """Give a range of bytes to a value; return the bytes that each former owner lost."""
         first = last = bisect_right(self._ends, start)
         lost: list[tuple[int, int]] = []
         pieces = [(start, end, number)]
@@ -153,7 +153,7 @@ class _Sweep:
         return lost
 
     def _end(self, instant: int, number: int) -> None:
-        """Take a value's bytes; older ones that live on get back those that are theirs."""
+        """Free a value's bytes; older values that are still alive get theirs back."""
         one = self._group[number]
         end = one.offset + one.size
         place = bisect_right(self._ends, one.offset)

@@ -4,8 +4,8 @@ Arguments have the roles of `argument_roles`. Of temporaries
 
 - *gathered weights* are copies of weights: moved, gathered or converted (`argument_copies`); copies
   of other arguments have their role;
-- *gradients* are what results that replace weights and optimizer state are computed from
-  elementwise, back to the products and reductions that make it (`gradients`);
+- *gradients* are the values from which results that replace weights and optimizer state are
+  computed elementwise, back to the products and reductions that make them (`gradients`);
 - *saved activations* are made in the forward pass, and their last use is in the backward pass,
   whose operation paths have ``transpose(`` (JAX), or a copy of them is saved so;
 - all others are *temporaries*.

@@ -1,4 +1,4 @@
-"""Lines of loops, and what in their bodies has no better line than the loop itself."""
+"""Lines of loops, and instructions of their bodies that have no better line."""
 
 from __future__ import annotations
 

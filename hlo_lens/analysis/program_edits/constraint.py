@@ -1,10 +1,10 @@
 """Sharding constraints (``with_sharding_constraint``) at a source line, dropped or added.
 
-A constraint is a custom call ``Sharding``. Dropped, its users get its operand; a line drops those
-of the functions that it calls, too. Added at a line, it stands where the values of the line leave
-it: between an instruction of the line and its users on other lines. As in jax, where a value has a
-gradient, that is constrained too: in the parts of the program that ``transpose`` made, what comes
-from another line to an instruction of this one.
+A constraint is a custom call ``Sharding``. Where it is dropped, its users get its operand; a line
+drops those of the functions that it calls, too. Where it is added at a line, it comes between an
+instruction of the line and its users on other lines. As in jax, the gradient of a value is
+constrained too: in the parts of the program that ``transpose`` made, the operands that come from
+another line to an instruction of this one.
 
 What a loop saves for the gradients was chosen when the program was traced, and stays: jax saves a
 value before and after a constraint apart, so temporaries of such a loop can differ by one of them.

@@ -170,7 +170,7 @@ class EntryOrder:
                     waiting.append(forwarded)
 
     def copies(self, pairs: Sequence[AliasPair]) -> list[AliasCopies]:
-        """Return the copies that pairs need which the text does not have yet."""
+        """Return the copies that pairs need and the text does not have yet."""
         flow = self._flow
         readers = [self.readers(pair.parameter) for pair in pairs]
         defined = [self._definition(flow.output_values[pair.result]) for pair in pairs]

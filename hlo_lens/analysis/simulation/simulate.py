@@ -185,7 +185,7 @@ def _room(
     remat: RematEdit,
     basis: str,
 ) -> _Room:
-    """Return how much less and more the figures may be."""
+    """Return the bytes by which figures may be less and more."""
     if basis == EXACT:
         return _Room()
     less, more = simulator.slack
@@ -250,7 +250,7 @@ def _copy_notes(donation: DonationEdit) -> tuple[str, ...]:
 
 
 def _assignment_notes(simulator: Simulator) -> tuple[str, ...]:
-    """Return the note on a program whose assignment ours is not."""
+    """Return the notes on a program that our assignment does not reproduce."""
     if simulator.is_exact:
         return ()
     if simulator.is_reproduced is False:

@@ -253,7 +253,7 @@ class _Stored:
 
 
 def _undivided(value: ShardedValue, sharding: HloSharding) -> int:
-    """Return by how many parts dimensions were divided that are divided less now."""
+    """Return the number of parts of the dimensions that are divided less now."""
     if value.sharding is None or value.global_shape is None:
         return 1
     old = value.sharding.tile_counts

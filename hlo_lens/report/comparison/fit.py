@@ -144,7 +144,7 @@ class _Page:
         return ": ".join((words[0], ", ".join(words[1:])))
 
     def _obstacles(self) -> Iterator[tuple[str, str]]:
-        """Yield the attempt that needs least, and the memory that stands in the way."""
+        """Yield the attempt that needs least, and the parts of its memory."""
         best = self.module.closest[0]
         limit = self.module.limit_bytes
         if best.total_bytes is None:
@@ -240,7 +240,7 @@ class _Page:
         yield from found.notes
 
     def _temporaries_notes(self) -> Iterator[str]:
-        """Yield what lowers temporaries where they alone are more than the limit."""
+        """Yield advice on temporaries where they alone exceed the limit."""
         for one in self.module.closest[:1]:
             known, limit = one.figures, self.module.limit_bytes
             if known is None or limit is None or (known.temp_bytes or 0) <= limit:

@@ -33,7 +33,7 @@ _SHARE = 0.5
 _LEAST_BYTES = 1 << 20
 _WARNING_BYTES = 1 << 30
 _MOST_VALUES = 16
-"""Most values at the peak that are looked at, the largest ones."""
+"""Limit on the values at the peak that are examined, largest first."""
 
 
 def dominant_value(known: ModuleAnalysis) -> Iterator[Finding]:

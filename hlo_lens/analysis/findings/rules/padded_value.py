@@ -45,7 +45,7 @@ _WARNING_SHARE, _WARNING_BYTES = 0.05, 1 << 20
 """Least share of the peak, and least bytes, of the padding that is worth a warning."""
 
 _MOST_VALUES = 200
-"""Most values at the peak that are looked at, the largest ones."""
+"""Limit on the values at the peak that are examined, largest first."""
 
 
 def padded_value(known: ModuleAnalysis) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
 
 
 def _key(known: ModuleAnalysis, one: Transfer) -> object:
-    """Return what all-gathers of one result have in common."""
+    """Return the key that all-gathers of one result share."""
     made = maker_of(known.module, one.parts[0].operand)
     shape = known.module.instruction(one.parts[0].result).shape
     path = one.collective.op_name or ""

@@ -95,7 +95,7 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving]) -> Finding:
 
 
 def _saves(known: ModuleAnalysis, size: int, parts: int) -> Saves:
-    """Return a saving: what is computed from the value may be divided too, at best everything."""
+    """Return a saving; values computed from this one may be divided too, at best all of them."""
     memory = known.memory
     if memory is None or memory.statement.total_bytes is None:
         return Saves(own_bytes=size)

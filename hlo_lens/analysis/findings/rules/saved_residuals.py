@@ -41,7 +41,7 @@ _LEAST_SHARE, _WARNING_SHARE = 0.2, 0.5
 """Least share of the memory at the peak that the fix saves; least of a warning."""
 
 _MOST_VALUES = 200
-"""Most values at the peak that are looked at, the largest ones."""
+"""Limit on the values at the peak that are examined, largest first."""
 
 _MOST_SHOWN = 5
 _BODY = "/while/body"

@@ -51,7 +51,7 @@ _LEAST_SHARE = 0.01
 """Least share of the peak of f32 temporaries for which the text before is read."""
 
 _MOST_VALUES = 200
-"""Most values at the peak that are looked at, the largest ones."""
+"""Limit on the values at the peak that are examined, largest first."""
 
 _MOST_ROWS = 100_000
 """Most instructions of a text before optimizations that is searched."""
@@ -141,7 +141,7 @@ def _is_upcast(module: HloModule, row: int, origins: Origins) -> bool:
 def _computed(
     module: HloModule, origins: Origins, rows: Sequence[int], seen: set[Value]
 ) -> tuple[set[tuple[str | None, str]], int]:
-    """Return what some conversions become before forward products, and their number.
+    """Return the values computed from conversions up to forward products, and their number.
 
     Results of the last products, such as logits, do not count: products of 16 bits may have f32
     results.
