@@ -6,12 +6,10 @@ the gate against the good end.
 
 from __future__ import annotations
 
-import itertools
 import re
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,13 +25,11 @@ from hlo_lens.analysis.gate.bisection import (
 )
 from hlo_lens.analysis.gate.rules import short_rule
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.comparison.check import check, compare
+from hlo_lens.api.comparison.check import compare
 from hlo_lens.api.modules import Program, Progress, modules_of
+from hlo_lens.api.recompile.bisect_steps import StepJudge, command_steps, program_steps
 from hlo_lens.api.recompile.flag_values import differing_flags, flags_text, refused_flag
-from hlo_lens.api.recompile.recompiling import Compiler, Means, compiled_again
-from hlo_lens.jax_bridge.recompile.cache import COMPILES, cache_folder
-from hlo_lens.jax_bridge.recompile.environment import environment_python
-from hlo_lens.jax_bridge.recompile.process import Limits, toolchain_of
+from hlo_lens.api.recompile.recompiling import Compiler, Means
 from hlo_lens.jax_bridge.recompile.program import SourceProgram, has_program, source_program
 from hlo_lens.jax_bridge.recompile.released_versions import (
     NoIndexError,
@@ -41,10 +37,9 @@ from hlo_lens.jax_bridge.recompile.released_versions import (
     released_versions,
     version_key,
 )
-from hlo_lens.jax_bridge.recompile.script import scripted
 from hlo_lens.model.devices.targets import CPU, Target, parse_target
 from hlo_lens.report.comparison.bisection import bisect_report
-from hlo_lens.text.errors import HloLensError, OutputError, UsageError
+from hlo_lens.text.errors import OutputError, UsageError
 from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import listed
 
@@ -54,9 +49,6 @@ if TYPE_CHECKING:
 
 _MOST_REFUSED = 40
 _REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")
-
-Compile = Callable[[str, str, Mapping[str, str]], Step]
-"""Compiles a step: its name, versions (empty for those of the interpreter), and flags."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +127,14 @@ def bisect(
         if program is not None or flags is not None:
             raise UsageError("a command takes the place of PATH and works with --good and --bad")
         named = parse_target(target) if target else CPU
-        compile_ = _command_steps(command, named.backend, means)
+        compile_ = command_steps(command, named.backend, means)
         backend, pattern = named.backend, None if module is None else NamePattern(module)
     else:
         source = program if program is not None or flags is None else flags[0]
         found, own = _source(source, module, target)
         backend, pattern = own.backend, NamePattern(f"^{re.escape(found.module.name)}$")
-        compile_ = _program_steps(found, own, Compiler(means, None))
-    judge = _Judge(compile=compile_, rules=rules, pattern=pattern, progress=progress)
+        compile_ = program_steps(found, own, Compiler(means, None))
+    judge = StepJudge(compile=compile_, rules=rules, pattern=pattern, progress=progress)
     if flags is not None:
         made = _flags_search(judge, differing_flags(*flags, module=module))
     else:
@@ -171,102 +163,6 @@ def _source(
     return found, own
 
 
-def _program_steps(program: SourceProgram, target: Target, pool: Compiler) -> Compile:
-    """Return the function that compiles a program with some versions and flags."""
-
-    def compiled(name: str, versions: str, flags: Mapping[str, str]) -> Step:
-        try:
-            again = compiled_again(program, target, flags, pool, versions)
-        except HloLensError as error:
-            return Step(name=name, outcome=SKIPPED, reason=str(error))
-        return Step(
-            name=name,
-            outcome=SKIPPED if again.refusal else GOOD,
-            reason=again.refusal,
-            versions=again.versions(target),
-            seconds=again.compilation.seconds,
-            dump=None if again.refusal else str(again.compilation.dump),
-        )
-
-    return compiled
-
-
-def _command_steps(command: Sequence[str], backend: str, means: Means) -> Compile:
-    """Return the function that runs a command with some versions."""
-    home = cache_folder(COMPILES)
-    places = itertools.count()
-    folders: list[Path] = []
-
-    def run(name: str, versions: str, flags: Mapping[str, str]) -> Step:
-        del flags  # of searches for flags only
-        try:
-            python = environment_python(versions, backend)
-        except HloLensError as error:
-            return Step(name=name, outcome=SKIPPED, reason=str(error))
-        if not folders:
-            home.mkdir(parents=True, exist_ok=True)
-            folders.append(Path(tempfile.mkdtemp(prefix="bisect-", dir=home)))
-        folder = folders[0] / f"{next(places)}"
-        made = scripted(command, python=python, folder=folder, limits=Limits(minutes=means.minutes))
-        packages = [line.split(" ") for line in toolchain_of(python).splitlines()]
-        return Step(
-            name=name,
-            outcome=GOOD if made.is_done else SKIPPED,
-            reason=made.error,
-            versions={one[0]: one[-1] for one in packages},
-            seconds=made.seconds,
-            dump=str(made.dump) if made.is_done else None,
-        )
-
-    return run
-
-
-@dataclass(slots=True, kw_only=True)
-class _Judge:
-    """Compiles steps and judges them against the good end; keeps all steps in their order."""
-
-    compile: Compile
-    rules: tuple[str, ...]
-    pattern: NamePattern | None
-    progress: Progress | None
-    expected: int = 2
-    baseline: str | None = None
-    steps: list[Step] = field(default_factory=list)
-
-    def judged(self, name: str, versions: str, flags: Mapping[str, str]) -> Step:
-        """Return a step with its outcome; the first one is the baseline of the others."""
-        step = self.compile(name, versions, flags)
-        if step.dump is not None:
-            step = self._with_outcome(step, step.dump)
-        if self.baseline is None and step.outcome == GOOD:
-            self.baseline = step.dump
-        self.steps.append(step)
-        if self.progress is not None:
-            self.progress(len(self.steps), max(self.expected, len(self.steps)))
-        return step
-
-    def _with_outcome(self, step: Step, dump: str) -> Step:
-        try:
-            found = check(
-                dump,
-                baseline=self.baseline or dump,
-                rules=self.rules,
-                pattern=self.pattern,
-            ).judgement
-        except UsageError:
-            raise
-        except HloLensError as error:
-            return replace(step, outcome=SKIPPED, reason=str(error))
-        verdicts = found.verdicts
-        if found.is_failed:
-            why = [one.reason for one in verdicts if one.is_failure]
-            return replace(step, outcome=BAD, reason="; ".join(why), judgement=found)
-        if found.is_undecided:
-            why = [one.reason for one in verdicts if one.is_undecided] or ["no rule is decided"]
-            return replace(step, outcome=SKIPPED, reason="; ".join(why), judgement=found)
-        return replace(step, outcome=GOOD, judgement=found)
-
-
 def _ends(good: Step, bad: Step | None) -> str:
     """Return why a search cannot begin; empty if it can."""
     if good.outcome != GOOD:
@@ -277,7 +173,7 @@ def _ends(good: Step, bad: Step | None) -> str:
     return ""
 
 
-def _versions_search(judge: _Judge, good: str, bad: str, backend: str) -> Bisection:
+def _versions_search(judge: StepJudge, good: str, bad: str, backend: str) -> Bisection:
     """Return the search between two versions."""
     ends, package = _parsed_ends(good, bad)
     first = judge.judged(good, good, {})
@@ -355,7 +251,7 @@ class _FlagSteps:
         seen: Steps by the flags that are as in the bad dump.
     """
 
-    judge: _Judge
+    judge: StepJudge
     flags: dict[str, tuple[str | None, str | None]]
     unknown: dict[str, str] = field(default_factory=dict)
     seen: dict[frozenset[str], Step] = field(default_factory=dict)
@@ -386,7 +282,7 @@ class _FlagSteps:
 
 
 def _flags_search(
-    judge: _Judge, differing: Mapping[str, tuple[str | None, str | None]]
+    judge: StepJudge, differing: Mapping[str, tuple[str | None, str | None]]
 ) -> Bisection:
     """Return the search for the flags that differ between two dumps."""
     made = Bisection(subject="flags", rules=judge.rules)

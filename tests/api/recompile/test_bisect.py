@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.analysis.gate.bisection import BAD, GOOD, SKIPPED, Step
-from hlo_lens.api.recompile import bisect as searches
+from hlo_lens.api.recompile import bisect as searches, bisect_steps
 from hlo_lens.cli import main
 from hlo_lens.jax_bridge.recompile import released_versions as index
 from hlo_lens.text.errors import OutputError, UsageError
@@ -66,7 +66,7 @@ class Compiles:
 @pytest.fixture
 def compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiles:
     made = Compiles(tmp_path / "steps")
-    monkeypatch.setattr(searches, "_program_steps", lambda *_: made)
+    monkeypatch.setattr(searches, "program_steps", lambda *_: made)
     monkeypatch.setattr(searches, "released_versions", lambda _: VERSIONS)
     monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
     return made
@@ -223,8 +223,10 @@ def test_command_writes_its_dump_for_each_version(
     tmp_path: Path, compiles: Compiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiles_of = {f"jax=={version}": 2 + (version >= "0.9") for version in VERSIONS[:7]}
-    monkeypatch.setattr(searches, "environment_python", lambda text, _: _python(tmp_path, text))
-    monkeypatch.setattr(searches, "toolchain_of", lambda python: f"jax {Path(python).parts[-3]}")
+    monkeypatch.setattr(bisect_steps, "environment_python", lambda text, _: _python(tmp_path, text))
+    monkeypatch.setattr(
+        bisect_steps, "toolchain_of", lambda python: f"jax {Path(python).parts[-3]}"
+    )
     script = tmp_path / "aot.py"
     script.write_text(
         "import os, pathlib, re\n"
