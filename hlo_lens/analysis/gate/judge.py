@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import TOTAL, code_problem, memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
-from hlo_lens.analysis.gate.finding_counts import ROOT as FINDINGS, counts_changes, finding_count
-from hlo_lens.analysis.gate.steps import Value
-from hlo_lens.text.units import format_bytes, format_count, plural
+from hlo_lens.analysis.gate.rule_values import rule_value, weakness
+from hlo_lens.text.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.gate.rules import Condition, Rule
-    from hlo_lens.model.snapshot.facts import CoverageFacts, MemoryFacts, ModuleFacts
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
@@ -171,7 +169,7 @@ def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
 def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     """Return the verdict of a rule on one module."""
     partner = None if candidate.diff is None else candidate.diff.base
-    value = _value(rule, candidate.head, partner)
+    value = rule_value(rule, candidate.head, partner)
     verdict = Verdict(
         status=UNDECIDED,
         rule=rule,
@@ -182,7 +180,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         reason=value.reason or weakness(rule, candidate.head.facts),
     )
     if value.number is None and rule.is_optional and partner is not None:
-        if _value(rule, partner).number is not None:
+        if rule_value(rule, partner).number is not None:
             return verdict
         if candidate.is_same_program():
             return replace(verdict, status=UNKNOWN, reason=UNKNOWN_ALIKE)
@@ -191,7 +189,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         return verdict
     problem = _problem(rule, candidate, sides)
     if not problem and partner is not None and sides.has_baseline:
-        found = _value(rule, partner)
+        found = rule_value(rule, partner)
         least, most = found.least, found.most
         verdict = replace(verdict, base=found.number, base_least=least, base_most=most)
         if found == value and candidate.is_same_program():
@@ -199,35 +197,6 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         reason = found.reason or weakness(rule, partner.facts)
         problem = reason and f"in the baseline: {reason}"
     return _decided(verdict, candidate, problem, sides)
-
-
-def _value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
-    """Return the value of a rule's metric, unknown if a snapshot lacks its present meaning.
-
-    Args:
-        rule: The rule.
-        module: The module.
-        partner: Its partner in the baseline, for counts of new findings.
-    """
-    base = partner if counts_changes(rule.metric.steps) else None
-    outdated = _outdated(rule, module) or ("" if base is None else _outdated(rule, base))
-    if outdated:
-        return Value(number=None, reason=outdated)
-    if rule.metric.root == FINDINGS:
-        return finding_count(rule.metric.steps, module.facts, None if base is None else base.facts)
-    return _with_bounds(rule.metric.value(module.facts), rule, module.facts)
-
-
-def _outdated(rule: Rule, module: ModuleSnapshot) -> str:
-    """Return why the figure of a rule's metric is outdated in a snapshot; empty if it is not."""
-    path = f"{rule.metric.field_path(module.facts)}." if module.outdated else ""
-    outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
-    if outdated is None:
-        return ""
-    return (
-        f"the snapshot was saved by a version without {outdated}, or with another definition of "
-        "it: save it again"
-    )
 
 
 def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides) -> Verdict:
@@ -309,43 +278,6 @@ def _without_bounds(verdict: Verdict, rule: Rule) -> Verdict:
     return replace(verdict, base_least=None, base_most=None, head_least=None, head_most=None)
 
 
-_PEAKS = ("memory.peak.bytes", "memory.spaces.peak_bytes")
-_TOTALS = ("total_bytes", "temp_bytes")
-_OUTPUTS = ("total_bytes", "output_bytes")
-"""Figures of an estimate that are as inexact as its peak, its temporaries and its results."""
-
-
-def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
-    """Return the value of a rule's metric with the bounds of an estimate of memory."""
-    memory, number = facts.memory, value.number
-    if rule.metric.root != "memory" or memory is None or number is None:
-        return value
-    if memory.is_exact or memory.range is None:
-        return value
-    path = rule.metric.field_path(facts)
-    least, most = memory.range.temp_bytes
-    if path == "memory.temp_bytes":
-        return replace(value, least=least, most=most)
-    space = next((space for space in memory.spaces if space.color == 0), None)
-    if memory.source != "estimate" or space is None:
-        return value
-    peak = memory.range.peak_bytes
-    if peak is not None and number == space.peak_bytes and path in _PEAKS:
-        return replace(value, least=peak[0], most=peak[1])
-    name = path.rpartition(".")[2]
-    if path.startswith("memory.spaces.") and number != getattr(space, name, None):
-        return value
-    below = above = 0
-    if name in _TOTALS:
-        below, above = max(0, memory.temp_bytes - least), max(0, most - memory.temp_bytes)
-    if name in _OUTPUTS and memory.range.output_bytes is not None:
-        least, most = memory.range.output_bytes
-        below, above = below + memory.output_bytes - least, above + most - memory.output_bytes
-    if not below and not above:
-        return value
-    return replace(value, least=max(0, number - below), most=number + above)
-
-
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
     """Return why a module cannot be compared with the baseline; empty if it can."""
     if not sides.has_baseline:
@@ -370,43 +302,3 @@ def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
 
 def _is_one_signature(diff: ModuleDiff) -> bool:
     return diff.base.signature is not None and diff.base.signature == diff.head.signature
-
-
-def weakness(rule: Rule, facts: ModuleFacts) -> str:
-    """Return why a known value cannot be relied on; empty if it can."""
-    root = rule.metric.root
-    if root == "coverage":
-        return ""
-    if root == "memory" and facts.memory is not None:
-        return _memory_weakness(facts.memory, facts.coverage)
-    gaps = _gaps(facts.coverage)
-    if gaps or root != "collectives" or facts.collectives is None:
-        return gaps
-    unknown = facts.collectives.unknown_opcodes
-    names = ", ".join(sorted(unknown))
-    return (
-        f"opcodes named like collectives are not known, and not counted: {names}" if names else ""
-    )
-
-
-def _gaps(coverage: CoverageFacts | None) -> str:
-    if coverage is None:
-        return ""
-    if coverage.gaps:
-        return f"{plural(coverage.gaps, 'place')} of the HLO text could not be read"
-    if coverage.is_truncated:
-        return "the HLO text ends too early"
-    if coverage.undefined:
-        first = next(iter(coverage.undefined_names), "?")
-        return f"the HLO text lacks parts that it uses ({coverage.undefined}), such as {first}"
-    return ""
-
-
-def _memory_weakness(memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
-    if not memory.is_complete:
-        return "the buffer texts are not complete"
-    if memory.source == "estimate" and (gaps := _gaps(coverage)):
-        return gaps
-    if not memory.is_exact and memory.range is None:
-        return "the estimate has no bound"
-    return ""

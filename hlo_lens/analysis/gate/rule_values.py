@@ -1,0 +1,120 @@
+"""Value of a rule's metric in a module: bounds of an estimate, outdated and weak figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.gate.finding_counts import ROOT as FINDINGS, counts_changes, finding_count
+from hlo_lens.analysis.gate.steps import Value
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.gate.rules import Rule
+    from hlo_lens.model.snapshot.facts import CoverageFacts, MemoryFacts, ModuleFacts
+    from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+
+_PEAKS = ("memory.peak.bytes", "memory.spaces.peak_bytes")
+_TOTALS = ("total_bytes", "temp_bytes")
+_OUTPUTS = ("total_bytes", "output_bytes")
+"""Figures of an estimate that are as inexact as its peak, its temporaries and its results."""
+
+
+def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
+    """Return the value of a rule's metric, unknown if a snapshot lacks its present meaning.
+
+    Args:
+        rule: The rule.
+        module: The module.
+        partner: Its partner in the baseline, for counts of new findings.
+    """
+    base = partner if counts_changes(rule.metric.steps) else None
+    outdated = _outdated(rule, module) or ("" if base is None else _outdated(rule, base))
+    if outdated:
+        return Value(number=None, reason=outdated)
+    if rule.metric.root == FINDINGS:
+        return finding_count(rule.metric.steps, module.facts, None if base is None else base.facts)
+    return _with_bounds(rule.metric.value(module.facts), rule, module.facts)
+
+
+def _outdated(rule: Rule, module: ModuleSnapshot) -> str:
+    """Return why the figure of a rule's metric is outdated in a snapshot; empty if it is not."""
+    path = f"{rule.metric.field_path(module.facts)}." if module.outdated else ""
+    outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
+    if outdated is None:
+        return ""
+    return (
+        f"the snapshot was saved by a version without {outdated}, or with another definition of "
+        "it: save it again"
+    )
+
+
+def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
+    """Return the value of a rule's metric with the bounds of an estimate of memory."""
+    memory, number = facts.memory, value.number
+    if rule.metric.root != "memory" or memory is None or number is None:
+        return value
+    if memory.is_exact or memory.range is None:
+        return value
+    path = rule.metric.field_path(facts)
+    least, most = memory.range.temp_bytes
+    if path == "memory.temp_bytes":
+        return replace(value, least=least, most=most)
+    space = next((space for space in memory.spaces if space.color == 0), None)
+    if memory.source != "estimate" or space is None:
+        return value
+    peak = memory.range.peak_bytes
+    if peak is not None and number == space.peak_bytes and path in _PEAKS:
+        return replace(value, least=peak[0], most=peak[1])
+    name = path.rpartition(".")[2]
+    if path.startswith("memory.spaces.") and number != getattr(space, name, None):
+        return value
+    below = above = 0
+    if name in _TOTALS:
+        below, above = max(0, memory.temp_bytes - least), max(0, most - memory.temp_bytes)
+    if name in _OUTPUTS and memory.range.output_bytes is not None:
+        least, most = memory.range.output_bytes
+        below, above = below + memory.output_bytes - least, above + most - memory.output_bytes
+    if not below and not above:
+        return value
+    return replace(value, least=max(0, number - below), most=number + above)
+
+
+def weakness(rule: Rule, facts: ModuleFacts) -> str:
+    """Return why a known value cannot be relied on; empty if it can."""
+    root = rule.metric.root
+    if root == "coverage":
+        return ""
+    if root == "memory" and facts.memory is not None:
+        return _memory_weakness(facts.memory, facts.coverage)
+    gaps = _gaps(facts.coverage)
+    if gaps or root != "collectives" or facts.collectives is None:
+        return gaps
+    unknown = facts.collectives.unknown_opcodes
+    names = ", ".join(sorted(unknown))
+    return (
+        f"opcodes named like collectives are not known, and not counted: {names}" if names else ""
+    )
+
+
+def _gaps(coverage: CoverageFacts | None) -> str:
+    if coverage is None:
+        return ""
+    if coverage.gaps:
+        return f"{plural(coverage.gaps, 'place')} of the HLO text could not be read"
+    if coverage.is_truncated:
+        return "the HLO text ends too early"
+    if coverage.undefined:
+        first = next(iter(coverage.undefined_names), "?")
+        return f"the HLO text lacks parts that it uses ({coverage.undefined}), such as {first}"
+    return ""
+
+
+def _memory_weakness(memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
+    if not memory.is_complete:
+        return "the buffer texts are not complete"
+    if memory.source == "estimate" and (gaps := _gaps(coverage)):
+        return gaps
+    if not memory.is_exact and memory.range is None:
+        return "the estimate has no bound"
+    return ""
