@@ -36,7 +36,7 @@ from hlo_lens.analysis.buffer_assignment.value_edit import EditedValues, ValueEd
 from hlo_lens.analysis.buffer_assignment.values import Dataflow, DisjointSets, Values
 from hlo_lens.analysis.buffer_assignment.walk import Invocation, Rule, Walk
 from hlo_lens.model.hlo.columns import OPERANDS, OPERANDS_END
-from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -118,13 +118,10 @@ def _copy(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 _RULES: Mapping[str, Rule | None] = {
+    **dict.fromkeys(opcodes_where(lambda one: one.is_view and one.is_forwarding), _forward),
     "parameter": _parameter,
     "get-tuple-element": _element,
     "tuple": _table,
-    "bitcast": _forward,
-    "opt-barrier": _forward,
-    "domain": _forward,
-    "add-dependency": _forward,
     "copy": _copy,
     "while": control_flow.loop,
     "conditional": control_flow.conditional,
