@@ -53,7 +53,7 @@ def report_modules(
     known = [
         sieve.applied(ModuleAnalysis(one, limits_estimate=True, is_quick=True)) for one in modules
     ]
-    pages = [_page(one) for one in known]
+    pages = [page_of_module(one) for one in known]
     shown = {"pages": progress, "tables": None}.get(makes)
     first = Sections(lambda: _first_pages(known, pages, shown))
     made = with_progress(pages, progress) if makes == "tables" else pages
@@ -102,7 +102,8 @@ def _log_sections(
     return tuple(one for k, page in pairs if k.dump.log is not None for one in page.sections)
 
 
-def _page(known: ModuleAnalysis) -> ModulePage:
+def page_of_module(known: ModuleAnalysis) -> ModulePage:
+    """Return text and JSON object of a module."""
     if known.has_hlo:
         return module_page(known)
     from hlo_lens.api.single_texts import SingleTexts

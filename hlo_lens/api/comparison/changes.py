@@ -67,7 +67,7 @@ class Diff(DumpDiff):
 
     def page_data(self, report: Report) -> Mapping[str, object]:
         """Return the data of the page of HTML, with the sections of a report on it."""
-        from hlo_lens.api.page import diff_page  # only for HTML
+        from hlo_lens.api.diff_page import diff_page  # only for HTML
 
         return diff_page(self, report)
 

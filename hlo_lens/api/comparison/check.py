@@ -27,7 +27,7 @@ from hlo_lens.report.comparison.verdicts import check_report
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hlo_lens.api.modules import Progress
@@ -48,16 +48,27 @@ class Checked:
         diff: Changes against the baseline; None without one.
         head: The compile.
         budget: Path of the budget file, if there is one.
+        is_forced: Whether sides that cannot be compared are compared, too.
     """
 
     judgement: Judgement
     diff: Diff | None
     head: LoadedSide
     budget: str | None = None
+    is_forced: bool = False
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens check`` prints."""
-        return check_report(self.judgement, self._facts())
+        report = check_report(self.judgement, self._facts())
+        return dataclasses.replace(report, make_page=lambda: self._page_data(report))
+
+    def _page_data(self, report: Report) -> Mapping[str, object]:
+        from hlo_lens.api.check_page import check_page  # only for HTML
+
+        whole = self.diff
+        if whole is not None:  # with the programs, which rules do not need
+            whole = diff_sides(whole.base, whole.head, is_forced=self.is_forced)
+        return check_page(self.head, whole, report)
 
     def annotations(self) -> list[Annotation]:
         """Return the notes on failed rules."""
@@ -131,7 +142,7 @@ def judge_sides(
     candidates = [Candidate(head=m.snapshot, place=place) for place, m in enumerate(head.modules)]
     if diff is None:
         judgement = judge(rules, Sides(candidates=candidates, has_baseline=False))
-        return Checked(judgement=judgement, diff=None, head=head)
+        return Checked(judgement=judgement, diff=None, head=head, is_forced=is_forced)
     for (one, other), found in zip(diff.places, diff.modules, strict=True):
         pair = diff.base.modules[one], head.modules[other]
         candidates[other] = dataclasses.replace(
@@ -144,7 +155,7 @@ def judge_sides(
         gone=[module.name for module in diff.removed],
         is_forced=is_forced,
     )
-    return Checked(judgement=judge(rules, sides), diff=diff, head=head)
+    return Checked(judgement=judge(rules, sides), diff=diff, head=head, is_forced=is_forced)
 
 
 def _is_same_program(base: SideModule, head: SideModule) -> bool:

@@ -44,7 +44,7 @@ def page_of_modules(
     """Return the data of a page on modules.
 
     Args:
-        kind: ``report`` or ``diff``.
+        kind: ``report``, ``diff`` or ``check``.
         title: Title of the page.
         subjects: Modules in the order of the page, each with its number in the JSON object.
         sections: Sections on all modules.
@@ -62,7 +62,9 @@ def page_of_modules(
                 "title": subject.title,
                 "role": subject.role,
                 "command": subject.command_tail,
+                "pair": subject.pair_tail,
                 "number": number,
+                "objects": subject.objects or {},
                 "views": {name: one for name, one in data.items() if one is not None},
             }
         )

@@ -31,8 +31,10 @@ class Subject(NamedTuple):
         title: Its name on the page, different from those of other modules.
         role: Its place among the modules of the dump, such as the training step.
         command_tail: Path and module, as arguments of a command on it alone.
-        base: The module before; None outside diffs.
+        base: The module before; None outside diffs, and if only a snapshot of it is known.
         diff: Changes of the module; None outside diffs.
+        pair_tail: Paths of both sides, as arguments of ``hlo-lens diff``.
+        objects: JSON objects of the module by command, where the JSON of the page is another one.
         limit_bytes: Memory of the device it was compiled for; None if not known.
         limit_source: Source of that number.
     """
@@ -43,6 +45,8 @@ class Subject(NamedTuple):
     command_tail: str = "PATH"
     base: ModuleAnalysis | None = None
     diff: ModuleDiff | None = None
+    pair_tail: str = "BASE HEAD"
+    objects: Mapping[str, object] | None = None
     computations: Sequence[ComputationPair] = ()
     limit_bytes: int | None = None
     limit_source: str = ""

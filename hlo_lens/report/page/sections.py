@@ -53,9 +53,12 @@ def page_object(
     }
 
 
-def section_object(section: Section, rows: int) -> Mapping[str, object]:
-    """Return a section: title, facts, drawing, tables, notes."""
+def section_object(
+    section: Section, rows: int, *, is_leading: bool = False
+) -> Mapping[str, object]:
+    """Return a section: title, facts, drawing, tables, notes, and whether it precedes the views."""
     return {
+        "is_leading": is_leading,
         "title": printable(section.title),
         "facts": [[label, printable(text)] for label, text in section.facts],
         "drawing": list(section.drawing),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 30
-KINDS = ("report",)
+KINDS = ("report", "check")
 
 
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 40
-KINDS = ("report",)
+KINDS = ("report", "check")
 
 
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:

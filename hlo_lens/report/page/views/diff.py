@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.model.hlo.columns import END, NAME
 from hlo_lens.report.page.payload import differences
@@ -16,12 +18,14 @@ from hlo_lens.text.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.snapshot.rows import SpacePeak
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 15
-KINDS = ("diff",)
+KINDS = ("diff", "check")
 
 MOST_INSTANTS = 1500
 """Instants of a schedule that are stored; each is the largest of its neighbours."""
@@ -40,17 +44,36 @@ _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}
 
 
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return both schedules, groups at both peaks, and lines side by side; None without a base."""
-    base, head = subject.base, subject.analysis
-    if base is None:
+    """Return both schedules, groups at both peaks, and lines side by side; None outside a diff.
+
+    Of a snapshot only the groups at the peak are known; its figures are in the JSON object.
+    """
+    base, head, found = subject.base, subject.analysis, subject.diff
+    if found is None:
         return None
-    has_memory = base.memory is not None and head.memory is not None
+    is_whole = base is not None and has_texts(head)
+    spaces: list[Mapping[str, object]] = []
+    if base is not None and is_whole and base.memory is not None and head.memory is not None:
+        spaces = _spaces(base, head, strings)
     return {
-        "spaces": _spaces(base, head, strings) if has_memory else [],
-        "groups": {by: _groups(base, head, by, strings) for by in ("op", "source")},
+        "snapshots": [
+            side for side, is_known in (("base", base), ("head", has_texts(head))) if not is_known
+        ],
+        "spaces": spaces,
+        "groups": {
+            by: _groups(base, head, by, strings)
+            if base is not None and is_whole
+            else _kept_groups(found, by, strings)
+            for by in ("op", "source")
+        },
         "computations": _computations(subject),
         "computation_count": len(subject.computations),
     }
+
+
+def has_texts(analysis: ModuleAnalysis) -> bool:
+    """Return whether texts of a module are known, not only its snapshot."""
+    return bool(analysis.dump.files) or analysis.has_hlo
 
 
 def _spaces(
@@ -97,6 +120,34 @@ def _groups(
     if sides[0] is None or sides[1] is None:
         return None
     mine, yours = ({group[0]: group[1] for group in side.groups} for side in sides if side)
+    return _listed_groups(mine, yours, strings)
+
+
+def _kept_groups(diff: ModuleDiff, by: str, strings: Strings) -> Mapping[str, object] | None:
+    """Return the same of the values at the peak that snapshots keep; None for older snapshots."""
+    sides = (diff.base, diff.head)
+    peaks = [next((p for p in one.peaks if p.color == DEFAULT_SPACE), None) for one in sides]
+    if any(one.has_old_peaks for one in sides) or peaks[0] is None or peaks[1] is None:
+        return None
+    if not (peaks[0].is_peak and peaks[1].is_peak):
+        return None
+    mine, yours = (_kept_bytes(one, by) for one in peaks if one is not None)
+    return _listed_groups(mine, yours, strings)
+
+
+def _kept_bytes(peak: SpacePeak, by: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in peak.groups:
+        name = (one.op_name if by == "op" else one.source) or UNATTRIBUTED
+        label = PARAMETERS if one.category == "argument" else name
+        found[label] = found.get(label, 0) + one.size_bytes
+    return found
+
+
+def _listed_groups(
+    mine: Mapping[str, int], yours: Mapping[str, int], strings: Strings
+) -> Mapping[str, object]:
+    """Return the largest groups of both sides, and the sums of the others."""
     labels = sorted(
         {*mine, *yours}, key=lambda one: (-max(mine.get(one, 0), yours.get(one, 0)), one)
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 50
-KINDS = ("report",)
+KINDS = ("report", "check")
 
 MOST_LEVELS = 500
 """Levels that are listed; the others are summed."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 20
-KINDS = ("report",)
+KINDS = ("report", "check")
 
 LEAST_SHARE = 1000
 """Values of less than this part of the peak are folded."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 70
-KINDS = ("report",)
+KINDS = ("report", "check")
 
 MOST_INSTRUCTIONS = 2500
 """Instructions that are listed."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hlo_lens.report.render.table import Table
 
 ORDER = 10
-KINDS = ("report",)
+KINDS = ("report", "check")
 
 _ROWS = 10
 

@@ -39,15 +39,17 @@ function showModule(main, page) {
     showModule(main, page);
     return false;
   });
-  page.object = module ? (page.report.modules || [])[module.number] : null;
+  const object = module ? (page.report.modules || [])[module.number] : null;
+  page.object = module ? module.objects.report || object : null;
+  page.changes = module ? module.objects.diff || object : null;
   const views = module ? Object.keys(module.views).map(viewOf).filter(Boolean) : [];
   replace(main, head(page), navigation(page, views));
   const body = el("div", { class: "views" });
   main.append(body);
-  const general = page.made.sections.map((section) => el("section", { class: "view" },
-    el("h2", {}, section.title), sectionBlock(section)));
-  const drawn = views.map((view) => viewSection(view, page));
-  append(body, page.made.kind === "diff" ? [...general, ...drawn] : [...drawn, ...general]);
+  const general = (isLeading) => page.made.sections.filter((one) => one.is_leading === isLeading)
+    .map((section) => el("section", { class: "view" }, el("h2", {}, section.title),
+      sectionBlock(section)));
+  append(body, [...general(true), ...views.map((view) => viewSection(view, page)), ...general(false)]);
   main.append(foot(page), valueCard(page));
   main.dataset.ready = "true";
 }

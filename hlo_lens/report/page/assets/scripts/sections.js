@@ -11,9 +11,15 @@ export function sectionTables(section) {
   return section.tables.filter((one) => one.rows.length || one.tail.length).map((one) =>
     el("div", { class: "block" },
       el("h3", {}, one.title),
-      table(one.columns, one.rows, { tail: one.tail, label: one.title }),
+      table(one.columns, one.rows.map((row) => shownRow(one.columns, row)), { tail: one.tail, label: one.title }),
       one.notes.map((note) => el("p", { class: "note" }, note)),
       one.command ? commandLine(one.command) : null));
+}
+
+// A row with its verdict marked, where it has one.
+function shownRow(columns, row) {
+  if (columns[0][0] !== "status") return row;
+  return [el("span", { class: `status ${row[0].split(" ")[0]}` }, row[0]), ...row.slice(1)];
 }
 
 export function sectionBlock(section) {

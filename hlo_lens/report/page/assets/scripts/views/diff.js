@@ -3,6 +3,7 @@
 import { button, choice, el, pictureTable, replace } from "../dom.js";
 import { differenceIcicle, signed } from "../difference_icicle.js";
 import { formatBytes, formatCount, plural } from "../format.js";
+import { figurePairs } from "../figure_pairs.js";
 import { Listing } from "../listing.js";
 import { OverlayChart } from "../overlay_chart.js";
 import { computationBlock } from "../side_by_side.js";
@@ -10,8 +11,9 @@ import { computationBlock } from "../side_by_side.js";
 export const view = {
   name: "diff",
   title: "Changes",
-  command: (module) => `hlo-lens diff ${module.command} -n 0`,
+  command: (module) => `hlo-lens diff ${module.pair} -n 0`,
   howToRead: [
+    "Figures: the upper bar is the base, the lower one the head; bars of one table have one scale.",
     "Memory over both schedules: the solid line is the head, the dashed one the base. Programs have "
     + "different lengths, so each is drawn from its begin to its end; the same place is not the same "
     + "instruction. Dots are the peaks. The arrow keys move the line, P goes to the head's peak.",
@@ -23,15 +25,25 @@ export const view = {
     + "another computation. Texts are without metadata.",
   ],
   render(container, data, page) {
+    if (data.snapshots.length) container.append(snapshotNote(data.snapshots));
+    const figures = figurePairs(page.changes || {});
+    if (figures) container.append(figures);
     if (data.spaces.length) container.append(timeLines(data, page));
     if (data.groups.op) container.append(peaks(data, page));
     const texts = data.computations.map((one) => ({ ...one, element: computationBlock(one) }));
-    const rows = page.object && page.object.program_rows;
+    const rows = page.changes && page.changes.program_rows;
     if (rows && rows.length) container.append(programRows(rows, texts));
     if (texts.length) container.append(sideBySide(data, texts));
     if (!container.children.length) container.append(el("p", {}, "No change."));
   },
 };
+
+function snapshotNote(sides) {
+  const [word, has] = sides.length > 1 ? ["Both sides are snapshots", "have"]
+    : [`The ${sides[0]} is a snapshot`, "has"];
+  return el("p", { class: "note" }, `${word}, which ${has} figures and the values at the peak. Memory `
+    + "over the schedule and programs side by side need the dumps: hlo-lens diff BASE_DIR HEAD_DIR.");
+}
 
 function timeLines(data, page) {
   const readout = el("p", { class: "readout", "aria-live": "polite" });

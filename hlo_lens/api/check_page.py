@@ -1,0 +1,71 @@
+"""Page of HTML on a judged compile: verdicts, then the views of its modules and their changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.api.diff_page import pair_subject
+from hlo_lens.api.findings.lint_settings import Sieve
+from hlo_lens.api.page import module_subjects
+from hlo_lens.api.report import page_of_module
+from hlo_lens.report.comparison.objects import module_object
+from hlo_lens.report.page.page import page_of_modules
+from hlo_lens.report.page.sections import section_object
+from hlo_lens.report.render.table import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.api.comparison.changes import Diff
+    from hlo_lens.api.comparison.sides import LoadedSide
+    from hlo_lens.report.page.payload import Subject
+
+_ROWS = 50
+"""Rows of the tables of verdicts and their causes."""
+
+
+def check_page(head: LoadedSide, diff: Diff | None, report: Report) -> Mapping[str, object]:
+    """Return the data of the page on a judged compile.
+
+    Args:
+        head: The compile; of a snapshot there are only verdicts.
+        diff: Changes against the baseline, programs included; None without one.
+        report: Report on the verdicts.
+    """
+    sections = [section_object(one, _ROWS, is_leading=True) for one in report.pages]
+    title = report.pages[0].title if report.pages else "check"
+    sieve = Sieve.usual()
+    dumps = [one.dump for one in head.modules]
+    known = [
+        sieve.applied(ModuleAnalysis(one, limits_estimate=True, is_quick=True))
+        for one in dumps
+        if one is not None and one.log is None
+    ]
+    if not known:
+        return page_of_modules("check", title, (), sections)
+    subjects, others = module_subjects(known, range(len(known)))
+    places = [place for place, one in enumerate(dumps) if one is not None and one.log is None]
+    pairs = {} if diff is None else {other: k for k, (_, other) in enumerate(diff.places)}
+    found = [(k, _judged(subject, diff, pairs.get(places[k]))) for k, subject in subjects]
+    return page_of_modules("check", title, found, [*sections, *others])
+
+
+def _judged(subject: Subject, diff: Diff | None, number: int | None) -> Subject:
+    """Return a module with its changes, and its JSON objects, which verdicts do not have."""
+    objects: dict[str, object] = {"report": _plain(page_of_module(subject.analysis).make_object())}
+    if diff is None or number is None:
+        return subject._replace(objects=objects)
+    pair = pair_subject(diff, number)
+    return subject._replace(
+        base=pair.base,
+        diff=pair.diff,
+        computations=pair.computations,
+        pair_tail=pair.pair_tail,
+        objects={**objects, "diff": _plain(module_object(diff.modules[number]))},
+    )
+
+
+def _plain(data: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a JSON object without sequences that are made on access."""
+    return Report(kind="", sections=(), data=data).to_dict()
