@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -107,14 +108,36 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def forms_source(forms: Mapping[str, frozenset[str]]) -> str:
     """Return the source of the module of exact forms."""
     parts = [
-        f'    "{group}": frozenset(\n        (\n'
-        + "".join(f"            {form!r},\n".replace("'", '"') for form in sorted(found))
-        + "        )\n    ),\n"
-        for group, found in forms.items()
-        if found
+        f'    "{group}": _forms({_arguments(found)}),\n' for group, found in forms.items() if found
     ]
     head = FORMS_FILE.read_text("utf-8").partition("EXACT_FORMS: ")[0]
     return f"{head}EXACT_FORMS: Mapping[str, frozenset[str]] = {{\n{''.join(parts)}}}\n"
+
+
+def _arguments(found: frozenset[str]) -> str:
+    """Return forms as arguments: those of two words by their first one, as one text."""
+    words: dict[str, list[str]] = {}
+    others = []
+    for form in sorted(found):
+        first, _, rest = form.partition(" ")
+        if " " in rest or not first.isidentifier():
+            others.append(f'"{form}", ')
+        else:
+            words.setdefault(first, []).append(rest)
+    texts = [f'{first}="""\n{_wrapped(rest)}\n{" " * 8}""", ' for first, rest in words.items()]
+    return "".join([*others, *texts])
+
+
+def _wrapped(words: Sequence[str]) -> str:
+    indent = " " * 12
+    return textwrap.fill(
+        " ".join(words),
+        100,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def compilers_table(cases: Iterable[Case], forms: Mapping[str, frozenset[str]]) -> str:
