@@ -10,8 +10,8 @@ Why it costs:
     memory for a while, and communication in each step: then less is saved. What is computed from
     it may be divided too: then more is saved, at most (n-1)/n of all memory. --prove compiles the
     program with it. Optimizer state is never needed whole (ZeRO stage 1). It is an
-    info where less than a tenth of the memory is saved, and for values that are divided over
-    another axis and not kept from step to step: the gathers may cost more.
+    info where less than a tenth of the memory is saved, for inputs, and for weights if the axis
+    divides no other weight, as in a data parallel program: the gathers may cost more.
 
 Fix:
     Name the axis in the PartitionSpec of the value, in in_shardings and out_shardings, or where the
@@ -30,6 +30,9 @@ from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves, Severity
 from hlo_lens.analysis.findings.places import argument_of, first_use, maker_place
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.whole import Whole
+from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
+from hlo_lens.analysis.memory.argument_roles import ArgumentRoles
+from hlo_lens.analysis.memory.role_names import CACHES, OTHER, STATE, WEIGHTS
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.units import format_bytes, plural
 
@@ -46,52 +49,95 @@ _LARGE = 0.1
 
 
 def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
-    """Yield a finding for the values of one argument, shape and sharding, with their best axis."""
+    """Yield a finding for the values of one argument and role, with the axis that saves most."""
     if known.shardings is None or not known.shardings.is_complete:
         return
     best: dict[object, Saving] = {}
     for saving in known.shardings.replicated.savings:  # largest first
         entry = saving.value.value
         best.setdefault((entry.kind, entry.number, entry.index), saving)
+    if not best:
+        return
+    roles = known.once(_argument_roles)
     groups: dict[object, list[Saving]] = {}
     for saving in best.values():
-        value = saving.value
-        argument = argument_of(value.value.name or "") if value.value.kind == "parameter" else ""
-        groups.setdefault((argument, value.device_shape, value.spec, saving.axis), []).append(
-            saving
-        )
+        entry = saving.value.value
+        if entry.kind != "parameter":
+            groups.setdefault(("", saving.value.device_shape, saving.axis), []).append(saving)
+            continue
+        argument, role = argument_of(entry.name or ""), _role(roles, saving.value)
+        dividing = len([one for one in saving.value.spec or () if one])
+        groups.setdefault((argument, role, saving.axis, dividing > 0), []).append(saving)
     for savings in groups.values():
-        yield _finding(known, savings)
+        yield _finding(known, savings, roles)
 
 
-def _finding(known: ModuleAnalysis, savings: Sequence[Saving]) -> Finding:
+def _argument_roles(known: ModuleAnalysis) -> ArgumentRoles:
+    return ArgumentRoles(ArgumentCopies(known.module, known.origins.steps), known.signature)
+
+
+def _role(roles: ArgumentRoles, value: ShardedValue) -> str:
+    """Return the role of an argument; that of others is not evident."""
+    number = value.value.number
+    return OTHER if number is None else roles.of_number(number).role
+
+
+def _finding(known: ModuleAnalysis, savings: Sequence[Saving], roles: ArgumentRoles) -> Finding:
     first = savings[0]
     value, entry = first.value, first.value.value
     size = sum(one.saved_bytes for one in savings)
+    held = sum(one.value.device_bytes or 0 for one in savings)
     names = tuple(_name(one) for one in savings)
-    more = f" and {plural(len(savings) - 1, 'other')} of its shape" if len(savings) > 1 else ""
-    spec = _spec(first)
-    is_large = known.once(Whole.of).memory_share(size) >= _LARGE
+    role = _role(roles, value)
+    many = len(savings) > 1
+    more = f" and {plural(len(savings) - 1, 'other')}" if many else ""
+    what = f" of {role}" if role != OTHER else ""
     is_argument = entry.kind == "parameter"
     place = first_use(known, entry.number) if is_argument else maker_place(known, entry.name)
     return Finding(
         message=(
-            f"{names[0]}{more} ({format_bytes(value.device_bytes or 0)}{' each' if more else ''}) "
-            f"{'are' if more else 'is'} replicated over {first.axis} ({first.axis_size} copies)"
+            f"{names[0]}{more} ({format_bytes(held)}{what}) {'are' if many else 'is'} replicated "
+            f"over {first.axis} ({first.axis_size} copies)"
         ),
-        fix=f"PartitionSpec {spec} divides dimension {first.dimension} over {first.axis}",
+        fix=f"PartitionSpec {_spec(first)} divides dimension {first.dimension} over {first.axis}",
         place=place,
         values=names,
         evidence=tuple(
             f"{_name(one)}: {one.value.spec_text or 'replicated'}, "
             f"{format_bytes(one.value.device_bytes or 0)} on each device"
+            + (f"; {_spec(one)} divides it" if many else "")
             for one in savings[:_MOST_SHOWN]
         ),
         saves=_saves(known, size, first.axis_size),
-        severity=None if is_large and _is_lasting(value) else Severity.INFO,
+        severity=None if _is_fault(known, first, size, roles) else Severity.INFO,
         has_cost=True,
-        remedies=tuple(Remedy(kind="shard", target=f"{n}={spec}") for n in names),
+        remedies=tuple(
+            Remedy(kind="shard", target=f"{name}={_spec(one)}")
+            for name, one in zip(names, savings, strict=True)
+        ),
     )
+
+
+def _is_fault(known: ModuleAnalysis, saving: Saving, size: int, roles: ArgumentRoles) -> bool:
+    """Return whether dividing values saves much, and costs little or is what others do."""
+    if known.once(Whole.of).memory_share(size) < _LARGE:
+        return False
+    value, role = saving.value, _role(roles, saving.value)
+    if value.value.kind != "parameter" or role in (STATE, CACHES):
+        return True
+    if role != WEIGHTS or known.shardings is None:
+        return role == OTHER and value.value.aliased_with is not None
+    return any(
+        saving.axis in _axes(one) and _role(roles, one) == WEIGHTS
+        for one in known.shardings.table.values
+        if one.value.kind == "parameter"
+    )
+
+
+def _axes(value: ShardedValue) -> set[str]:
+    """Return the mesh axes that divide a value."""
+    entries = (one for one in value.spec or () if one)
+    return {axis for one in entries for axis in ((one,) if isinstance(one, str) else one)}
 
 
 def _saves(known: ModuleAnalysis, size: int, parts: int) -> Saves:
@@ -101,15 +147,6 @@ def _saves(known: ModuleAnalysis, size: int, parts: int) -> Saves:
         return Saves(own_bytes=size)
     bound = memory.statement.total_bytes * (parts - 1) // parts
     return Saves.at_most(max(bound, size), own_bytes=size)
-
-
-def _is_lasting(value: ShardedValue) -> bool:
-    """Return whether a value is kept from step to step, or divided over no axis at all.
-
-    Others, such as a batch that is divided over its own axis, are gathered again where they are
-    used.
-    """
-    return value.value.aliased_with is not None or not any(value.spec or ())
 
 
 def _name(saving: Saving) -> str:
