@@ -22,6 +22,8 @@ _MOVING = ("all-gather", "collective-permute")
 """Kinds of collectives whose result has only elements of the operand."""
 
 _TARGET = "custom_call_target"
+_CONCATENATION = "ConcatBitcast"
+"""Custom call of TPUs that joins the parts in which a value was copied on chip."""
 _MATMUL_TARGET = re.compile(r"gemm|matmul|dot|conv|cublas|cudnn", re.IGNORECASE)
 
 
@@ -86,7 +88,13 @@ class ArgumentCopies:
         is_async_end = base == "async" and traits.is_end
         if opcode_traits(base).is_moving or base in _MOVING or is_async_end:
             return self.steps.operand(row, 0), base == "all-gather"
+        if opcode == "custom-call" and _CONCATENATION in self._target(row):
+            return self.steps.operand(row, 0), False
         return None, False
+
+    def _target(self, row: int) -> str:
+        """Return what a custom call calls."""
+        return self.module.instruction(row).attributes.get(_TARGET, "")
 
     def product_operands(self) -> Iterator[list[Value]]:
         """Yield the operands of each matrix product and convolution, and the source of gathers."""
@@ -95,10 +103,8 @@ class ArgumentCopies:
                 yield self.steps.operands(row, 2)
             elif opcode == "gather":
                 yield self.steps.operands(row, 1)
-            elif opcode == "custom-call":
-                target = self.module.instruction(row).attributes.get(_TARGET, "")
-                if _MATMUL_TARGET.search(target):
-                    yield self.steps.operands(row)
+            elif opcode == "custom-call" and _MATMUL_TARGET.search(self._target(row)):
+                yield self.steps.operands(row)
 
     def broadcast_operands(self) -> Iterator[Value]:
         """Yield the operands of broadcasts that are not scalars."""

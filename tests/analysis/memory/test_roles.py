@@ -98,3 +98,20 @@ def test_every_role_has_evidence() -> None:
     assert found is not None
     assert {role.role for role in found.values} <= set(ROLES)
     assert all(role.basis for role in found.values)
+
+
+def test_parts_that_a_tpu_joins_on_chip_are_a_copy() -> None:
+    text = """HloModule infer, is_scheduled=true
+
+ENTRY main {
+  x = f32[64,64]{1,0} parameter(0)
+  z = f32[64,64]{1,0} parameter(1)
+  a = f32[32,64]{1,0} slice(z), slice={[0:32], [0:64]}
+  b = f32[32,64]{1,0} slice(z), slice={[32:64], [0:64]}
+  c = f32[64,64]{1,0} custom-call(a, b), custom_call_target="ConcatBitcast"
+  t = f32[64,64]{1,0} tanh(x)
+  ROOT y = f32[64,64]{1,0} dot(t, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+    assert _roles(text)["z{}"] == "weights"
+    assert _roles(text.replace("ConcatBitcast", "Other"))["z{}"] == "other"
