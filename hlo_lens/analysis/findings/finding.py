@@ -29,8 +29,8 @@ class SavingBasis(StrEnum):
     Attributes:
         PROVEN: XLA compiled the program again with the fix; the saving is the difference.
         SIMULATED: Computed with a model of XLA's buffer assignment, between two bounds.
-        AT_MOST: The size of what the fix removes. XLA may use a part of it otherwise; values
-            computed from it are not counted, and may change too.
+        AT_MOST: An upper bound: the size of what the fix removes, or, next to the values' own
+            bytes, of all that it can change.
     """
 
     PROVEN = "proven"

@@ -151,8 +151,14 @@ def _outside(module: HloModule, parameter: HloInstruction) -> int | None:
 
 
 def is_cut_to_own_part(module: HloModule, row: int) -> bool:
-    """Return whether all uses of an array are slices at offsets that depend on the device."""
-    return are_all_uses(module, row, partial(is_own_slice, module))
+    """Return whether all uses of an array, or of its conversion, are slices of the own part."""
+    return are_all_uses(module, row, partial(_is_own_part, module))
+
+
+def _is_own_part(module: HloModule, use: Use) -> bool:
+    if use.opcode == "convert":
+        return is_cut_to_own_part(module, use.instruction.row)
+    return is_own_slice(module, use)
 
 
 def is_own_slice(module: HloModule, use: Use) -> bool:

@@ -6,7 +6,8 @@ What:
 Why it costs:
     The peak is this value. A program that does not fit because of one value is rarely short of
     capacity: the value is larger than intended, for example logits of a whole batch, a gather that
-    became dense, or an array that lost its sharding.
+    became dense, or an array that lost its sharding. The saving "of its own" is its size; what is
+    computed from it may be divided too, at most all temporaries.
 
 Fix:
     Divide it: with_sharding_constraint where it is made; or make it in parts with lax.map or
@@ -20,8 +21,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
+from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def dominant_value(known: ModuleAnalysis) -> Iterator[Finding]:
             place=origin.place,
             values=(one.value,),
             evidence=(f"operation {origin.op_name}",) if origin.op_name else (),
-            saves=Saves.at_most(one.owned_bytes),
+            saves=saves_of_temporaries(known, one.owned_bytes),
             severity=Severity.INFO if peak.total_bytes < _WARNING_BYTES else None,
             has_cost=True,
         )

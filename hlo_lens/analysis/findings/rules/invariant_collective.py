@@ -66,7 +66,11 @@ def invariant_collective(known: ModuleAnalysis) -> Iterator[Finding]:
 
 
 def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset[int]]) -> bool:
-    """Return whether all operands are the same in every trip of the innermost loop."""
+    """Return whether all operands are the same in every trip of the innermost loop.
+
+    Not those of constants alone, such as the zeros that the partitioner starts a windowed product
+    with: the program has no value that could be made before the loop.
+    """
     if not one.parts:
         return False
     place = module.links.owners[one.parts[0].operand]
@@ -77,10 +81,12 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset
         carried[place] = _carried(module, body)
     waiting = [part.operand for part in one.parts]
     seen = set(waiting)
+    is_carried = False
     while waiting:
         row = waiting.pop()
         traits = opcode_traits(module.opcodes[row])
         if row in carried[place]:
+            is_carried = True
             continue
         operands = module.links.operands_of(row)
         is_pure = not (traits.is_impure or traits.is_control_flow or traits.opcode == "parameter")
@@ -89,7 +95,7 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset
         new = set(operands) - seen
         seen |= new
         waiting += new
-    return True
+    return is_carried
 
 
 def _carried(module: HloModule, body: HloComputation) -> frozenset[int]:

@@ -21,51 +21,75 @@ Fine when:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.program.value_steps import Value
-from hlo_lens.text.units import format_bytes
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.metadata import SourceLocation
 
 _LEAST_BYTES = 1 << 20
 _LEAST_SHARE = 0.01
 """Least share of what must fit of a copy."""
 
 _MOST = 10
-"""Most copies that are findings, the largest ones."""
+"""Most lines that are findings, those of the largest copies."""
+
+
+class _Copy(NamedTuple):
+    """A copy of a donated or carried value."""
+
+    name: str
+    what: str
+    size: int
+    is_alive: bool
 
 
 def lost_alias(known: ModuleAnalysis) -> Iterator[Finding]:
-    """Yield a finding for each of the largest copies of donated and carried values."""
+    """Yield a finding for the copies of donated and of carried values of each line."""
     memory = known.memory
     if memory is None or memory.peak is None:
         return
     least = max(_LEAST_BYTES, int(_LEAST_SHARE * memory.statement.total_bytes))
     sizes = [(known.table.result_bytes(row) or 0, row) for row in known.table.rows_of({"copy"})]
     alive = {one.value for one in memory.peak.live}
-    found = 0
+    groups: dict[tuple[SourceLocation | None, int, str], list[_Copy]] = {}
     for size, row in sorted((one for one in sizes if one[0] >= least), key=lambda o: (-o[0], o[1])):
         what = _copied(known, row)
-        if what is None or found == _MOST:
-            continue
-        found += 1
-        name = known.module.instruction(row).name
-        is_alive = f"{name}{{}}" in alive
-        yield Finding(
-            message=f"{what} is copied whole ({format_bytes(size)})",
-            fix="read the old value before the update, and use only the new one afterwards",
-            place=known.origins.place(row),
-            values=(name,),
-            evidence=("the copy is alive at the peak",) if is_alive else (),
-            saves=Saves.at_most(size) if is_alive else Saves(),
-            severity=None if is_alive else Severity.INFO,
-        )
+        if what is not None:
+            name = known.module.instruction(row).name
+            place = known.origins.place(row)
+            loop = known.module.links.owners[row]
+            one = _Copy(name, what, size, f"{name}{{}}" in alive)
+            groups.setdefault((place, loop, name if place is None else ""), []).append(one)
+    for (place, *_), copies in itertools.islice(groups.items(), _MOST):
+        yield _finding(known, place, copies)
+
+
+def _finding(
+    known: ModuleAnalysis, place: SourceLocation | None, copies: Sequence[_Copy]
+) -> Finding:
+    size = sum(one.size for one in copies)
+    held = sum(one.size for one in copies if one.is_alive)
+    more = f" and {plural(len(copies) - 1, 'other value')}" if len(copies) > 1 else ""
+    are = "are" if more else "is"
+    return Finding(
+        message=f"{copies[0].what}{more} {are} copied whole ({format_bytes(size)})",
+        fix="read the old value before the update, and use only the new one afterwards",
+        place=place,
+        values=tuple(one.name for one in copies),
+        evidence=(f"{format_bytes(held)} of copies are alive at the peak",) if held else (),
+        saves=saves_of_temporaries(known, held) if held else Saves(),
+        severity=None if held else Severity.INFO,
+    )
 
 
 def _copied(known: ModuleAnalysis, row: int) -> str | None:

@@ -6,8 +6,9 @@ What:
     more; the evidence has the dimension that does not fill its tile.
 
 Why it costs:
-    The padding takes memory, and is read, written and sent with the array. The saving is "at
-    most": XLA may choose another layout for the new shape.
+    The padding takes memory, and is read, written and sent with the array. The saving "of its own"
+    is the padding of these values; those computed from them change too, and XLA may choose another
+    layout for the new shape.
 
 Fix:
     Make the dimension a multiple of its tile (128 for the most minor one), or merge it with the
@@ -23,9 +24,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
+from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.places import first_use
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural
 
@@ -72,6 +74,7 @@ def _finding(
         return
     dimension, size, tile = found
     padding = sum(one.padding_bytes or 0 for one in values)
+    held_padding = sum(one.padding_bytes or 0 for one in values if one.category != "temp")
     least = max(_WARNING_BYTES, _WARNING_SHARE * peak.total_bytes)
     held = sum(one.owned_bytes for one in values)
     yield Finding(
@@ -84,7 +87,7 @@ def _finding(
         place=peak.origin_of(values[0]).place or first_use(known, values[0].parameter_number),
         values=tuple(one.value for one in values),
         evidence=(f"{values[0].value} is {text}",),
-        saves=Saves.at_most(padding),
+        saves=saves_of_temporaries(known, padding - held_padding, other_bytes=held_padding),
         severity=None if padding >= least else Severity.INFO,
     )
 

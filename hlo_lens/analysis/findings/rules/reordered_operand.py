@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.units import format_bytes
 
@@ -66,7 +67,7 @@ def reordered_operand(known: ModuleAnalysis) -> Iterator[Finding]:
             place=known.origins.place(row),
             values=(instruction.name,),
             evidence=(f"{instruction.operand_shape(0)} becomes {instruction.shape_text}",),
-            saves=Saves.at_most(size) if is_alive else Saves(),
+            saves=saves_of_temporaries(known, size) if is_alive else Saves(),
             severity=None if is_alive else Severity.INFO,
         )
 

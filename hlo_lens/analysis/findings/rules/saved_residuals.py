@@ -7,12 +7,15 @@ What:
 Why it costs:
     Each value that the backward pass needs is stored once for each layer. With rematerialisation
     only the input of a layer is stored, and the layer is computed again in the backward pass: a
-    third more arithmetic at most.
+    third more arithmetic at most. The saving "of its own" is the bytes of the stacks. The input of
+    each layer stays; values computed from the stacks go too, at most all temporaries.
 
 Fix:
     Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
     prevent_cse=False) in flax. A policy keeps what is expensive to compute again:
-    policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable.
+    policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable. --prove cannot apply it: what
+    is computed again is decided when JAX differentiates, before the program is text. what-if
+    --simulate --remat FILE:LINE estimates it for the values of one line.
 
 Fine when:
     The program fits, and time matters more than memory; or the body is under jax.checkpoint with a
@@ -23,8 +26,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
+from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.role_names import SAVED
 from hlo_lens.model.shapes.shape import Shape
@@ -109,7 +113,7 @@ def _finding(
         place=known.origins.place(row),
         values=tuple(one.value.value for one in stacks),
         evidence=tuple(_by_line(stacks)),
-        saves=Saves.at_most(size),
+        saves=saves_of_temporaries(known, size),
         severity=None if freed >= _WARNING_SHARE * peak_bytes else Severity.INFO,
         has_cost=True,
     )

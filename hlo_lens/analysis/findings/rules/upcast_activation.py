@@ -7,8 +7,10 @@ What:
 
 Why it costs:
     Twice the bytes of each value that is computed from it, saved for the backward pass or sent; and
-    products in f32, which are several times slower. The saving is "at most": half the bytes of
-    these values at the peak.
+    products in f32, which are several times slower on GPU. The saving "of its own" is half the
+    bytes of these values at the peak; what is computed from them changes too, at most all
+    temporaries. For less than a tenth of the FLOP, and on CPU without them at the peak, it is an
+    info. --prove cannot apply the fix, which is in the middle of the program.
 
 Fix:
     Compute in f32 only what needs it, and convert back before the product:
@@ -25,10 +27,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.findings.finding import Finding, Saves
+from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.makers import values_of
+from hlo_lens.analysis.program.flops import flops_of
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -48,7 +52,11 @@ _CONVERT = "convert_element_type"
 
 _LEAST_BYTES = 64 * 1024
 _LEAST_SHARE = 0.01
-"""Least share of the peak of f32 temporaries for which the text before is read."""
+"""Least share of the peak of the f32 values of a line."""
+
+_LEAST_FLOPS = 0.1
+"""Least share of FLOP of products in f32 that are a finding without values at the peak, or a
+warning with them."""
 
 _MOST_VALUES = 200
 """Limit on the values at the peak that are examined, largest first."""
@@ -57,6 +65,10 @@ _MOST_ROWS = 100_000
 """Most instructions of a text before optimizations that is searched."""
 
 _MOST_SHOWN = 5
+_FIX = (
+    "convert back before the product: (...).astype(x.dtype) @ w; for sums in f32 "
+    "preferred_element_type=jnp.float32"
+)
 
 
 class _Upcast(NamedTuple):
@@ -66,13 +78,15 @@ class _Upcast(NamedTuple):
         place: The line.
         bytes: Size of its largest conversion.
         makers: Operation path and line of what is computed.
-        products: Number of forward products of it.
+        products: Forward products of it.
+        flops_share: Share of the FLOP of all forward products that these have.
     """
 
     place: SourceLocation
     bytes: int
     makers: set[tuple[str | None, str]]
     products: int
+    flops_share: float
 
 
 def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -81,16 +95,16 @@ def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
     if peak is None:
         return
     live = [one for one in peak.live[:_MOST_VALUES] if _is_wide(one)]
-    if sum(one.owned_bytes for one in live) < _LEAST_SHARE * peak.total_bytes:
-        return
     before = known.read_before()
     upcasts = [] if before is None or len(before.columns) > _MOST_ROWS else _upcasts(before)
     left = live
     for upcast in upcasts:
         made = [one for one in left if _maker(peak, one) in upcast.makers]
         left = [one for one in left if one not in made]
-        if made:
-            yield _product_finding(upcast, made, is_cpu=known.backend == "cpu")
+        if sum(one.owned_bytes for one in made) >= _LEAST_SHARE * peak.total_bytes:
+            yield _product_finding(known, upcast, made)
+        elif upcast.flops_share >= _LEAST_FLOPS:
+            yield _slow_finding(known, upcast)
     if known.backend != "cpu":
         yield from _pairs(known, peak, left)
 
@@ -121,10 +135,12 @@ def _upcasts(module: HloModule) -> list[_Upcast]:
     }
     seen: set[Value] = set()
     found = []
+    total = sum(_flops(module, row) for row in _forward_products(module, origins))
     for place in sorted(lines, key=lambda place: (-sizes[place], lines[place][0])):
         makers, products = _computed(module, origins, lines[place], seen)
         if products and sizes[place] >= _LEAST_BYTES:
-            found.append(_Upcast(place, sizes[place], makers, products))
+            share = sum(_flops(module, one.row) for one in products) / max(1, total)
+            found.append(_Upcast(place, sizes[place], makers, len(products), share))
     return found
 
 
@@ -140,8 +156,8 @@ def _is_upcast(module: HloModule, row: int, origins: Origins) -> bool:
 
 def _computed(
     module: HloModule, origins: Origins, rows: Sequence[int], seen: set[Value]
-) -> tuple[set[tuple[str | None, str]], int]:
-    """Return the values computed from conversions up to forward products, and their number.
+) -> tuple[set[tuple[str | None, str]], list[Value]]:
+    """Return the values computed from conversions up to forward products, and these products.
 
     Results of the last products, such as logits, do not count: products of 16 bits may have f32
     results.
@@ -169,7 +185,19 @@ def _computed(
             waiting += before.get(value, ())
     made = [one.row for one in reached if not opcode_traits(module.opcodes[one.row]).is_view]
     places = origins.places
-    return {(places.op_name(row), str(places.innermost(row))) for row in made}, len(products)
+    return {(places.op_name(row), str(places.innermost(row))) for row in made}, products
+
+
+def _forward_products(module: HloModule, origins: Origins) -> Iterator[int]:
+    """Yield the rows of the products of the forward pass."""
+    for row, opcode in enumerate(module.opcodes):
+        if opcode_traits(opcode).is_contraction and _is_forward(origins, row):
+            yield row
+
+
+def _flops(module: HloModule, row: int) -> int:
+    """Return the FLOP of a product, 0 if not known."""
+    return flops_of(module.instruction(row)) or 0
 
 
 def _is_forward(origins: Origins, row: int) -> bool:
@@ -184,7 +212,8 @@ def _is_f32(module: HloModule, value: Value) -> bool:
     return shape is not None and shape.element_type == "f32" and shape.rank > 0
 
 
-def _product_finding(upcast: _Upcast, made: Sequence[LiveValue], *, is_cpu: bool) -> Finding:
+def _product_finding(known: ModuleAnalysis, upcast: _Upcast, made: Sequence[LiveValue]) -> Finding:
+    is_cpu = known.backend == "cpu"
     size = sum(one.owned_bytes for one in made)
     note = ("CPU computes bf16 in f32 in any case: there the fix saves less",) if is_cpu else ()
     return Finding(
@@ -192,8 +221,7 @@ def _product_finding(upcast: _Upcast, made: Sequence[LiveValue], *, is_cpu: bool
             f"16-bit values are converted to f32 and reach {plural(upcast.products, 'product')}: "
             f"{format_bytes(size)} of f32 at the peak"
         ),
-        fix="convert back before the product: (...).astype(x.dtype) @ w; for sums in f32 "
-        "preferred_element_type=jnp.float32",
+        fix=_FIX,
         place=upcast.place,
         values=tuple(one.value for one in made),
         evidence=(
@@ -201,7 +229,22 @@ def _product_finding(upcast: _Upcast, made: Sequence[LiveValue], *, is_cpu: bool
             f"{listed([f'{one.value} {_shape(one)}' for one in made], _MOST_SHOWN)}",
             *note,
         ),
-        saves=Saves.at_most(size // 2),
+        saves=Saves.at_most(size // 2) if is_cpu else saves_of_temporaries(known, size // 2),
+        severity=None if upcast.flops_share >= _LEAST_FLOPS else Severity.INFO,
+    )
+
+
+def _slow_finding(known: ModuleAnalysis, upcast: _Upcast) -> Finding:
+    """Return the finding about products in f32 whose operands are not at the peak."""
+    return Finding(
+        message=(
+            f"16-bit values are converted to f32 and reach {plural(upcast.products, 'product')} "
+            f"with {upcast.flops_share:.0%} of the FLOP of the forward pass"
+        ),
+        fix=_FIX,
+        place=upcast.place,
+        evidence=(f"the largest conversion has {format_bytes(upcast.bytes)}, on all devices",),
+        severity=Severity.INFO if known.backend == "cpu" else Severity.WARNING,
     )
 
 
@@ -240,7 +283,7 @@ def _pairs(known: ModuleAnalysis, peak: PeakMemory, live: Sequence[LiveValue]) -
             evidence=tuple(
                 f"{one.value} {_shape(one)} is {twin}, converted" for one, twin in pairs
             )[:_MOST_SHOWN],
-            saves=Saves.at_most(size),
+            saves=saves_of_temporaries(known, size),
         )
 
 

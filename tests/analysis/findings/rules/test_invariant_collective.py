@@ -28,3 +28,12 @@ def test_a_collective_of_a_value_that_each_trip_changes_is_not() -> None:
 
 def test_a_single_trip_is_not() -> None:
     assert findings_of(looped(BODY.replace("OPERAND", "k"), size=1 << 16, trips=1), "C003") == ()
+
+
+def test_constants_that_the_partitioner_sends_are_not() -> None:
+    zeros = """
+  zero = f32[] constant(0)
+  zeros = f32[SIZE]{0} broadcast(zero), dimensions={}
+"""
+    body = zeros + BODY.replace("OPERAND", "zeros")
+    assert findings_of(looped(body, size=1 << 16, trips=4), "C003") == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.analysis.findings.finding import Severity
-from tests.analysis.findings.programs import findings_of, looped
+from tests.analysis.findings.programs import findings_of, looped, with_lines
 
 STEP = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }
 
@@ -55,3 +55,25 @@ def test_a_loop_without_copies_has_no_finding() -> None:
 def test_a_copy_of_which_nothing_is_overwritten_has_no_finding() -> None:
     body = BODY.replace("dynamic-update-slice(w, s, i)", "negate(w)")
     assert findings_of(looped(body, size=1 << 20, trips=4), "M005") == ()
+
+
+TWO = with_lines("""HloModule m, is_scheduled=true, \
+input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+
+ENTRY main {
+  x = f32[1024,1024]{1,0} parameter(0), metadata={op_name="x"}
+  y = f32[1024,1024]{1,0} parameter(1), metadata={op_name="y"}
+  c = f32[1024,1024]{1,0} copy(x), @copy:3
+  d = f32[1024,1024]{1,0} copy(y), @copy:3
+  a = f32[1024,1024]{1,0} negate(c)
+  b = f32[1024,1024]{1,0} negate(d)
+  e = f32[1024,1024]{1,0} subtract(x, y)
+  ROOT t = (f32[1024,1024]{1,0}, f32[1024,1024]{1,0}, f32[1024,1024]{1,0}) tuple(a, b, e)
+}
+""")
+
+
+def test_copies_of_one_line_are_one_finding() -> None:
+    (found,) = findings_of(TWO, "M005")
+    assert found.message == ("donated argument x and 1 other value are copied whole (8.00MiB)")
+    assert (found.values, found.source_line) == (("c", "d"), 3)

@@ -57,3 +57,20 @@ def test_a_result_that_is_used_whole_too_is_not() -> None:
         .replace("calls=cut\n", "calls=cut\n  ROOT t = (f32[1024]{0}, f32[4096]{0}) tuple(f, r)\n")
     )
     assert findings_of(text, "C004") == ()
+
+
+CONVERTED = """cut {
+  p = f32[4096]{0} parameter(0)
+  n = s32[] parameter(1)
+  h = bf16[4096]{0} convert(p)
+  USED
+  ROOT d = bf16[1024]{0} dynamic-slice(h, n), dynamic_slice_sizes={1024}
+}"""
+
+
+@pytest.mark.parametrize(("used", "count"), [("", 1), ("w = bf16[4096]{0} negate(h)", 0)])
+def test_a_part_of_a_converted_result_is_a_part_of_the_result(used: str, count: int) -> None:
+    start, end = TEXT.index("cut {"), TEXT.index("ENTRY")
+    text = f"{TEXT[:start]}{CONVERTED.replace('USED', used)}\n\n{TEXT[end:]}"
+    text = text.replace("ROOT f = f32[1024]", "ROOT f = bf16[1024]").replace("OFFSET", "at")
+    assert len(findings_of(text, "C004")) == count

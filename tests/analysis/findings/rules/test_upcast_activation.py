@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.findings.finding import SavingBasis
+from hlo_lens.analysis.findings.finding import SavingBasis, Severity
 from tests.analysis.findings.programs import findings_of, with_lines
 
 BEFORE = with_lines("""HloModule jit_step
@@ -51,7 +51,9 @@ def test_values_in_f32_because_of_a_conversion_are_found_at_its_line() -> None:
     (found,) = findings_of(AFTER, "M006", BEFORE)
     assert (found.source_file, found.source_line) == ("m.py", 8)
     assert found.values == ("h{}",)
-    assert (found.saves.bytes, found.saves.basis) == (256 * 256 * 2, SavingBasis.AT_MOST)
+    assert (found.saves.own_bytes, found.saves.basis) == (256 * 256 * 2, SavingBasis.AT_MOST)
+    assert found.saves.bytes == 2 * 256 * 256 * 4  # all temporaries
+    assert found.severity is Severity.WARNING
     assert "reach 1 product: 256.0KiB of f32" in found.message
 
 
@@ -69,3 +71,24 @@ def test_a_conversion_alive_beside_its_operand_is_found() -> None:
 def test_conversions_that_the_compiler_of_a_cpu_makes_are_no_findings() -> None:
     text = PAIR.replace("sine(f)", 'sine(f), backend_config={"outer_dimension_partitions":["2"]}')
     assert findings_of(text, "M006") == ()
+
+
+def test_products_in_f32_without_values_at_the_peak_are_found() -> None:
+    after = AFTER.replace('op_name="jit(step)/jvp()/tanh"', 'op_name="jit(step)/other"')
+    (found,) = findings_of(after, "M006", BEFORE)
+    assert (found.source_line, found.saves.bytes, found.severity) == (8, None, Severity.WARNING)
+    assert found.message.endswith("reach 1 product with 100% of the FLOP of the forward pass")
+    marked = after.replace(
+        "dot(h, w),", 'dot(h, w), backend_config={"outer_dimension_partitions":["2"]},'
+    )
+    (found,) = findings_of(marked, "M006", BEFORE)
+    assert found.severity is Severity.INFO  # CPU computes in f32 in any case
+
+
+def test_a_small_product_in_f32_is_no_warning() -> None:
+    lines = """
+  v = bf16[256,16384]{1,0} parameter(2)
+  z = bf16[256,16384]{1,0} dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:13
+  d ="""
+    (found,) = findings_of(AFTER, "M006", BEFORE.replace("\n  d =", with_lines(lines)))
+    assert found.severity is Severity.INFO

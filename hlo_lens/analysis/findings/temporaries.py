@@ -1,0 +1,30 @@
+"""Savings of changes of temporary values.
+
+What such a change saves is not only the bytes of the values that it removes: values computed from
+them change too, and XLA fuses, schedules and places the rest anew. Certain is only that no more can
+be saved than all temporaries take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.finding import Saves
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+
+def saves_of_temporaries(known: ModuleAnalysis, own_bytes: int, *, other_bytes: int = 0) -> Saves:
+    """Return a saving of some bytes of their own, and at most of all temporaries.
+
+    Args:
+        known: The module.
+        own_bytes: Bytes of temporaries that the change removes.
+        other_bytes: Bytes that it removes of arguments, results and constants.
+    """
+    own = own_bytes + other_bytes
+    temporary = None if known.memory is None else known.memory.statement.temp_bytes
+    if temporary is None:
+        return Saves(own_bytes=own)
+    return Saves.at_most(max(temporary, own_bytes) + other_bytes, own_bytes=own)
