@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.links import operand_number
 from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
@@ -141,9 +142,7 @@ class Neighbourhood:
     def _through_loop(self, place: _Place) -> list[_Place] | None:
         """Return the loop's operand for an element that it carries unchanged, else None."""
         loop, index = place.instruction, place.index
-        value = loop.attribute("body")
-        names = self._module.reader.names(value) if value else ()
-        body = self._module.computation(names[0]) if names else None
+        body = self._called(loop, "body")
         root = None if body is None else body.root
         if body is None or root is None or root.opcode != "tuple" or not index:
             return None
@@ -160,8 +159,7 @@ class Neighbourhood:
     def _through_call(self, place: _Place) -> list[_Place] | None:
         """Return the result of a call, or of a fusion or async-start that only passes values on."""
         instruction = place.instruction
-        called = instruction.called_computations
-        computation = self._module.computation(called[0]) if called else None
+        computation = self._called(instruction)
         if computation is None or computation.root is None:
             return None
         if instruction.opcode == "call" or self._only_passes_on(computation):
@@ -171,13 +169,19 @@ class Neighbourhood:
     def _only_passes_on(self, computation: HloComputation) -> bool:
         for instruction in computation.instructions:
             if instruction.opcode == "fusion":
-                names = instruction.called_computations
-                inner = self._module.computation(names[0]) if names else None
+                inner = self._called(instruction)
                 if inner is None or not self._only_passes_on(inner):
                     return False
             elif instruction.opcode not in _PASSED_ON:
                 return False
         return True
+
+    def _called(self, instruction: HloInstruction, role: str = "") -> HloComputation | None:
+        """Return the first computation that an instruction calls, or calls in a role."""
+        for call in self._module.links.calls.of_row(instruction.row):
+            if not role or call.role == role:
+                return None if call.place == NOTHING else self._module.computations[call.place]
+        return None
 
     def _outside(self, place: _Place) -> list[_Place] | None:
         """Return the value of a parameter in the caller; None for an entry parameter."""
@@ -246,11 +250,9 @@ class Neighbourhood:
     def _into_loop(
         self, loop: HloInstruction, index: ShapeIndex, loops: tuple[str, ...]
     ) -> Iterator[_Place]:
-        value = loop.attribute("body")
-        for name in self._module.reader.names(value) if value else ():
-            body = self._module.computation(name)
-            for parameter in body.parameters[:1] if body is not None else ():
-                yield _Place(parameter, index, (*loops, loop.name))
+        body = self._called(loop, "body")
+        for parameter in body.parameters[:1] if body is not None else ():
+            yield _Place(parameter, index, (*loops, loop.name))
 
     def _into_call(
         self, place: _Place, user: HloInstruction, position: int
@@ -259,8 +261,7 @@ class Neighbourhood:
 
         A fusion that only passes values on is skipped.
         """
-        names = user.called_computations
-        called = self._module.computation(names[0]) if names else None
+        called = self._called(user)
         if called is None or self._only_passes_on(called):
             yield _Place(user, (), place.loops)
             return
