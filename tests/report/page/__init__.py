@@ -1,1 +1,1 @@
-"""Tests of hlo_lens.report.render."""
+"""Tests of hlo_lens.report.page."""

@@ -77,13 +77,9 @@ def _finding(
         fix="stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan",
         place=place,
         values=tuple(names),
-        evidence=(f"{plural(lines, 'product')} of the program {_verb(lines)} so unrolled",),
+        evidence=(f"{plural(lines, 'product')} of the program unrolled in this way",),
         severity=Severity.WARNING if is_large else Severity.INFO,
     )
-
-
-def _verb(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 RULE = ModuleRule("X002", unrolled_computation)
