@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.api.report_pages import lead_of
-from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.jax_bridge.recompile.program import device_assignment, own_target
+from hlo_lens.model.devices.topology import topology_of
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.page.sections import section_object
@@ -88,7 +89,7 @@ def unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
 def _subject(known: ModuleAnalysis, title: str, role: str, lead: Lead) -> Subject:
     dump = known.dump
     tail = lead.command("", dump).removeprefix("hlo-lens  ")
-    target = own_target(dump, known.backend)
+    target, devices = own_target(dump, known.backend), device_assignment(dump)
     return Subject(
         analysis=known,
         title=title,
@@ -96,4 +97,5 @@ def _subject(known: ModuleAnalysis, title: str, role: str, lead: Lead) -> Subjec
         command_tail=tail,
         limit_bytes=None if target is None else target.memory_bytes,
         limit_source="" if target is None else target.memory_source,
+        topology=None if target is None or devices is None else topology_of(target, devices),
     )

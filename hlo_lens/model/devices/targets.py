@@ -170,10 +170,15 @@ def device_count(target: Target) -> int | None:
     sizes = [int(size) for size in target.topology.rpartition(":")[2].split("x") if size]
     if not sizes:
         return None
-    kind = target.topology.partition(":")[0]
-    cores = 2 if target.backend == "tpu" and kind in _TWO_CORES else 1
     slices = target.options.get("num_slices", 1)
-    return math.prod(sizes) * cores * (slices if isinstance(slices, int) else 1)
+    return math.prod(sizes) * cores_of(target) * (slices if isinstance(slices, int) else 1)
+
+
+def cores_of(target: Target) -> int:
+    """Return the devices of each chip of a TPU; 1 for others, and where both cores are one."""
+    kind = target.topology.partition(":")[0]
+    is_joined = target.options.get("chip_config_name") == "megacore"
+    return 2 if target.backend == "tpu" and kind in _TWO_CORES and not is_joined else 1
 
 
 def all_slices(text: str) -> tuple[Target, ...]:

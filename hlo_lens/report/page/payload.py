@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program_diff.side_by_side import ComputationPair
+    from hlo_lens.model.devices.topology import Topology
 
 LARGEST_PLAIN = 1 << 20
 """Bytes of the largest JSON text that is stored as it is; a larger one is compressed."""
@@ -37,6 +38,7 @@ class Subject(NamedTuple):
         objects: JSON objects of the module by command, where the JSON of the page is another one.
         limit_bytes: Memory of the device it was compiled for; None if not known.
         limit_source: Source of that number.
+        topology: Places of the devices that it was compiled for; None if not known.
     """
 
     analysis: ModuleAnalysis
@@ -50,6 +52,7 @@ class Subject(NamedTuple):
     computations: Sequence[ComputationPair] = ()
     limit_bytes: int | None = None
     limit_source: str = ""
+    topology: Topology | None = None
 
 
 class Strings:

@@ -13,6 +13,8 @@ from hlo_lens.report.page.payload import printable_list
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.model.devices.topology import Topology
+    from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 40
@@ -35,13 +37,7 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
         "start": [-1 if one.start is None else one.start for one in places],
         "end": [-1 if one.end is None else one.end for one in places],
         "work": [None if one.work is None else strings.numbers(one.work) for one in places],
-        "meshes": [
-            {
-                "axes": list(zip(one.mesh.axis_names, one.mesh.axis_sizes, strict=True)),
-                "devices": _device_ids(one.mesh.device_ids),
-            }
-            for one in analysis.collectives.meshes
-        ],
+        "meshes": [_mesh_object(one.mesh, subject.topology) for one in analysis.collectives.meshes],
     }
 
 
@@ -49,5 +45,20 @@ _MOST_DEVICES = 1024
 """Devices of a mesh that are drawn with their ids."""
 
 
-def _device_ids(ids: tuple[int, ...]) -> list[int] | None:
-    return list(ids) if len(ids) <= _MOST_DEVICES else None
+def _mesh_object(mesh: Mesh, topology: Topology | None) -> Mapping[str, object]:
+    """Return axes and devices of a mesh, and the chips of the devices where they are known."""
+    devices = mesh.device_ids
+    is_drawn = len(devices) <= _MOST_DEVICES
+    made: dict[str, object] = {
+        "axes": list(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
+        "devices": list(devices) if is_drawn else None,
+        "topology": None,
+    }
+    if topology is not None and is_drawn and all(k < len(topology.places) for k in devices):
+        made["topology"] = {
+            "name": topology.name,
+            "sizes": topology.sizes,
+            "wraps": topology.wraps,
+            "places": [topology.places[k] for k in devices],
+        }
+    return made

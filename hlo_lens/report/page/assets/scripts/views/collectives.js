@@ -1,5 +1,6 @@
 // Collectives: sums by kind and axis, the mesh, bars over the schedule, and a table of all.
 
+import { chipPicture } from "../chip_picture.js";
 import { choice, el, pictureTable, replace, table } from "../dom.js";
 import { formatBytes, formatCount, formatShare, plural } from "../format.js";
 import { instructionLink } from "../instruction_link.js";
@@ -19,7 +20,9 @@ export const view = {
     + "often as its loops run in one run of the program. Wire: bytes that leave each device, by the "
     + "ring algorithm. An axis is a dimension of the mesh of devices; data,model are both together.",
     "The mesh: boxes are devices with their ids, lines the axes; the thicker a line, the more bytes "
-    + "are sent over its axis. Choose an axis to see only what goes over it.",
+    + "are sent over its axis. Choose an axis to see only what goes over it. Of a TPU dump that has "
+    + "its topology, boxes are chips in their places, and lines join neighbours along one axis of the "
+    + "mesh: solid to the next chip, dashed further away. The order in which XLA sends may differ.",
     "The time line: from left to right the instructions in program order, not time; a loop's body "
     + "appears once, under a bracket with the number of its runs. A bar goes from the start of a "
     + "transfer to its end. Solid: other work between can cover all of it, at most. Hatched: "
@@ -37,6 +40,7 @@ class Collectives {
     Object.assign(this, { container, data, page });
     this.records = page.object.collectives.rows.map((row, k) => ({ ...row, k }));
     this.axis = null;
+    this.layout = "chips";
   }
 
   start() {
@@ -118,7 +122,18 @@ class Collectives {
     }
     const bytes = {};
     for (const one of this.data.by_axis) bytes[one.group] = one.wire_bytes_per_run || 0;
-    replace(this.mesh, meshPicture(mesh, bytes, this.axis));
+    if (!mesh.topology) {
+      replace(this.mesh, meshPicture(mesh, bytes, this.axis), el("p", { class: "note" },
+        "Devices are in the order of the mesh: the dump does not have their places in hardware."));
+      return;
+    }
+    const layout = choice("layout", [["chips", "on the chips"], ["mesh", "by mesh axes"]], this.layout,
+      (key) => { this.layout = key; this.drawMesh(); });
+    const single = mesh.axes.map(([name]) => name).filter((name) => bytes[name] !== undefined);
+    const drawn = single.includes(this.axis) ? this.axis
+      : single.sort((one, other) => bytes[other] - bytes[one])[0];
+    replace(this.mesh, el("div", { class: "tools" }, layout.element),
+      this.layout === "mesh" ? meshPicture(mesh, bytes, this.axis) : chipPicture(mesh, drawn, bytes));
   }
 
   addTimeLine() {
