@@ -89,7 +89,7 @@ class CallCounts:
     def __init__(self, table: InstructionTable, trips: TripCounts | None = None) -> None:
         self.trips = trips = trip_counts(table, derives_printed=False) if trips is None else trips
         self._table = table
-        self._trips = {(trip.computation, trip.loop): trip.trip_count for trip in trips.loops}
+        self._trips = {(trip.computation, trip.loop): trip for trip in trips.loops}
         self._sites: dict[str, list[CallSite]] = {}
         self._found: dict[str, Runs] = {}
 
@@ -142,7 +142,8 @@ class CallCounts:
 
     def trip_count(self, loop: HloInstruction) -> int | None:
         """Return the trip count of a while instruction; None if unknown."""
-        return self._trips.get((loop.computation.name, loop.name))
+        trip = self._trips.get((loop.computation.name, loop.name))
+        return None if trip is None else trip.trip_count
 
     def _counted(self, computation: str) -> Runs:
         if self._table.module.entry.name == computation:
@@ -164,15 +165,7 @@ class CallCounts:
         """Return the runs of a computation by one caller."""
         around = self.of(site.caller.computation.name)
         if site.role in ("body", "condition"):
-            trips = self.trip_count(site.caller)
-            if trips is not None and site.role == "condition":
-                trips += 1
-            return replace(
-                around,
-                times=_times(around.times, trips),
-                loop_path=(*around.loop_path, site.caller.name),
-                known_times=around.known_times * (1 if trips is None else trips),
-            )
+            return self._in_loop(site, around)
         if site.role == "branch":
             caller = site.caller
             count = len(caller.called_computations)
@@ -180,6 +173,26 @@ class CallCounts:
             branch = branch_text(conditional, site.branch or 0, count)
             return replace(around, branches=(*around.branches, branch)) if count > 1 else around
         return around
+
+    def _in_loop(self, site: CallSite, around: Runs) -> Runs:
+        """Return the runs of the body or condition of a loop, of those of its computation."""
+        trip = self._trips.get((site.caller.computation.name, site.caller.name))
+        trips = None if trip is None else trip.trip_count
+        times, known = around.times, around.known_times
+        if trip is not None and trip.around is not None and trip.trips_of_outer_run is not None:
+            outer = self.of(trip.around)
+            times = _times(outer.times, trip.trips_of_outer_run)
+            known = outer.known_times * trip.trips_of_outer_run
+            if site.role == "condition":
+                times = None if times is None or around.times is None else times + around.times
+                known += around.known_times
+        else:
+            if trips is not None and site.role == "condition":
+                trips += 1
+            times = _times(times, trips)
+            known *= 1 if trips is None else trips
+        path = (*around.loop_path, site.caller.name)
+        return replace(around, times=times, loop_path=path, known_times=known)
 
 
 def _merged(runs: list[Runs], computation: str) -> tuple[int | None, Branches]:

@@ -176,6 +176,22 @@ class Scalars:
 
         return scope
 
+    def around(
+        self, computation: HloComputation, depth: int = 0
+    ) -> tuple[HloInstruction, Scope] | None:
+        """Return the loop whose body runs a computation once a trip, and the scope inside it.
+
+        None for a computation that several instructions run, or one in a branch.
+        """
+        calls = self._calls_of(computation)
+        if len(calls) != 1 or depth > _DEPTH:
+            return None
+        caller = self.module.instruction(calls[0].row)
+        if caller.opcode == "while" and calls[0].role == "body":
+            return caller, self.inside(caller)
+        found = self.around(caller.computation, depth + 1) if caller.opcode == "call" else None
+        return None if found is None else (found[0], of_operands(self, caller, found[1]))
+
 
 def _argument(computation: HloComputation, number: int) -> str:
     if computation.is_entry:

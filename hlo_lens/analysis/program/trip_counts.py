@@ -7,6 +7,9 @@ constants: written in place, copied, converted, inside fusions, or carried uncha
 tuples of this loop and the loops around it. The count is exact: a comparison that becomes true
 again when the counter overflows gives no count. Zero is a count.
 
+If start or bound change with the trips of the loop around it by a constant, the count is another
+for each of those trips: then their sum over one run of that loop is known.
+
 Sources: xla/service/while_loop_analysis.cc (MatchTrivialLoopTripCount), while_loop_trip_count_
 annotator.cc, xla_data.proto (WhileLoopBackendConfig), as of August 2026.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.program.scalar_values import (
     Linear,
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
 
 _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
 
+_MOST_OUTER_TRIPS = 100_000
+"""Trips of a loop in each of which the trips of a loop inside it are counted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripCount:
@@ -47,6 +53,8 @@ class TripCount:
         printed: The count that XLA printed; None if not printed.
         derived: The count from condition, start and step; None if it cannot be derived, and
             for a printed count that is not derived too.
+        around: Computation that runs the loop around it, for a count that changes with that
+            loop's trips; None for all others.
     """
 
     loop: str
@@ -58,6 +66,8 @@ class TripCount:
     printed: int | None
     derived: int | None
     reason: str | None
+    trips_of_outer_run: int | None = None
+    around: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +81,11 @@ class TripCounts(Result):
         Column("trip_count", Unit.COUNT, "runs of the body per run of the loop"),
         Column("trip_source", Unit.NONE, "printed by XLA, or derived"),
         Column("reason", Unit.NONE, "why it could not be derived"),
+        Column(
+            "trips_of_outer_run",
+            Unit.COUNT,
+            "sum over a run of the loop around it, where it changes with that loop's trips",
+        ),
     )
     RECORDS: ClassVar[str] = "loops"
     loops: tuple[TripCount, ...]
@@ -113,7 +128,9 @@ def _trip_count(loop: HloInstruction, scalars: Scalars, *, derives_printed: bool
         trip_source="printed" if printed is not None else "derived" if count is not None else None,
         printed=printed,
         derived=count,
-        reason=derived.reason if isinstance(derived, Unknown) else None,
+        reason=derived.reason if isinstance(derived, Unknown | _Varying) else None,
+        trips_of_outer_run=derived.total if isinstance(derived, _Varying) else None,
+        around=derived.around if isinstance(derived, _Varying) else None,
     )
 
 
@@ -142,7 +159,7 @@ class _Test:
     bounds: tuple[int, int]
 
 
-def _derived(loop: HloInstruction, scalars: Scalars) -> int | Unknown:
+def _derived(loop: HloInstruction, scalars: Scalars) -> int | Unknown | _Varying:
     """Return the trip count that follows from a loop's condition, start and step."""
     condition = loop.attribute("condition")
     names = loop.computation.module.reader.names(condition) if condition else ()
@@ -154,7 +171,10 @@ def _derived(loop: HloInstruction, scalars: Scalars) -> int | Unknown:
     test = _test(root, scalars, inside)
     if isinstance(test, Unknown):
         return test
-    return _solved(loop, test, scalars, inside)
+    found = _solved(loop, test, scalars, inside)
+    if isinstance(found, Unknown):
+        return _varying(loop, test, scalars, inside) or found
+    return found
 
 
 def _test(root: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unknown:
@@ -190,30 +210,51 @@ def _comparison(compare: HloInstruction, scalars: Scalars, scope: Scope) -> _Tes
 def _solved(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope) -> int | Unknown:
     """Return the number of trips for which a comparison is true."""
     sides = []
+    outside = scalars.outside(loop.computation)
     for side in (test.left, test.right):
-        found = _start_and_step(loop, side, scalars, inside)
+        found = _start_and_step(loop, side, scalars, (inside, outside))
         if isinstance(found, Unknown):
             return found
-        sides.append(found)
-    (left, left_step), (right, right_step) = sides
-    direction, bounds = test.direction, test.bounds
-    if left_step and right_step:
+        if found.start.slot is not None:
+            return Unknown("it changes in the loop around it")
+        sides.append((found.start.offset, found.step))
+    return _count(sides[0], sides[1], test)
+
+
+def _count(left: tuple[int, int], right: tuple[int, int], test: _Test) -> int | Unknown:
+    """Return the number of trips, of the start and the step of each side."""
+    direction = test.direction
+    if left[1] and right[1]:
         return Unknown("both sides of the condition change")
-    if right_step:
-        left, left_step, right = right, right_step, left
-        direction = _MIRRORED.get(direction, direction)
-    count = count_true(left, left_step, direction, right, bounds)
+    if right[1]:
+        left, right, direction = right, left, _MIRRORED.get(direction, direction)
+    count = count_true(*left, direction, right[0], test.bounds)
     return Unknown("it does not end before the counter overflows") if count is None else count
 
 
+class _Side(NamedTuple):
+    """One side of a comparison: its first value, and what each trip adds."""
+
+    start: Linear
+    step: int
+
+
 def _start_and_step(
-    loop: HloInstruction, side: Linear, scalars: Scalars, inside: Scope
-) -> tuple[int, int] | Unknown:
-    """Return the first value of one side of the comparison, and its step per trip."""
+    loop: HloInstruction, side: Linear, scalars: Scalars, scopes: tuple[Scope, Scope]
+) -> _Side | Unknown:
+    """Return the first value of one side of the comparison, and its step per trip.
+
+    Args:
+        loop: The loop.
+        side: The side, in terms of the carried tuple.
+        scalars: Values of the module.
+        scopes: Values of parameters in the loop, and around it.
+    """
     if side.slot is None:
-        return side.offset, 0
+        return _Side(side, 0)
+    inside, outside = scopes
     body = body_of(loop)[0]
-    start = scalars.operand(loop, 0, side.slot, scalars.outside(loop.computation), 0)
+    start = scalars.operand(loop, 0, side.slot, outside, 0)
     after = scalars.after_trip(body, side.slot)
     if not isinstance(after, Linear):  # with the constants that the loop carries
         after = scalars.root(body, side.slot, inside)
@@ -223,9 +264,78 @@ def _start_and_step(
         return Unknown("the counter is not a sum of itself and a constant")
     if isinstance(start, Unknown):
         return start
-    if start.slot is not None:
-        return Unknown("it changes in the loop around it")
-    return start.offset + side.offset, after.offset
+    return _Side(Linear(start.slot, start.offset + side.offset), after.offset)
+
+
+# ---- counts that change with the loop around ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Varying:
+    """Trip counts that change with the trips of the loop around.
+
+    Attributes:
+        total: Their sum over one run of that loop.
+        around: Computation that runs that loop.
+        reason: The least and the most, in words.
+    """
+
+    total: int
+    around: str
+    reason: str
+
+
+def _varying(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope) -> _Varying | None:
+    """Return the trip counts of a loop whose start or bound change with the loop around it."""
+    found = scalars.around(loop.computation)
+    if found is None:
+        return None
+    outer, scope = found
+    trips = _trip_count(outer, scalars, derives_printed=False).trip_count
+    sides = [
+        _in_outer_trips(_start_and_step(loop, side, scalars, (inside, scope)), outer, scalars)
+        for side in (test.left, test.right)
+    ]
+    if trips is None or not 0 < trips <= _MOST_OUTER_TRIPS or None in sides:
+        return None
+    counts = []
+    low, high = test.bounds
+    for trip in range(trips):
+        left, right = ((s.start + trip * s.change, s.step) for s in sides if s is not None)
+        is_in_range = all(low <= value <= high for value, _ in (left, right))
+        count = _count(left, right, test) if is_in_range else None
+        if not isinstance(count, int):
+            return None
+        counts.append(count)
+    words = f"it is {min(counts)} to {max(counts)}, by the trip of {outer.name} around it"
+    return _Varying(total=sum(counts), around=outer.computation.name, reason=words)
+
+
+class _ChangingSide(NamedTuple):
+    """One side of a comparison, whose first value changes with the trips of the loop around.
+
+    Attributes:
+        start: First value in the first trip of the loop around.
+        change: Added to it by each trip of that loop.
+        step: Added by each trip of the loop itself.
+    """
+
+    start: int
+    change: int
+    step: int
+
+
+def _in_outer_trips(
+    side: _Side | Unknown, outer: HloInstruction, scalars: Scalars
+) -> _ChangingSide | None:
+    """Return how a side that starts from what the loop around carries changes with its trips."""
+    if isinstance(side, Unknown):
+        return None
+    scopes = scalars.inside(outer), scalars.outside(outer.computation)
+    first = _start_and_step(outer, side.start, scalars, scopes)
+    if isinstance(first, Unknown) or first.start.slot is not None:
+        return None
+    return _ChangingSide(first.start.offset, first.step, side.step)
 
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
