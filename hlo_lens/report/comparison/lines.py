@@ -76,4 +76,4 @@ def lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
         shown=shown,
         notes=("instructions are those after optimizations",) if lines.is_source is False else (),
     )
-    return replace(table, is_whole=is_whole)
+    return replace(table, is_whole=is_whole, wrapped=("what",))

@@ -62,7 +62,7 @@ def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
         note = f"{count} without printed value: taken to be equal"
         notes = (note,) if diff.unseen_literals else ()
         table = Table.of(diff, title="Program", shown=SHOWN, notes=notes)
-        tables.append(replace(table, kept=("opcode", "source")))
+        tables.append(replace(table, kept=("opcode", "source"), wrapped=("what",)))
     return tuple(tables)
 
 

@@ -51,6 +51,7 @@ class Table:
         text_only: Names of the columns that CSV leaves out, texts made of other columns.
         module_column: Column with the module of each row; CSV puts it first.
         kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
+        wrapped: Names of the columns whose words are wrapped whole where they are too wide.
         command: Command that shows more; empty for none.
     """
 
@@ -70,6 +71,7 @@ class Table:
     text_only: tuple[str, ...] = ()
     module_column: str = "module"
     kept: tuple[str, ...] = ()
+    wrapped: tuple[str, ...] = ()
     command: str = ""
 
     @classmethod
@@ -276,12 +278,14 @@ class CutTable:
         rows: Cells as text.
         tail: Bracketed rows and the total, as text.
         kept: As in `Table`.
+        wrapped: As in `Table`.
     """
 
     columns: tuple[Column, ...]
     rows: list[tuple[str, ...]]
     tail: list[tuple[str, ...]]
     kept: tuple[str, ...] = ()
+    wrapped: tuple[str, ...] = ()
 
 
 def cut_table(table: Table, rows: int) -> CutTable:
@@ -312,6 +316,7 @@ def cut_table(table: Table, rows: int) -> CutTable:
         rows=[as_text(row) for row in shown],
         tail=[as_text(row) for row in tail],
         kept=table.kept,
+        wrapped=table.wrapped,
     )
 
 

@@ -126,7 +126,7 @@ def _fields(cut: CutTable) -> list[_Field]:
         _Field(
             place=place,
             name=column.name,
-            role=role_of(column),
+            role=Role.REASON if column.name in cut.wrapped else role_of(column),
             rank=LAST if column.name in cut.kept else keep_rank(column),
             cells=tuple(row[place] for row in rows),
             heading=(column.name,),

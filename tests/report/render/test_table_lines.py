@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hlo_lens.analysis.result import Cell, Column, Unit
@@ -66,3 +68,13 @@ def test_continuation_lines_have_the_other_columns_empty() -> None:
         "        5B  no output has its",
         "            shape and type",
     ]
+
+
+def test_columns_of_words_that_decide_are_wrapped_whole() -> None:
+    columns = (COLUMNS[0], Column("what", Unit.NONE, "what changed"))
+    words = "element type bf16 -> f32 (8); 3 convert removed; 12 more added"
+    table = table_of("t", "T", columns, ((1, words),))
+    cut = "\n".join(table_lines(cut_table(table, 1), 30).rows)
+    assert cut.endswith("...")
+    whole = table_lines(cut_table(replace(table, wrapped=("what",)), 1), 30).rows
+    assert " ".join(line.strip() for line in whole).split("  ", 1)[1].split() == words.split()
