@@ -119,22 +119,20 @@ class DimensionTrace:
             found = self.operand(instruction, 0, index, dimension, calls)
             return found or self._after_trip(instruction, index, dimension)
         if opcode == "call":
-            names = instruction.called_computations
-            called = instruction.computation.module.computation(names[0]) if names else None
-            if called is None or called.root is None:
+            root = instruction.computation.module.links.root_of(instruction.row)
+            if root is None:
                 return None
-            return self.value(called.root, index, dimension, (*calls, instruction))
+            result = instruction.computation.module.instruction(root)
+            return self.value(result, index, dimension, (*calls, instruction))
         return self._outside(instruction, index, dimension, calls)
 
     def _after_trip(self, loop: HloInstruction, index: ShapeIndex, dimension: int) -> Found:
         """Follow an element of a loop's result to the body that computes it."""
         module = loop.computation.module
-        value = loop.attribute("body")
-        names = module.reader.names(value) if value else ()
-        body = module.computation(names[0]) if names else None
-        if body is None or body.root is None or not index:
+        root = module.links.root_of(loop.row, "body")
+        if root is None or not index:
             return None
-        return self.value(body.root, index, dimension, ())
+        return self.value(module.instruction(root), index, dimension, ())
 
     def _outside(
         self, parameter: HloInstruction, index: ShapeIndex, dimension: int, calls: Calls

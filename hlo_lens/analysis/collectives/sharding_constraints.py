@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.dimension_sources import operand_array_shape
+from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -142,16 +143,16 @@ def _constraints_behind(operation: HloInstruction) -> Iterator[HloInstruction]:
 def _users(instruction: HloInstruction) -> Iterator[HloInstruction]:
     """Yield the instructions that a value goes to with its dimensions as they are."""
     computation = instruction.computation
+    module, links = computation.module, computation.module.links
     if instruction.is_root and not computation.is_entry:
         yield from (caller for caller in computation.callers if caller.opcode == "call")
-    for row, position in computation.module.links.users_of(instruction.row):
+    for row, position in links.users_of(instruction.row):
         user = HloInstruction(computation, row)
         if user.opcode == "call":
-            names = user.called_computations
-            called = computation.module.computation(names[0]) if names else None
-            for parameter in called.parameters if called is not None else ():
-                if parameter.parameter_number == position:
-                    yield parameter
+            for call in links.calls.of_row(row):
+                parameters = {} if call.place == NOTHING else links.parameters_of(call.place)
+                if position in parameters:
+                    yield module.instruction(parameters[position])
         elif is_constraint(user) or keeps_dimensions(user, position):
             yield user
 
