@@ -1,5 +1,7 @@
 // Elements of SVG pictures; text is always a text node.
 
+import { textNode } from "./dom.js";
+
 const NAMESPACE = ["http", "//www.w3.org/2000/svg"].join(":");
 
 export function svg(tag, attributes, ...children) {
@@ -11,7 +13,7 @@ export function svg(tag, attributes, ...children) {
   }
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
-    made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    made.append(child instanceof Node ? child : textNode(child));
   }
   return made;
 }

@@ -7,6 +7,7 @@ import { instructionLink } from "../instruction_link.js";
 import { LaneChart } from "../lane_chart.js";
 import { Listing } from "../listing.js";
 import { meshPicture } from "../mesh_picture.js";
+import { printable } from "../printable.js";
 import { noteList } from "../sections.js";
 
 const LANES = 24;
@@ -74,7 +75,7 @@ class Collectives {
   }
 
   chosen() {
-    const name = this.page.selection.get("instruction");
+    const name = this.page.selection.instruction();
     if (name === undefined) return null;
     return this.records.find((one) => [one.name, one.started_by, one.ended_by].includes(name)) || null;
   }
@@ -120,7 +121,7 @@ class Collectives {
       replace(this.mesh, el("p", { class: "note" }, "No text names mesh axes."));
       return;
     }
-    const bytes = {};
+    const bytes = Object.create(null); // an axis may be called __proto__
     for (const one of this.data.by_axis) bytes[one.group] = one.wire_bytes_per_run || 0;
     if (!mesh.topology) {
       replace(this.mesh, meshPicture(mesh, bytes, this.axis), el("p", { class: "note" },
@@ -155,12 +156,12 @@ class Collectives {
     const memory = this.page.module.views.memory;
     const loops = (memory ? memory.loops : []).map(([name, first, last, trips, depth]) =>
       ({ name: this.page.strings[name], start: first, end: last, trips, depth }));
-    this.chart = new LaneChart(items, lanes, { length, loops,
+    this.chart = new LaneChart(items, lanes.map(printable), { length, loops,
       label: `${plural(items.length, "collective")} over ${formatCount(length)} instants`,
       onpoint: (one) => this.describe(one ? one.record : this.chosen()),
       onchoose: (one) => this.page.selection.set({ instruction: one.record.name, value: undefined }) });
     place.append(this.key(), this.chart.element, this.readout,
-      pictureTable("The picture as a table", [["start", "", true], ["end", "", true],
+      pictureTable("The time line as a table", [["start", "", true], ["end", "", true],
         ["collective", "", false], ["covered", "", false]],
       () => this.chart.ordered.slice(0, 400).map((one) => [formatCount(one.start),
         formatCount(one.end), `${one.record.name} (${lanes[one.lane]})`, coveredText(one.record)])));
@@ -209,7 +210,7 @@ class Collectives {
       { title: "source", cell: (one) => sourceText(one), by: (one) => one.source || "" },
       { title: "loops", meaning: "loops around it", cell: (one) => one.loop_path.join(" > "),
         by: (one) => one.loop_path.join(" > ") },
-    ], { label: "single collectives", sortedBy: 4, isChosen: (one) => one === this.chosen(),
+    ], { label: "single collectives", sortedBy: 4, chosen: () => this.chosen(),
       placeholder: "kind, name, line, path",
       words: (one) => [one.kind, one.axis, one.name, one.source, one.op_name, one.argument,
         one.loop_path.join(" ")].join(" ") });
@@ -264,7 +265,8 @@ function atMost(bytes, isAtMost) {
 }
 
 function axisText(axis) {
-  return { "?": "unknown axis", "-": "no axis" }[axis] || axis;
+  if (axis === "?") return "unknown axis";
+  return axis === "-" ? "no axis" : axis;
 }
 
 function bar(part, whole) {
