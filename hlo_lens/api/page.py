@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.api.report_pages import lead_of
@@ -65,7 +66,10 @@ def module_subjects(
         (k, _subject(known[k], title, lead.role if k == order[0] else "", lead))
         for k, title in zip(chosen, titles, strict=True)
     ]
-    others = [section_object(one, _ROWS) for one in others_sections(known[order[0]], lead)]
+    others = [
+        section_object(replace(one, title="Other modules"), _ROWS)
+        for one in others_sections(known[order[0]], lead)
+    ]
     return subjects, others
 
 

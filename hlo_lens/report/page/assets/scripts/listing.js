@@ -1,14 +1,14 @@
 // A table of records that is sorted by a click on a head and searched by part of a text.
 
-import { button, el, replace } from "./dom.js";
+import { button, el, fullText, redrawn, replace } from "./dom.js";
 import { plural } from "./format.js";
 
 const SHOWN = 25;
 
-// Columns: { title, meaning, isNumber, cell(record) => text or node, by(record) => sort key }.
+// The chosen record is shown wherever it is. Columns: { title, meaning, isNumber, cell(record) => text or node, by(record) => sort key }.
 export class Listing {
-  constructor(records, columns, { label, words, isChosen, tail, sortedBy, placeholder }) {
-    Object.assign(this, { records, columns, label, words, isChosen, tail });
+  constructor(records, columns, { label, words, chosen, tail, sortedBy, placeholder }) {
+    Object.assign(this, { records, columns, label, words, chosen, tail });
     this.shown = SHOWN;
     this.column = sortedBy === undefined ? null : columns[sortedBy];
     this.isDescending = true;
@@ -40,8 +40,15 @@ export class Listing {
   }
 
   draw() {
+    redrawn(this.place, () => this.drawAll());
+  }
+
+  drawAll() {
     const found = this.sorted(this.found());
-    const rows = found.slice(0, this.shown).map((one) => this.row(one));
+    const chosen = this.chosen ? this.chosen() : null;
+    const shown = found.slice(0, this.shown);
+    if (chosen !== null && !shown.includes(chosen) && found.includes(chosen)) shown.push(chosen);
+    const rows = shown.map((one) => this.row(one, one === chosen));
     const rest = found.length - rows.length;
     const body = el("table", {}, el("thead", {}, el("tr", {},
       this.columns.map((column) => this.headCell(column)))), el("tbody", {}, rows),
@@ -68,12 +75,15 @@ export class Listing {
       }, { class: "sort", title: `${column.meaning || column.title}; click to sort` }));
   }
 
-  row(one) {
-    const isChosen = this.isChosen && this.isChosen(one);
+  row(one, isChosen) {
     return el("tr", { class: isChosen ? "chosen" : null, "aria-current": isChosen ? "true" : null },
       this.columns.map((column) =>
-        el("td", { class: column.isNumber ? "number" : null }, column.cell(one))));
+        cellOf(column.cell(one), column.isNumber)));
   }
+}
+
+function cellOf(content, isNumber) {
+  return el("td", { class: isNumber ? "number" : null, title: fullText(content) }, content);
 }
 
 // Unknown (null) counts as largest, as in the text report.

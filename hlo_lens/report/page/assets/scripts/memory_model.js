@@ -2,6 +2,7 @@
 // A place is the number of a stored instant: all of them, or the largest of some neighbours.
 
 import { cumulated } from "./data.js";
+import { makerOf } from "./selection.js";
 
 const models = new WeakMap();
 
@@ -9,6 +10,20 @@ const models = new WeakMap();
 export function memoryModel(data, space, strings) {
   if (!models.has(space)) models.set(space, new MemoryModel(data, space, strings));
   return models.get(space);
+}
+
+// A value by its name, instruction or argument: { model, space, k }, of the space that is shown
+// if it is there; null if it is not listed.
+export function findValue(page, name) {
+  const data = page.module.views.memory;
+  if (!data || name === undefined) return null;
+  const first = chosenSpace(data, page.selection);
+  for (const space of [first, ...data.spaces.filter((one) => one !== first)]) {
+    const model = memoryModel(data, space, page.strings);
+    const k = model.find(name);
+    if (k !== undefined) return { model, space, k };
+  }
+  return null;
 }
 
 export function chosenSpace(data, selection) {
@@ -37,6 +52,7 @@ class MemoryModel {
     this.count = space.values.name.length;
     this.byName = new Map();
     for (let k = this.count - 1; k >= 0; k -= 1) this.byName.set(this.name(k), k);
+    this.byOther = this.otherNames();
     this.peakPlace = space.peak.position === null ? 0 : this.placeOf(space.peak.position);
   }
 
@@ -74,6 +90,12 @@ class MemoryModel {
     return number === undefined || number < 0 ? null : this.strings[number];
   }
 
+  // The place at which an instruction runs; undefined if it is not stored.
+  placeOfInstruction(name) {
+    const place = this.space.schedule.findIndex((number) => this.strings[number] === name);
+    return place < 0 ? undefined : place;
+  }
+
   text(key, k) {
     const number = this.values[key][k];
     return number < 0 ? null : this.strings[number];
@@ -85,6 +107,27 @@ class MemoryModel {
 
   role(k) {
     return this.roleNames[this.values.role[k]];
+  }
+
+  // The largest value of each instruction, and the value of each argument.
+  otherNames() {
+    const found = new Map();
+    const { size } = this.values;
+    for (let k = 0; k < this.count; k += 1) {
+      const maker = makerOf(this.name(k));
+      if (!found.has(maker) || size[k] > size[found.get(maker)]) found.set(maker, k);
+    }
+    for (let k = 0; k < this.count; k += 1) {
+      const argument = this.text("category", k) === "argument" ? this.text("argument", k) : null;
+      if (argument !== null && !found.has(argument)) found.set(argument, k);
+    }
+    return found;
+  }
+
+  // The place of a value by its name, instruction or argument; undefined if it is not listed.
+  find(name) {
+    const k = this.byName.get(name);
+    return k === undefined ? this.byOther.get(name) : k;
   }
 
   isHeld(k) {

@@ -1,15 +1,19 @@
 // The page: head, list of modules, views one below the other, the selected value at the bottom.
 
+import { followFocus } from "./card_focus.js";
 import { readData } from "./data.js";
-import { append, commandLine, el, replace } from "./dom.js";
+import { commandLine, el, replace } from "./dom.js";
 import { formatBytes } from "./format.js";
+import { guide } from "./guide.js";
 import { Selection } from "./selection.js";
 import { sectionBlock } from "./sections.js";
-import { NOTHING, valueCard } from "./value_card.js";
+import { closeCard, valueCard } from "./value_card.js";
 
 const VIEWS = Object.entries(modules)
   .filter(([name]) => name.startsWith("views/"))
   .map(([, exported]) => exported.view);
+
+const MOST_LINKS = 12;
 
 async function start() {
   const main = document.getElementById("page");
@@ -19,8 +23,9 @@ async function start() {
   window.hloLens = page;
   document.documentElement.dataset.kind = made.kind;
   const show = () => showModule(main, page);
+  page.giveBackFocus = followFocus();
   addEventListener("keydown", (event) => {
-    if (event.key === "Escape") page.selection.set(NOTHING);
+    if (event.key === "Escape") closeCard(page);
   });
   show();
 }
@@ -43,14 +48,14 @@ function showModule(main, page) {
   page.object = module ? module.objects.report || object : null;
   page.changes = module ? module.objects.diff || object : null;
   const views = module ? Object.keys(module.views).map(viewOf).filter(Boolean) : [];
-  replace(main, head(page), navigation(page, views));
-  const body = el("div", { class: "views" });
-  main.append(body);
-  const general = (isLeading) => page.made.sections.filter((one) => one.is_leading === isLeading)
-    .map((section) => el("section", { class: "view" }, el("h2", {}, section.title),
-      sectionBlock(section)));
-  append(body, [...general(true), ...views.map((view) => viewSection(view, page)), ...general(false)]);
-  main.append(foot(page), valueCard(page));
+  const general = page.made.sections.map((section, k) => [section.is_leading, el("section",
+    { class: "view", id: `view-section${k}`, "aria-label": section.title },
+    el("h2", { tabindex: "-1" }, section.title), sectionBlock(section))]);
+  const leading = (isLeading) => general.filter(([is]) => is === isLeading).map(([, one]) => one);
+  const all = [...leading(true), ...views.map((view) => viewSection(view, page)), ...leading(false)];
+  replace(main, head(page), navigation(page, all), el("div", { class: "views" }, all), foot(page),
+    valueCard(page));
+  followView(page);
   main.dataset.ready = "true";
 }
 
@@ -60,10 +65,11 @@ function viewOf(name) {
 
 function head(page) {
   const { made, module } = page;
-  const parts = [el("div", { class: "brand" }, "hlo-lens ", el("span", {}, made.kind))];
+  const parts = [el("div", { class: "brand" }, `hlo-lens \u00b7 ${made.kind}`)];
   parts.push(el("h1", {}, module ? module.title : made.title));
   if (module && module.role) parts.push(el("p", { class: "role" }, module.role));
   if (made.modules.length > 1) parts.push(modulePicker(page));
+  if (module) parts.push(guide(made.kind));
   return el("header", { class: "head" }, parts);
 }
 
@@ -74,21 +80,49 @@ function modulePicker(page) {
   picker.addEventListener("change", () => {
     page.selection.state = {};
     page.selection.set({ module: picker.value });
+    document.getElementById("module").focus();
   });
   return el("p", {}, el("label", { for: "module" }, "module "), picker);
 }
 
-function navigation(page, views) {
-  if (views.length < 2) return null;
-  return el("nav", { "aria-label": "views" }, views.map((view) => el("a", {
-    href: `#view-${view.name}`,
-    onclick: (event) => {
-      event.preventDefault();
-      const target = document.getElementById(`view-${view.name}`);
-      target.scrollIntoView({ behavior: calm() ? "auto" : "smooth" });
-      target.querySelector("h2").focus({ preventScroll: true });
-    },
-  }, view.title)));
+function navigation(page, sections) {
+  if (sections.length < 2 || sections.length > MOST_LINKS) return null;
+  return el("nav", { "aria-label": "views" }, sections.map((section) => {
+    const name = section.id.slice("view-".length);
+    return el("a", {
+      href: `#w=${name}`,
+      onclick: (event) => {
+        event.preventDefault();
+        page.view = name;
+        page.selection.set({ view: name });
+        goTo(section);
+      },
+    }, section.getAttribute("aria-label"));
+  }));
+}
+
+// Go to the view in the address, at first and when the address changes.
+function followView(page) {
+  page.view = undefined;
+  const follow = () => {
+    const name = page.selection.get("view");
+    if (name === page.view) return;
+    page.view = name;
+    const section = name === undefined ? null : document.getElementById(`view-${name}`);
+    if (section) goTo(section);
+  };
+  page.selection.subscribe(follow);
+  requestAnimationFrame(follow);
+}
+
+// Views above are drawn first: they grow then.
+function goTo(section) {
+  for (const one of document.querySelectorAll("section.view")) {
+    if (one.draw) one.draw();
+    if (one === section) break;
+  }
+  section.scrollIntoView({ behavior: calm() ? "auto" : "smooth" });
+  section.querySelector("h2").focus({ preventScroll: true });
 }
 
 function calm() {
@@ -105,7 +139,7 @@ function viewSection(view, page) {
     commandLine(view.command(page.module)), body);
   let isDrawn = false;
   const draw = () => {
-    if (isDrawn) return;
+    if (isDrawn || !section.isConnected) return;
     isDrawn = true;
     watcher.disconnect();
     try {

@@ -4,10 +4,20 @@ import { roleSlug } from "./colors.js";
 import { button, commandLine, el, replace } from "./dom.js";
 import { formatBytes, formatCount } from "./format.js";
 import { instructionDetails } from "./instruction_details.js";
-import { chosenSpace, memoryModel } from "./memory_model.js";
+import { chosenSpace, findValue, memoryModel } from "./memory_model.js";
+import { makerOf } from "./selection.js";
 import { quoted } from "./shell.js";
+import { valueLink } from "./value_link.js";
 
 export const NOTHING = { value: undefined, instruction: undefined };
+
+// Close the card: nothing is selected, and the focus goes back to where the card was opened.
+export function closeCard(page) {
+  if (page.selection.name() === undefined) return;
+  const hadFocus = document.activeElement && document.activeElement.closest("aside.card");
+  page.selection.set(NOTHING);
+  if (hadFocus) page.giveBackFocus();
+}
 
 export function valueCard(page) {
   const card = el("aside", { class: "card", "aria-label": "the selected value or instruction", hidden: true });
@@ -23,36 +33,43 @@ export function valueCard(page) {
 
 function draw(card, page) {
   const value = page.selection.get("value");
-  const instruction = page.selection.get("instruction");
-  const name = value === undefined ? instruction : value;
+  const name = page.selection.name();
   card.hidden = name === undefined;
   document.body.classList.toggle("has-card", name !== undefined);
   if (name === undefined) { replace(card); return; }
-  const close = button("close", () => page.selection.set(NOTHING),
-    { class: "close", title: "Key Escape" });
-  const details = instructionDetails(value === undefined ? name : name.split("{")[0], page);
+  const close = button("close", () => closeCard(page), { class: "close", title: "Key Escape" });
+  const head = el("h2", { tabindex: "-1" }, name);
+  const details = instructionDetails(makerOf(name), page);
   if (value === undefined) {
-    replace(card, close, el("h2", {}, name),
+    replace(card, head, close, itsMemory(name, page),
       details || el("div", {}, el("p", {}, "This instruction is not among those in this file."),
         commandLine(`hlo-lens show ${page.module.command} ${quoted(name)}`)));
   } else {
     const found = findValue(page, name);
-    replace(card, close, el("h2", {}, name),
+    replace(card, head, close,
       found ? facts(found, page) : el("p", {}, "This value is not among those that are listed."),
       details ? el("details", {}, el("summary", {}, "its instruction"), details) : null,
       commandLine(`hlo-lens memory ${page.module.command} --at ${quoted(name)}`));
   }
 }
 
-function findValue(page, name) {
+// When an instruction runs, and the largest value that it makes; null if neither is known.
+function itsMemory(name, page) {
   const data = page.module.views.memory;
   if (!data) return null;
-  const first = chosenSpace(data, page.selection);
-  for (const space of [first, ...data.spaces.filter((one) => one !== first)]) {
-    const model = memoryModel(data, space, page.strings);
-    if (model.byName.has(name)) return { model, space, k: model.byName.get(name) };
-  }
-  return null;
+  const space = chosenSpace(data, page.selection);
+  const place = memoryModel(data, space, page.strings).placeOfInstruction(name);
+  const held = findValue(page, name);
+  if (place === undefined && !held) return null;
+  return el("p", {}, place === undefined ? null : ["runs at ", instantLink(place, space, page), " "],
+    held ? [`holds ${formatBytes(held.model.values.size[held.k])}: `,
+      valueLink(held.model.name(held.k), page)] : null);
+}
+
+function instantLink(place, space, page) {
+  const instant = memoryModel(page.module.views.memory, space, page.strings).instantOf(place);
+  return button(`instant ${formatCount(instant)}`, () => page.selection.set(
+    { space: space.color, instant }), { title: "select the instant in the memory" });
 }
 
 function facts({ model, space, k }, page) {

@@ -1,6 +1,6 @@
 // What is alive at the instant that is selected: table, treemap, icicle, and places in the heap.
 
-import { choice, el, replace, table } from "../dom.js";
+import { choice, el, redrawn, replace, table } from "../dom.js";
 import { formatBytes, formatCount, formatShare, plural } from "../format.js";
 import { grouped, GROUPINGS } from "../groups.js";
 import { HeapPicture } from "../heap_picture.js";
@@ -22,7 +22,7 @@ export const view = {
     + "the same bytes: each byte counts once, for the youngest value that holds it.",
     "Table: values, largest first. Treemap: areas are bytes. Icicle: from the whole at the top to "
     + "single values at the bottom; widths are bytes. Choose what the bytes are grouped by: "
-    + "operation path, source line, call stack, argument, role or use.",
+    + "operation path, source line, call stack, argument, role or use. A click on a group opens it.",
     "Places in the heap: from left to right the schedule, from bottom to top the bytes of one "
     + "allocation; each box is a value, as long as it lives and as high as it is large. White "
     + "between boxes is memory that is reserved and not used at that instant.",
@@ -45,6 +45,8 @@ class Alive {
     this.by = "op";
     this.shown = SHOWN;
     this.words = "";
+    this.zoom = [];
+    this.allocation = null;
   }
 
   start() {
@@ -62,7 +64,11 @@ class Alive {
       this.draw();
     });
     this.grouping = choice("group by", GROUPINGS.map(([key, label]) => [key, label]), this.by,
-      (key) => { this.by = key; this.draw(); });
+      (key) => {
+        this.by = key;
+        this.zoom = [];
+        this.draw();
+      });
     this.groupTool = el("div", { class: "tools" }, el("span", {}, "by"), this.grouping.element);
     this.container.append(
       el("div", { class: "tools" }, pictures.element,
@@ -74,9 +80,26 @@ class Alive {
       return true;
     });
     this.draw();
+    this.followWidth();
+  }
+
+  // Pictures are drawn for a width; a table fits any.
+  followWidth() {
+    let width = this.place.clientWidth;
+    const watcher = new ResizeObserver(() => {
+      if (!this.place.isConnected) { watcher.disconnect(); return; }
+      if (this.place.clientWidth === width) return;
+      width = this.place.clientWidth;
+      if (this.picture !== "table") this.draw();
+    });
+    watcher.observe(this.place);
   }
 
   draw() {
+    redrawn(this.place, () => this.drawAll());
+  }
+
+  drawAll() {
     const space = chosenSpace(this.data, this.selection);
     const model = memoryModel(this.data, space, this.page.strings);
     const instant = this.selection.get("instant");
@@ -116,14 +139,22 @@ class Alive {
   }
 
   choose(k, model) {
-    this.selection.set({ value: model.name(k) });
+    this.selection.set({ value: model.name(k), instruction: undefined });
+  }
+
+  // The place of the selected value; undefined if none is, or it is not listed.
+  selected(model) {
+    const name = this.selection.name();
+    return name === undefined ? undefined : model.find(name);
   }
 
   drawTable(model, alive, found) {
-    const rows = found.slice(0, this.shown).map((k) => this.row(model, k, alive.total));
+    const chosen = this.selected(model);
+    const shown = found.filter((k, number) => number < this.shown || k === chosen);
+    const rows = shown.map((k) => this.row(model, k, alive.total));
     const tail = [];
-    if (found.length > this.shown) {
-      const rest = found.slice(this.shown);
+    if (found.length > shown.length) {
+      const rest = found.slice(this.shown).filter((k) => k !== chosen);
       const bytes = rest.reduce((sum, k) => sum + model.values.size[k], 0);
       tail.push(this.tailRow(`[${formatCount(rest.length)} others]`, bytes, alive.total));
     }
@@ -140,17 +171,16 @@ class Alive {
       ["role", "what it is used for", false], ["source", "line of the program", false],
       ["shape", "shape with layout", false], ["op_name", "operation path or argument", false],
       ["lives", "first and last instant", true]], rows, { tail, label: "values that are alive" });
-    this.markRows(made, found, model);
-    const more = found.length > this.shown
+    this.markRows(made, shown, chosen);
+    const more = found.length > shown.length
       ? el("button", { type: "button", onclick: () => { this.shown *= 4; this.draw(); } },
         `show ${formatCount(Math.min(found.length, this.shown * 4))}`) : null;
     replace(this.place, made, more);
   }
 
-  markRows(made, found, model) {
-    const chosen = this.selection.get("value");
+  markRows(made, shown, chosen) {
     [...made.querySelectorAll("tbody tr")].forEach((row, number) => {
-      const isChosen = model.name(found[number]) === chosen;
+      const isChosen = shown[number] === chosen;
       row.classList.toggle("chosen", isChosen);
       if (isChosen) row.setAttribute("aria-current", "true");
     });
@@ -176,13 +206,18 @@ class Alive {
     const others = this.words ? 0 : alive.otherBytes;
     const tree = grouped(model, found, alive.owned, this.by, others, alive.others);
     const draw = this.picture === "treemap" ? treemap : icicle;
-    draw(this.place, tree, { chosen: this.selection.get("value"), model,
-      onchoose: (k) => this.choose(k, model) });
+    draw(this.place, tree, { chosen: this.selected(model), model,
+      onchoose: (k) => this.choose(k, model), zoom: this.zoom,
+      onzoom: (path) => {
+        this.zoom = path;
+        this.draw();
+      } });
   }
 
   drawHeap(model, at, found) {
     const heap = new HeapPicture(model, new Set(found), {
-      at, isFiltered: this.words !== "", chosen: model.byName.get(this.selection.get("value")),
+      at, isFiltered: this.words !== "", chosen: this.selected(model),
+      allocation: this.allocation, onallocation: (index) => { this.allocation = index; },
       onchoose: (k) => this.choose(k, model) });
     replace(this.place, heap.element);
     heap.start();

@@ -3,6 +3,7 @@
 import { choice, el, pictureTable, button, replace } from "../dom.js";
 import { formatBytes, formatCount, formatShare } from "../format.js";
 import { instructionLink } from "../instruction_link.js";
+import { limitLine } from "../memory_limit.js";
 import { chosenSpace, memoryModel } from "../memory_model.js";
 import { StackChart } from "../stack_chart.js";
 import { roleKey } from "../role_key.js";
@@ -74,9 +75,8 @@ function drawSpace(place, data, space, page) {
   const update = () => {
     if (!chart.element.isConnected) return false;
     chart.choose(chosen());
-    const value = selection.get("value");
-    const k = value === undefined ? undefined : model.byName.get(value);
-    chart.mark(k === undefined ? null : [model.values.start[k], model.values.end[k], value]);
+    const k = selection.name() === undefined ? undefined : model.find(selection.name());
+    chart.mark(k === undefined ? null : [model.values.start[k], model.values.end[k], model.name(k)]);
     describe(chosen());
     return true;
   };
@@ -85,7 +85,7 @@ function drawSpace(place, data, space, page) {
       button("peak", () => selection.set({ instant: undefined }), { title: "Key P" }),
       button("zoom in", () => chart.zoom(0.5)), button("zoom out", () => chart.zoom(2)),
       button("all", () => chart.all(), { title: "Key 0" })),
-    chart.element, readout, key.element, limitLine(data, space), pictureTable(
+    chart.element, readout, key.element, space.color === 0 ? limitLine(data) : null, pictureTable(
       `The picture as a table: the largest instant of each of ${TABLE_ROWS} parts`,
       [["instant", "", true], ["instruction", "", false], ["held", "", true],
         ...model.roles.map((one) => [one.name, one.meaning, true])],
@@ -93,14 +93,6 @@ function drawSpace(place, data, space, page) {
   chart.start();
   selection.subscribe(update);
   update();
-}
-
-function limitLine(data, space) {
-  if (space.color !== 0 || !data.limit) return null;
-  const [limit, source] = data.limit;
-  const must = space.total_bytes;
-  return el("p", { class: "note" }, `${formatBytes(must)} must fit, ${formatShare(must, limit)} of `
-    + `the ${formatBytes(limit)} of a device (${source}).`);
 }
 
 function sentence(model, at, page) {

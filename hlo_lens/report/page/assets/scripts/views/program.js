@@ -2,6 +2,7 @@
 
 import { el } from "../dom.js";
 import { formatCount } from "../format.js";
+import { placeOfInstruction } from "../instruction_details.js";
 import { instructionLink } from "../instruction_link.js";
 import { Listing } from "../listing.js";
 
@@ -29,7 +30,7 @@ export const view = {
       { title: "users", isNumber: true, cell: (k) => formatCount(data.user_count[k]),
         by: (k) => data.user_count[k] },
     ], { label: "instructions", placeholder: "name, opcode, shape, line, text",
-      isChosen: (k) => text("name", k) === selection.get("instruction"),
+      chosen: () => placeOfInstruction(selection.instruction(), page) ?? null,
       words: (k) => `${data.text[k]} ${text("source", k)} ${text("op_name", k)}` });
     const all = data.count === data.name.length;
     container.append(el("p", {}, all ? `All ${formatCount(data.count)} instructions.`

@@ -3,6 +3,7 @@
 import { append, button, choice, commandLine, el, replace, table } from "../dom.js";
 import { formatBytes, formatCount, plural } from "../format.js";
 import { Listing } from "../listing.js";
+import { findValue } from "../memory_model.js";
 import { factList } from "../sections.js";
 import { quoted } from "../shell.js";
 import { tilePicture } from "../tile_picture.js";
@@ -68,8 +69,9 @@ class Sharding {
 
   // A value that is selected in another view is drawn here, if it is an argument.
   follow() {
-    const value = this.page.selection.get("value");
-    const found = value === undefined ? null : this.records.find((one) =>
+    const selected = findValue(this.page, this.page.selection.name());
+    const value = selected && selected.model.name(selected.k);
+    const found = value === null ? null : this.records.find((one) =>
       one.kind === "parameter" && this.byArgument.get(one.name) === value);
     if (!found || found === this.chosen) return;
     this.chosen = found;
@@ -105,7 +107,7 @@ class Sharding {
       { title: "kind", cell: (one) => one.kind, by: (one) => one.kind },
       { title: "aliased with", cell: (one) => one.aliased_with, by: (one) => one.aliased_with || "" },
     ], { label: "parameters and outputs", sortedBy: 0, placeholder: "name, spec, shape",
-      isChosen: (one) => one === this.chosen,
+      chosen: () => this.chosen,
       words: (one) => [one.name, one.spec, one.sharding, one.global_shape, one.kind].join(" ") });
   }
 
@@ -130,8 +132,9 @@ class Sharding {
     const shape = (one.global_shape || "").split("{")[0];
     replace(this.drawing, el("p", {}, el("b", {}, one.name || one.kind), ` ${one.global_shape} as `
       + `${one.spec || one.sharding}: ${one.device_shape} of ${formatBytes(one.device_bytes)} on each `
-      + `device, ${plural(one.replication_factor, "copy").replace("copys", "copies")} `,
-    value ? button("show in the memory", () => this.page.selection.set({ value })) : null),
+      + `device, ${plural(one.replication_factor, "copy", "copies")} `,
+    value ? button("show in the memory", () => this.page.selection.set(
+      { value, instruction: undefined })) : null),
     tilePicture(this.data.drawings[this.data.drawing[one.k]], one.name || one.kind),
     one.sharding ? commandLine(`hlo-lens shard ${quoted(one.sharding)} --shape ${quoted(shape)}`)
       : null);

@@ -1,11 +1,15 @@
 // Summary: the head of the text report, findings, and the composition of the peak.
 
 import { roleSlug } from "../colors.js";
-import { button, commandLine, el, table } from "../dom.js";
+import { append, commandLine, el } from "../dom.js";
 import { formatBytes, plural } from "../format.js";
-import { memoryModel } from "../memory_model.js";
+import { placeOfInstruction } from "../instruction_details.js";
+import { instructionLink } from "../instruction_link.js";
+import { limitLine } from "../memory_limit.js";
+import { findValue, memoryModel } from "../memory_model.js";
 import { roleKey } from "../role_key.js";
 import { factList, noteList, sectionTables } from "../sections.js";
+import { valueLink } from "../value_link.js";
 
 const FINDINGS = 5;
 const VALUES = 12;
@@ -15,14 +19,22 @@ export const view = {
   title: "Summary",
   command: (module) => `hlo-lens report ${module.command}`,
   howToRead: [
-    "The lines are those that hlo-lens report prints: what must fit in the memory of one device, "
-    + "the largest instant of the schedule (the peak), donation, communication and arithmetic of "
-    + "one run.",
-    "Figures are those of one device after partitioning. A sign ~ after a source line means that "
-    + "the line was inferred from neighbours, because the value has none of its own.",
+    "Figures are those of one device after partitioning, of one run of the program. What must fit is "
+    + "the memory that XLA reserves: arguments, outputs and temporaries (temp), without what outputs "
+    + "reuse. The peak is the most that is held at one instant; it is below what must fit where the "
+    + "reserved memory has gaps.",
+    "donation: arguments whose memory a result takes over, so that it counts once. replicated: bytes "
+    + "that several devices hold alike. wire: bytes that a device sends to others. exposed: a transfer "
+    + "that other work cannot hide. coverage: how much of the text hlo-lens understood.",
+    "A finding names a change of the program and what it saves. At most: an upper bound, XLA may "
+    + "save less. Proven: the program was compiled with the change. Simulated: XLA's assignment of "
+    + "memory was repeated with the change. Of its own: the bytes of the value alone, where values "
+    + "computed from it may follow.",
+    "A sign ~ after a source line means that the line was inferred from neighbours, because the value "
+    + "has none of its own.",
   ],
   render(container, data, page) {
-    container.append(factList(data.facts));
+    append(container, [limitLine(page.module.views.memory), factList(data.facts)]);
     const found = findings(page);
     if (found) container.append(found);
     const made = composition(page);
@@ -51,26 +63,29 @@ function findings(page) {
 function finding(one, page) {
   const place = one.source_file ? `${one.source_file}:${one.source_line ?? "?"}` : "";
   return el("article", { class: `finding ${one.severity}` },
-    el("p", {}, el("b", {}, `${one.code} ${one.severity}`), " ", el("span", {}, one.name),
-      place ? el("code", {}, place) : null,
+    el("p", { class: "headline" }, el("b", {}, one.message),
       saving(one.saves) ? el("strong", { class: "saves" }, saving(one.saves)) : null),
-    el("p", {}, one.message),
-    one.fix ? el("p", { class: "fix" }, one.fix) : null,
+    one.fix ? el("p", {}, el("span", { class: "faint" }, "change: "), one.fix) : null,
+    el("p", { class: "faint" }, el("span", {}, `${one.code} ${one.severity}`),
+      el("span", {}, one.name), place ? el("code", {}, place) : null),
     values(one, page),
-    one.evidence && one.evidence.length ? el("details", {}, el("summary", {}, "evidence"),
-      table([["evidence", "", false]], one.evidence.map((text) => [plain(text)]))) : null);
+    el("details", {}, el("summary", {}, "evidence"), noteList(one.evidence || []),
+      commandLine(`hlo-lens explain ${one.code}`)));
 }
 
-// The values of a finding that other views can show.
+// The values and instructions of a finding that other views can show.
 function values(one, page) {
-  const data = page.module.views.memory;
-  if (!data || !Array.isArray(one.values)) return null;
-  const { byName } = memoryModel(data, data.spaces[0], page.strings);
-  const known = one.values.map((name) => [name, `${name}{}`].find((text) => byName.has(text)))
-    .filter(Boolean).slice(0, VALUES);
-  if (!known.length) return null;
-  return el("p", {}, known.map((name) => button(name,
-    () => page.selection.set({ value: name }), { class: "name" })));
+  const links = (one.values || []).map((name) => linkTo(name, page)).filter(Boolean);
+  if (!links.length) return null;
+  const rest = links.length - VALUES;
+  return el("p", { class: "names" }, links.slice(0, VALUES),
+    rest > 0 ? el("span", { class: "faint" }, `[${plural(rest, "other")}]`) : null);
+}
+
+function linkTo(name, page) {
+  const found = findValue(page, name);
+  if (found) return valueLink(found.model.name(found.k), page, name);
+  return placeOfInstruction(name, page) === undefined ? null : instructionLink(name, page);
 }
 
 // What the peak is made of, as one bar.
@@ -90,10 +105,6 @@ function composition(page) {
     commandLine(`hlo-lens memory ${page.module.command} --by role`));
 }
 
-function plain(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 function saving(saves) {
   if (!saves) return "";
   const parts = [];
@@ -108,5 +119,7 @@ function saving(saves) {
   }
   if (saves.wire_bytes) parts.push(`${formatBytes(saves.wire_bytes)} on the wire`);
   if (saves.seconds) parts.push(`${saves.seconds} s`);
-  return parts.length ? `saves ${parts.join(", ")}${saves.basis ? `, ${saves.basis}` : ""}` : "";
+  if (!parts.length) return "";
+  if (saves.basis === "at most") return `saves at most ${parts.join(", ")}`;
+  return `saves ${parts.join(", ")}${saves.basis ? `, ${saves.basis}` : ""}`;
 }
