@@ -198,7 +198,7 @@ def test_pictures_select_a_value(open_page: Opener, picture: str) -> None:
         page.locator("canvas.heap").focus()
         page.keyboard.press("ArrowRight")
     else:
-        page.locator("#view-alive button.box").first.click()
+        page.locator("#view-alive button.box:not(.scope)").first.click()
     assert page.evaluate("hloLens.selection.get('value')")
     assert page.locator("aside.card").is_visible()
     opened.assert_quiet()

@@ -3,7 +3,7 @@
 // them.
 
 import { el, pictureTable, replace } from "./dom.js";
-import { formatBytes, formatCount } from "./format.js";
+import { formatBytes, plural } from "./format.js";
 
 const ROW = 26;
 const LEAST_WIDTH = 3;
@@ -19,16 +19,18 @@ export function differenceIcicle(place, groups, isPath) {
       : node.data.base;
   });
   const depth = root.height + 1;
-  const box = el("div", { class: "rectangles icicle", style: { height: `${depth * ROW}px` } });
+  const box = el("div", { class: "rectangles icicle" });
   replace(place, key(), box);
   const width = box.clientWidth || 800;
   d3.partition().size([width, depth * ROW])(root);
   const all = root.descendants().filter((node) => node.value > 0);
   const shown = all.filter((node) => node.x1 - node.x0 >= LEAST_WIDTH).slice(0, MOST);
   for (const node of shown) box.append(rectangle(node));
+  box.style.height = `${Math.max(0, ...shown.map((node) => node.y1))}px`;
   if (shown.length < all.length) {
     place.append(el("p", { class: "note" },
-      `${formatCount(all.length - shown.length)} boxes are too small to draw; the table has them.`));
+      `${plural(all.length - shown.length, "box", "boxes")} too small to draw; the `
+      + "table has all groups."));
   }
   place.append(pictureTable("All groups as a table, the largest change first",
     [["change", "", true], ["base", "", true], ["head", "", true], ["group", "", false]], () =>

@@ -38,6 +38,6 @@ export function formatShare(part, whole) {
   return `${(hundredths / 100).toFixed(2).replace(/\.?0+$/, "")}%`;
 }
 
-export function plural(count, noun) {
-  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function plural(count, noun, nouns = `${noun}s`) {
+  return `${formatCount(count)} ${count === 1 ? noun : nouns}`;
 }

@@ -1,25 +1,32 @@
 // Places of values in an allocation over the schedule: a box for each value.
 
-import { css, onColors, roleColor } from "./colors.js";
-import { el, replace } from "./dom.js";
+import { css, onColors, roleFill } from "./colors.js";
+import { el, pictureTable, replace } from "./dom.js";
 import { formatBytes, formatCount, plural } from "./format.js";
+import { byteTicks } from "./stack_layout.js";
 
 const HEIGHT = 420;
 const LEFT = 74;
+const AXIS = 20;
+const TICK_WIDTH = 90;
+const TABLE_ROWS = 400;
 
 export class HeapPicture {
-  constructor(model, found, { at, isFiltered, chosen, onchoose }) {
-    Object.assign(this, { model, found, at, isFiltered, chosen, onchoose });
-    this.allocation = this.firstAllocation();
+  constructor(model, found, { at, isFiltered, chosen, allocation, onallocation, onchoose }) {
+    Object.assign(this, { model, found, at, isFiltered, chosen, onallocation, onchoose });
+    this.allocation = this.firstAllocation(allocation);
     this.canvas = el("canvas", { class: "heap", role: "img", tabindex: "0" });
     this.readout = el("p", { class: "readout", "aria-live": "polite" });
-    this.element = el("div", {}, this.picker(), this.canvas, this.readout);
+    this.numbers = el("div", {}, this.table());
+    this.element = el("div", {}, this.picker(), this.canvas, this.readout, this.numbers);
   }
 
-  firstAllocation() {
+  // That of the selected value, else the one that was shown, else the largest.
+  firstAllocation(shown) {
     const { allocations } = this.model.space;
-    if (this.chosen !== undefined) {
-      const index = this.model.values.allocation[this.chosen];
+    const wanted = this.chosen === undefined ? [shown]
+      : [this.model.values.allocation[this.chosen], shown];
+    for (const index of wanted) {
       const known = allocations.find(([number]) => number === index);
       if (known) return known;
     }
@@ -35,6 +42,8 @@ export class HeapPicture {
         `allocation ${index}, ${formatBytes(size)}`)));
     select.addEventListener("change", () => {
       this.allocation = allocations.find(([index]) => String(index) === select.value);
+      this.onallocation(this.allocation[0]);
+      replace(this.numbers, this.table());
       this.draw();
     });
     return el("div", { class: "tools" }, el("label", { for: "allocation" }, "temporaries in "),
@@ -77,7 +86,8 @@ export class HeapPicture {
     const { canvas, model } = this;
     this.width = canvas.parentElement.clientWidth || 800;
     canvas.width = this.width * ratio;
-    canvas.height = (HEIGHT + 4) * ratio;
+    canvas.height = (HEIGHT + AXIS) * ratio;
+    this.fills = new Map();
     this.shown = this.boxes();
     canvas.setAttribute("aria-label", `${plural(this.shown.length, "value")} in allocation `
       + `${this.allocation[0]} of ${formatBytes(this.allocation[1])} over the schedule`);
@@ -96,14 +106,27 @@ export class HeapPicture {
     ctx.font = `11px ${css("--sans")}`;
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
-    for (let k = 0; k <= 4; k += 1) {
-      const offset = (this.allocation[1] * k) / 4;
+    for (const offset of byteTicks(this.allocation[1])) {
       const y = Math.min(HEIGHT - 7, Math.max(7, this.scaleY(offset)));
       ctx.fillStyle = css("--faint");
-      ctx.fillText(formatBytes(Math.round(offset)), LEFT - 8, y);
+      ctx.fillText(formatBytes(offset), LEFT - 8, y);
       ctx.fillStyle = css("--grid");
       ctx.fillRect(LEFT, this.scaleY(offset), this.width - LEFT, 1);
     }
+    ctx.fillStyle = css("--faint");
+    ctx.fillText("instant", LEFT - 12, HEIGHT + AXIS / 2 + 1);
+    ctx.textAlign = "left";
+    let free = LEFT;
+    for (const instant of instantTicks(this.model.length, (this.width - LEFT) / TICK_WIDTH)) {
+      if (this.scaleX(instant) < free) continue;
+      ctx.fillText(formatCount(instant), this.scaleX(instant), HEIGHT + AXIS / 2 + 1);
+      free = this.scaleX(instant) + TICK_WIDTH / 2;
+    }
+  }
+
+  fill(ctx, role) {
+    if (!this.fills.has(role)) this.fills.set(role, roleFill(ctx, role, devicePixelRatio));
+    return this.fills.get(role);
   }
 
   corners(k) {
@@ -116,7 +139,7 @@ export class HeapPicture {
   drawBox(ctx, k) {
     const [x, y, width, height] = this.corners(k);
     ctx.globalAlpha = this.isFiltered && !this.found.has(k) ? 0.15 : 1;
-    ctx.fillStyle = roleColor(this.model.role(k));
+    ctx.fillStyle = this.fill(ctx, this.model.role(k));
     ctx.fillRect(x, y, width, height);
     ctx.strokeStyle = css("--background");
     ctx.lineWidth = 0.75;
@@ -155,6 +178,22 @@ export class HeapPicture {
     });
   }
 
+  table() {
+    if (!this.allocation) return null;
+    return pictureTable("The picture as a table: the largest values of the allocation",
+      [["offset", "first byte in the allocation", true], ["size", "", true], ["value", "", false],
+        ["role", "", false], ["lives", "first and last instant", true]], () => this.tableRows());
+  }
+
+  tableRows() {
+    const { offset, size, start, end } = this.model.values;
+    const sorted = [...this.boxes()].sort((one, other) => size[other] - size[one] || one - other);
+    const rows = sorted.slice(0, TABLE_ROWS).map((k) => [formatCount(offset[k]), formatBytes(size[k]),
+      this.model.name(k), this.model.role(k), `${formatCount(start[k])} to ${formatCount(end[k])}`]);
+    const rest = sorted.length - rows.length;
+    return rest > 0 ? [...rows, ["", "", `[${formatCount(rest)} others]`, "", ""]] : rows;
+  }
+
   // Arrow keys go through the values by the instant at which they begin.
   pressed(event) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -177,4 +216,16 @@ export class HeapPicture {
       + `${formatCount(values.start[k])} to ${formatCount(values.end[k])}, at offset `
       + `${formatCount(values.offset[k])}. `, this.model.text("op_name", k) || "");
   }
+}
+
+// Round instants for the axis, at most a number of them.
+function instantTicks(length, most) {
+  let step = 1;
+  while (length / step > Math.max(2, most)) step = nextRound(step);
+  return Array.from({ length: Math.floor((length - 1) / step) + 1 }, (_, k) => k * step);
+}
+
+// 1, 2, 5, 10, 20, 50, ...
+function nextRound(step) {
+  return String(step)[0] === "2" ? step * 2.5 : step * 2;
 }

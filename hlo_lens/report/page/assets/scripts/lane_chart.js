@@ -5,6 +5,7 @@ import { css, onColors } from "./colors.js";
 import { el } from "./dom.js";
 
 const LANE = 22;
+const LANE_WITH_LABEL = 34; // on narrow screens, where labels are above the bars
 const BAR = 14;
 const BRACKET = 15;
 const DEEPEST = 3;
@@ -25,8 +26,12 @@ export class LaneChart {
     this.ordered = [...items].sort((one, other) => one.start - other.start || one.lane - other.lane);
   }
 
+  get lane() {
+    return this.isNarrow ? LANE_WITH_LABEL : LANE;
+  }
+
   get height() {
-    return this.depth * BRACKET + this.lanes.length * LANE + AXIS;
+    return this.depth * BRACKET + this.lanes.length * this.lane + AXIS;
   }
 
   start() {
@@ -47,6 +52,7 @@ export class LaneChart {
   }
 
   pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
     if (event.key === "+" || event.key === "=") this.zoom(0.5);
     else if (event.key === "-") this.zoom(2);
@@ -94,7 +100,7 @@ export class LaneChart {
   }
 
   y(lane) {
-    return this.depth * BRACKET + lane * LANE + (LANE - BAR) / 2;
+    return this.depth * BRACKET + (lane + 1) * this.lane - BAR - (LANE - BAR) / 2;
   }
 
   box(one) {
@@ -106,7 +112,7 @@ export class LaneChart {
     const area = this.canvas.getBoundingClientRect();
     const px = event.clientX - area.left;
     const py = event.clientY - area.top;
-    const lane = Math.floor((py - this.depth * BRACKET) / LANE);
+    const lane = Math.floor((py - this.depth * BRACKET) / this.lane);
     let best = null;
     let least = 8;
     for (const one of this.items) {
@@ -147,10 +153,9 @@ export class LaneChart {
     }
     if (this.instant !== null && this.instant !== undefined) {
       ctx.fillStyle = css("--accent");
-      ctx.fillRect(this.x(this.instant), this.depth * BRACKET, 1, this.lanes.length * LANE);
+      ctx.fillRect(this.x(this.instant), this.depth * BRACKET, 1, this.lanes.length * this.lane);
     }
     ctx.restore();
-    if (this.isNarrow) this.drawLabels(ctx);
   }
 
   drawLoops(ctx) {
@@ -160,7 +165,7 @@ export class LaneChart {
       if (x2 <= x1) continue;
       const y = one.depth * BRACKET;
       ctx.fillStyle = css("--band");
-      ctx.fillRect(x1, y, x2 - x1, this.depth * BRACKET - y + this.lanes.length * LANE);
+      ctx.fillRect(x1, y, x2 - x1, this.depth * BRACKET - y + this.lanes.length * this.lane);
       ctx.fillStyle = css("--faint");
       ctx.fillRect(x1, y + BRACKET - 2, x2 - x1, 1);
       const text = `x${one.trips === null ? "?" : one.trips}`;
@@ -173,7 +178,7 @@ export class LaneChart {
       ctx.fillStyle = css("--grid");
       ctx.fillRect(this.left, this.y(lane) + BAR / 2, this.width - this.left - 8, 1);
     }
-    if (!this.isNarrow) this.drawLabels(ctx);
+    this.drawLabels(ctx);
     ctx.fillStyle = css("--faint");
     const y = this.height - AXIS / 2;
     const [first, last] = this.range;
@@ -186,13 +191,9 @@ export class LaneChart {
 
   drawLabels(ctx) {
     this.lanes.forEach((label, lane) => {
-      const y = this.y(lane) + BAR / 2;
+      const y = this.y(lane) + (this.isNarrow ? -8 : BAR / 2);
       ctx.textAlign = this.isNarrow ? "left" : "right";
-      const x = this.isNarrow ? this.left + 2 : this.left - 10;
-      if (this.isNarrow) {
-        ctx.fillStyle = css("--veil");
-        ctx.fillRect(x - 2, y - 7, ctx.measureText(label).width + 4, 14);
-      }
+      const x = this.isNarrow ? this.left : this.left - 10;
       ctx.fillStyle = css("--text");
       ctx.fillText(fitted(ctx, label, this.isNarrow ? this.width : this.left - 14), x, y);
     });

@@ -3,12 +3,12 @@
 import { cumulated } from "./data.js";
 import { el } from "./dom.js";
 import { formatBytes } from "./format.js";
+import { byteTicks } from "./stack_layout.js";
 import { svg } from "./svg.js";
 
 const HEIGHT = 260;
 const LEFT = 78;
 const BOTTOM = 8;
-const TICKS = 4;
 
 export class OverlayChart {
   // Sides: { base, head } with length, largest, instants (differences), held; or null.
@@ -39,6 +39,7 @@ export class OverlayChart {
   }
 
   pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const step = (event.shiftKey ? 10 : 1) / 500;
     const to = { ArrowLeft: this.share - step, ArrowRight: this.share + step, Home: 0, End: 1 };
     if (event.key in to) this.point(to[event.key]);
@@ -74,11 +75,10 @@ export class OverlayChart {
     const x = (side, k) => LEFT + (side.at[k] / side.length) * (this.width - LEFT);
     const y = (bytes) => HEIGHT - BOTTOM - (bytes / this.most) * (HEIGHT - BOTTOM - 14);
     const parts = [];
-    for (let k = 0; k <= TICKS; k += 1) {
-      const bytes = (this.most / 1.05 / TICKS) * k;
+    for (const bytes of byteTicks(this.most)) {
       parts.push(svg("line", { x1: LEFT, x2: this.width, y1: y(bytes), y2: y(bytes), class: "grid" }),
         svg("text", { x: LEFT - 8, y: y(bytes) + 4, "text-anchor": "end", class: "faint" },
-          formatBytes(Math.round(bytes))));
+          formatBytes(bytes)));
     }
     for (const side of this.sides) {
       const points = [];

@@ -17,14 +17,16 @@ export function computationBlock({ base, head, lines }) {
     el("span", { class: "sum" }, `${summary}${base && head ? "" : base ? ", in the base alone"
       : ", in the head alone"}`)));
   made.addEventListener("toggle", () => {
-    if (made.open && made.children.length === 1) made.append(sheet(lines));
+    if (made.open && made.children.length === 1) made.append(sheet(lines, title));
   });
   return made;
 }
 
-function sheet(lines) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "side by side" },
-    el("table", { class: "texts" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, ""),
+function sheet(lines, title) {
+  return el("div", { class: "scroll", tabindex: "0", role: "region",
+    "aria-label": `${title}, side by side` },
+    el("table", { class: "texts" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" },
+      el("span", { class: "unseen" }, "kind of change")),
       el("th", { scope: "col" }, "base"), el("th", { scope: "col" }, "head"))),
     el("tbody", {}, lines.map(row))));
 }

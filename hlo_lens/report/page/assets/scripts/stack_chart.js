@@ -11,6 +11,8 @@ const BRUSH = 56;
 const BRACKET = 16;
 const DEEPEST = 3;
 const CLICK = 4;
+const LEFT = 74;
+const RIGHT = 12;
 
 export class StackChart {
   constructor(model, loops, strings, { label, limit, onpoint, onchoose }) {
@@ -29,7 +31,8 @@ export class StackChart {
     this.marked = null;
     this.plot = el("div", { class: "plot", tabindex: "0", role: "img", "aria-label": label });
     this.brush = el("canvas", { class: "brush", "aria-hidden": "true",
-      title: "Drag to choose the part that is shown" });
+      title: "Drag to choose the part that is shown",
+      style: { marginLeft: `${LEFT}px`, width: `calc(100% - ${LEFT + RIGHT}px)` } });
     this.element = el("div", { class: "chart" }, this.plot, this.brush);
     this.element.chart = this;
   }
@@ -69,13 +72,13 @@ export class StackChart {
     this.uplot = new uPlot({
       width: this.plot.clientWidth || 800,
       height: this.height(),
-      padding: [8 + this.depth * BRACKET, 12, 0, 0],
+      padding: [8 + this.depth * BRACKET, RIGHT, 0, 0],
       legend: { show: false },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { x: { time: false, range: () => this.range },
         y: { range: () => [0, this.most] } },
       axes: [{ ...axis, size: 28, values: (u, ticks) => ticks.map((t) => this.instantText(t)) },
-        { ...axis, size: 74, splits: () => byteTicks(this.most),
+        { ...axis, size: LEFT, splits: () => byteTicks(this.most),
           values: (u, ticks) => ticks.map(formatBytes) }],
       series: [{}, ...series],
       hooks: {
@@ -215,9 +218,11 @@ export class StackChart {
   }
 
   pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const step = event.shiftKey ? 10 : 1;
     const moves = { ArrowLeft: -step, ArrowRight: step };
-    const goes = { Home: 0, End: this.model.places - 1, p: this.model.peakPlace };
+    const { peakPlace } = this.model;
+    const goes = { Home: 0, End: this.model.places - 1, p: peakPlace, P: peakPlace };
     let handled = true;
     if (event.key in moves) this.onchoose(this.bounded(this.chosen + moves[event.key]));
     else if (event.key in goes) this.onchoose(goes[event.key]);
@@ -225,7 +230,7 @@ export class StackChart {
     else if (event.key === "-") this.zoom(2);
     else if (event.key === "0") this.all();
     else handled = false;
-    if (handled && !event.ctrlKey && !event.metaKey) event.preventDefault();
+    if (handled) event.preventDefault();
   }
 
   bounded(place) {
@@ -240,6 +245,7 @@ export class StackChart {
     this.drawEdges(u);
     this.drawLabels(u);
     this.drawLoops(u);
+    this.drawAxisName(u);
     const top = u.bbox.top;
     const bottom = top + u.bbox.height;
     if (this.marked) this.drawLife(u, bottom);
@@ -324,6 +330,16 @@ export class StackChart {
     }
   }
 
+  drawAxisName(u) {
+    const { ctx } = u;
+    const { left, top, height } = u.bbox;
+    ctx.font = `${11 * devicePixelRatio}px ${css("--sans")}`;
+    ctx.fillStyle = css("--faint");
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "right";
+    ctx.fillText("instant", left - 12 * devicePixelRatio, top + height + 19 * devicePixelRatio);
+  }
+
   drawLimit(u) {
     const { ctx } = u;
     const { left, width } = u.bbox;
@@ -386,7 +402,8 @@ export class StackChart {
   drawBrush() {
     const { brush, model } = this;
     const ratio = devicePixelRatio;
-    const width = Math.max(1, Math.round((this.plot.clientWidth || 800) * ratio));
+    const columns = brush.clientWidth || 800;
+    const width = Math.max(1, Math.round(columns * ratio));
     const height = Math.round(BRUSH * ratio);
     brush.width = width;
     brush.height = height;
@@ -397,7 +414,7 @@ export class StackChart {
     ctx.beginPath();
     ctx.moveTo(0, height);
     let last = height;
-    for (const place of thinned(model.held, [0, most], this.plot.clientWidth || 800)) {
+    for (const place of thinned(model.held, [0, most], columns)) {
       const x = (place / most) * width;
       const y = height - (model.held[place] / top) * (height - 2 * ratio);
       ctx.lineTo(x, last);

@@ -1,7 +1,7 @@
 // One value over the devices: a box for each tile, as wide and high as its part of the value, with
 // the devices that hold it. The last two divided dimensions are drawn, others as sheets.
 
-import { el } from "./dom.js";
+import { el, pictureTable } from "./dom.js";
 import { plural } from "./format.js";
 import { svg } from "./svg.js";
 
@@ -27,7 +27,14 @@ export function tilePicture(drawing, name) {
     sheet(drawing, list, rowDimension, columnDimension, key));
   const rest = sheets.size - drawn.length;
   return el("figure", { class: "tiles" }, drawn, el("figcaption", {}, caption(drawing, name),
-    rest > 0 ? `; ${plural(rest, "more sheet")} like these` : ""));
+    rest > 0 ? `; ${plural(rest, "more sheet")} like these` : ""),
+  pictureTable("The parts as a table", [["part", "first and last index of each dimension", false],
+    ["devices", "", false]], () => tiles.map(([tile, holders]) =>
+    [sliceText(drawing, tile), deviceText(holders)])));
+}
+
+function sliceText({ sizes, counts }, tile) {
+  return `[${sizes.map((size, k) => rangeText(size, counts[k], tile[k])).join(", ")}]`;
 }
 
 function caption({ sizes, counts, tiles }, name) {
@@ -51,18 +58,16 @@ function sheet({ sizes, counts }, list, rowDimension, columnDimension, key) {
     const x = left + column * width;
     const y = top + row * height;
     const text = deviceText(devices);
-    const slice = sizes.map((size, k) => rangeText(size, counts[k], tile[k])).join(", ");
     return svg("g", {}, svg("rect", { x, y, width, height, class: (row + column) % 2
       ? "tile other-tile" : "tile" }),
-    svg("title", {}, `[${slice}] on ${text}`),
+    svg("title", {}, `${sliceText({ sizes, counts }, tile)} on ${text}`),
     height >= 11 && width > 16 ? svg("text", { x: x + width / 2, y: y + height / 2 + 4,
       "text-anchor": "middle" }, short(text, Math.floor(width / 6.5))) : null);
   });
   const height = top + Math.min(HEIGHT, Math.max(rows * 20, 64)) + 6;
   return svg("svg", { viewBox: `0 0 ${left + WIDTH + 6} ${height}`, width: left + WIDTH + 6, height,
     role: "img", "aria-label": list.slice(0, 64).map(([tile, devices]) =>
-      `[${sizes.map((size, k) => rangeText(size, counts[k], tile[k])).join(", ")}] on `
-      + deviceText(devices)).join("; ") },
+      `${sliceText({ sizes, counts }, tile)} on ${deviceText(devices)}`).join("; ") },
   key ? svg("text", { x: left, y: 11, class: "faint" }, key) : null,
   columnDimension === null ? null : svg("text", { x: left, y: top - 6, class: "faint" },
     `dimension ${columnDimension} of ${sizes[columnDimension]} \u2192`),

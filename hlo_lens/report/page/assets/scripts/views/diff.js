@@ -8,6 +8,8 @@ import { Listing } from "../listing.js";
 import { OverlayChart } from "../overlay_chart.js";
 import { computationBlock } from "../side_by_side.js";
 
+const COMPUTATIONS = 20;
+
 export const view = {
   name: "diff",
   title: "Changes",
@@ -143,6 +145,8 @@ function opener(row, texts) {
   if (!found) return name;
   return button(name, () => {
     found.element.open = true;
+    const outer = found.element.parentElement.closest("details");
+    if (outer) outer.open = true;
     const place = found.lines.findIndex((line) => isLineOf(line, column, name));
     setTimeout(() => {
       const line = found.element.querySelectorAll("tbody tr")[place];
@@ -158,10 +162,19 @@ function isLineOf(line, column, name) {
   return line[column].startsWith(`${name} =`) || line[column].startsWith(`%${name} =`);
 }
 
+// Computations: the first ones, the others when they are asked for.
+function blocks(elements) {
+  const rest = elements.slice(COMPUTATIONS);
+  if (!rest.length) return elements;
+  const others = el("details", {}, el("summary", {},
+    plural(rest.length, "other computation with changes", "other computations with changes")), rest);
+  return [...elements.slice(0, COMPUTATIONS), others];
+}
+
 function sideBySide(data, texts) {
   const rest = data.computation_count - texts.length;
   return el("div", { class: "block" }, el("h3", {}, "Computations with changes, side by side"),
-    texts.map((one) => one.element),
+    blocks(texts.map((one) => one.element)),
     rest > 0 ? el("p", { class: "note" }, `[${rest} other computations with changes; their texts `
       + "are not in this file]") : null);
 }
