@@ -55,6 +55,9 @@ SEEDS: dict[str, tuple[str, ...]] = {
         "{mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)), [{'x', ?}, {}], replicated={'y'}}",
         "{mesh['x'=4,'y'=2], [{'x':(2)2}, {'y'}], unreduced={'x':(1)2}}",
         "{{mesh['x'=4], [{'x'}]}, {mesh['x'=4], []}}",
+        "{mesh['x'=4,'y'=2], manual}",
+        "{{mesh['x'=4], replicated}, {replicated}, {manual}, {unreduced}, {manual}, "
+        "/*index=5*/{mesh['x'=4], unreduced}}",
     ),
     "groups": (
         "{}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.model.shapes.sharding import HloSharding
@@ -29,6 +29,9 @@ from hlo_lens.syntax.shapes.mesh import (
 )
 from hlo_lens.text.errors import UsageError
 
+if TYPE_CHECKING:
+    from hlo_lens.model.shapes.mesh import Mesh
+
 _WHOLE = re.compile(r"\{(?:(replicated|manual|unknown|unreduced)|maximal device=(\d{1,9}))\}")
 _KIND = r"(?:replicated|manual|unreduced)"
 _TILED = re.compile(
@@ -39,16 +42,18 @@ _TILED = re.compile(
 
 _DIMENSION = rf"\{{(?:{AXIS_REFS}(?:, ?\?)?+|\?)?+\}}"
 _NAMED = re.compile(
-    rf"\{{{MESH}, \[((?:{_DIMENSION}(?:, ?{_DIMENSION})*+)?+)\]"
-    rf"((?:, (?:replicated|unreduced|manual)=\{{{AXIS_REFS}\}})*+)\}}"
+    rf"\{{{MESH}, (?:({_KIND})|\[((?:{_DIMENSION}(?:, ?{_DIMENSION})*+)?+)\]"
+    rf"((?:, (?:replicated|unreduced|manual)=\{{{AXIS_REFS}\}})*+))\}}"
 )
-"""V3. Groups: those of `MESH`; dimensions; axes that divide no dimension."""
+"""V3. Groups: those of `MESH`; one kind for all axes, or dimensions and axes that divide none."""
 
 _PRINTED_DIMENSION = re.compile(r"\{([^{}]*+)\}")
 _PRINTED_FIELD = re.compile(r"(\w++)=\{([^{}]*+)\}")
 _ELEMENT = r"\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}"
 _TUPLE = re.compile(rf"\{{({_ELEMENT}(?:, ?{_ELEMENT})*+)\}}")
 _ELEMENTS = re.compile(_ELEMENT)
+_INDEX = re.compile(r"(?<=, )/\*index=\d++\*/(?=\{)")
+"""Comment before each fifth element of a tuple."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -71,7 +76,7 @@ def parse_sharding(text: str) -> HloSharding:
 
 def _printed(text: str) -> HloSharding | None:
     """Return a sharding of a common form; None where only the grammar can decide."""
-    match = _TUPLE.fullmatch(text)
+    match = _TUPLE.fullmatch(_INDEX.sub("", text) if "/*" in text else text)
     if match is None:
         return _single(text)
     known: dict[str, HloSharding] = {}
@@ -113,7 +118,10 @@ def _tiled(match: re.Match[str]) -> HloSharding | None:
 
 
 def _named(match: re.Match[str]) -> HloSharding | None:
-    axes, view, order, ids, dims, fields = match.groups()
+    axes, view, order, ids, kind, dims, fields = match.groups()
+    mesh = printed_mesh(axes, view, order, ids)
+    if kind is not None:
+        return _over_mesh(mesh, {"kind": ShardingKind(kind)})
     listed = _PRINTED_FIELD.findall(fields)
     found: dict[str, Any] = {name: (None, printed_axes(text)) for name, text in listed}
     if len(found) != len(listed):
@@ -122,5 +130,9 @@ def _named(match: re.Match[str]) -> HloSharding | None:
         (printed_axes(dim.removesuffix("?")), dim.endswith("?"))
         for dim in _PRINTED_DIMENSION.findall(dims)
     ]
-    named = named_sharding(printed_mesh(axes, view, order, ids), found)
+    return _over_mesh(mesh, found)
+
+
+def _over_mesh(mesh: Mesh, found: dict[str, Any]) -> HloSharding:
+    named = named_sharding(mesh, found)
     return dataclasses.replace(HloSharding.from_named(named), named=named, text="")
