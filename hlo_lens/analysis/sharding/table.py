@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.placement import Placement, placements_of
-from hlo_lens.model.rows import Rows
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.sharding.sources import ModuleShardings
@@ -79,7 +78,7 @@ class ShardingTable(Result):
         Column("aliased_with", Unit.NONE, "value that shares its buffer"),
     )
     RECORDS: ClassVar[str] = "values"
-    values: Sequence[ShardedValue]
+    values: tuple[ShardedValue, ...]
     num_devices: int
     meshes: tuple[Mesh, ...]
 
@@ -140,17 +139,16 @@ def sharding_table(found: ModuleShardings) -> ShardingTable:
     names = [one.name for one in fields(Placement)]
     known: dict[int, dict[str, Any]] = {}
 
-    def sharded(row: int) -> ShardedValue:
-        placement = placements[row]
+    def sharded(value: EntryValue, placement: Placement) -> ShardedValue:
         parts = known.get(id(placement))
         if parts is None:
             parts = {name: getattr(placement, name) for name in names}
             parts["cells"] = _cells(placement)
             known[id(placement)] = parts
-        return ShardedValue(value=values[row], **parts)
+        return ShardedValue(value=value, **parts)
 
     return ShardingTable(
-        values=Rows(sharded, range(len(values))),
+        values=tuple(map(sharded, values, placements)),
         num_devices=found.num_devices,
         meshes=found.meshes,
     )

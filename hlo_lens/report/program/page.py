@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
 from hlo_lens.analysis.program.entry_signature import EntrySignature
-from hlo_lens.analysis.result import Cell, row_objects, rows_of
+from hlo_lens.analysis.result import row_objects, rows_of
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.page import collectives_object
 from hlo_lens.report.memory.facts import memory_notes
@@ -19,11 +19,12 @@ from hlo_lens.report.memory.page import memory_object, memory_tables
 from hlo_lens.report.program.head import memory_lines
 from hlo_lens.report.program.tables import GAP_COLUMNS, module_tables
 from hlo_lens.report.render.envelope import ModulePage
+from hlo_lens.report.render.objects import RowObjects
 from hlo_lens.report.render.table import Section, Sections
 from hlo_lens.report.sharding.page import sharding_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
@@ -130,5 +131,5 @@ def _facts_object(analysis: ModuleAnalysis, *, name: str) -> dict[str, object]:
     return {**head, **found, "name": name, "files": list(analysis.dump.files)}
 
 
-def _values(values: Iterable[EntryValue]) -> list[dict[str, Cell]]:
-    return row_objects(EntrySignature.COLUMNS, (value.row() for value in values))
+def _values(values: Sequence[EntryValue]) -> RowObjects:
+    return RowObjects(EntrySignature.COLUMNS, values)
