@@ -70,6 +70,9 @@ _FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE, DumpKind.NEURON_MESSAGE)
 _WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR, *_FOREIGN)
 """Kinds whose signs also occur in logs."""
 
+_HLO_START = "HloModule "
+"""First word of almost all dumps; its sign has the first rank."""
+
 _SNIFFED = 1 << 16
 """Characters that decide the kind, unless a dump begins further down in a log."""
 
@@ -79,6 +82,8 @@ def sniff(text: str) -> DumpKind:
 
     The first dump in the text decides; a dump inside a log is found wherever it begins.
     """
+    if text.startswith(_HLO_START):  # which no other sign precedes
+        return DumpKind.HLO
     if not text or text.isspace():
         return DumpKind.EMPTY
     head = text[:_SNIFFED]

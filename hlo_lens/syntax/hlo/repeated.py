@@ -72,15 +72,19 @@ def _of_computation(
             if name in names:
                 yield _gap(module, row, NAME, NAME_END, f"another name: {name} is defined already")
             names.add(name)
-    numbers: set[str] = set()
     text, spans = columns.source.text, columns.spans
-    for row in rows:
-        if text.startswith("parameter(", spans[row * STRIDE + OPCODE]):
-            number = columns.text(row, OPERANDS, OPERANDS_END)
-            if number in numbers:
-                message = f"another parameter: the computation has a parameter {number} already"
-                yield _gap(module, row, OPERANDS, OPERANDS_END, message)
-            numbers.add(number)
+    parameters = [
+        row for row in rows if text.startswith("parameter(", spans[row * STRIDE + OPCODE])
+    ]
+    printed = [columns.text(row, OPERANDS, OPERANDS_END) for row in parameters]
+    if len(set(printed)) == len(printed):
+        return
+    numbers: set[str] = set()
+    for row, number in zip(parameters, printed, strict=True):
+        if number in numbers:
+            message = f"another parameter: the computation has a parameter {number} already"
+            yield _gap(module, row, OPERANDS, OPERANDS_END, message)
+        numbers.add(number)
 
 
 def _gap(module: HloModule, row: int, first: int, last: int, message: str) -> Gap:
