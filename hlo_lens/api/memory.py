@@ -16,7 +16,7 @@ from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts
 from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
-from hlo_lens.report.memory.timeline_picture import TimelinePicture, timeline_svg
+from hlo_lens.report.memory.timeline_picture import TimelinePicture, timeline_image
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 
@@ -99,9 +99,9 @@ def _pictures(modules: Iterable[ModuleAnalysis], color: int) -> Iterator[Timelin
 
 
 def _chart(known: ModuleAnalysis) -> str:
-    """Return the picture of a module's memory as SVG; empty where no live ranges are known."""
+    """Return the picture of a module's memory as HTML; empty where no live ranges are known."""
     pictures = list(_pictures([known], DEFAULT_SPACE))
-    return timeline_svg(pictures) if pictures else ""
+    return timeline_image(pictures) if pictures else ""
 
 
 def _page(known: ModuleAnalysis, view: MemoryView) -> ModulePage:

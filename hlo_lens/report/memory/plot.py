@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hlo_lens.report.memory.timeline_picture import TimelinePicture
+    from hlo_lens.report.memory.timeline_picture import LabelPlace, TimelinePicture
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -77,11 +77,33 @@ def _draw(axes: Axes, picture: TimelinePicture) -> None:
         trips = "?" if band.trip_count is None else band.trip_count
         text = f"{band.loop} x{trips}"
         axes.text(band.start, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=7)
+    _label(axes, picture)
     axes.axvline(peak, color="black", linewidth=0.8, linestyle=":")
     axes.set_title(picture.title, pad=16, fontsize=10)
     axes.set_xlabel("position in the schedule")
+    axes.set_yticks(range(0, round(picture.held[peak] * 1.06) + 1, picture.tick_step))
     axes.yaxis.set_major_formatter(lambda size, _: format_bytes(round(size)))
     axes.set_xlim(0, max(1, len(picture.held) - 1))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, picture.held[peak] * 1.08 or 1)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+_WIDTH, _HEIGHT = 105, 22
+"""Letters across a panel, and lines in it, about."""
+
+
+def _label(axes: Axes, picture: TimelinePicture) -> None:
+    """Write the names of the layers, and of the peak, where there is room for them."""
+    length, most = max(1, len(picture.held)), picture.held[picture.peak] or 1
+
+    def has_room(place: LabelPlace) -> bool:
+        letters = (place.end + 1 - place.start) / length * _WIDTH
+        return letters > len(place.role) and place.least_bytes / most * _HEIGHT > 1
+
+    for place in picture.label_places(has_room):
+        middle = (place.start + place.end) / 2
+        axes.text(middle, place.middle_bytes, place.role, ha="center", va="center", fontsize=8)
+    side = "right" if picture.peak > 0.8 * length else "left"
+    text = f" peak {format_bytes(most)} "
+    axes.text(picture.peak, most, text, ha=side, va="bottom", fontsize=8, fontweight="bold")

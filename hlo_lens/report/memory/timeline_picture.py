@@ -5,6 +5,7 @@ The colours are those of the page (`hlo_lens/report/page/assets/page.css`).
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -15,7 +16,7 @@ from hlo_lens.text.printable import printable
 from hlo_lens.text.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.memory.loop_bands import LoopBand
     from hlo_lens.analysis.memory.role_series import RoleSeries
@@ -101,6 +102,84 @@ class TimelinePicture:
             yield role, low, high
             low = high
 
+    @property
+    def tick_step(self) -> int:
+        """Bytes between marks of the vertical axis."""
+        return tick_step(self.held[self.peak])
+
+    def label_places(self, has_room: Callable[[LabelPlace], bool]) -> Iterator[LabelPlace]:
+        """Yield for each layer the longest part that is high and has room for its name.
+
+        Args:
+            has_room: Returns whether the name of a layer fits into a part of it.
+        """
+        for role, low, high in self.stacks():
+            sizes = [top - bottom for bottom, top in zip(low, high, strict=True)]
+            for share in _LABEL_SHARES:
+                run = _longest_run([size >= share * max(sizes) > 0 for size in sizes])
+                middle = run.start + len(run) // 2
+                place = LabelPlace(
+                    role=role,
+                    start=self.instants[run.start] if run else 0,
+                    end=self.instants[run.stop - 1] if run else 0,
+                    middle_bytes=low[middle] + sizes[middle] // 2 if run else 0,
+                    least_bytes=min((sizes[k] for k in run), default=0),
+                )
+                if has_room(place):
+                    yield place
+                    break
+
+
+_LABEL_SHARES = (0.8, 0.5, 0.25)
+"""Parts of the largest height of a layer that its part with the name has at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPlace:
+    """Place for the name of a layer in it.
+
+    Attributes:
+        role: The layer.
+        start: First instant.
+        end: Last instant.
+        middle_bytes: Height of its middle.
+        least_bytes: Its least height between these instants.
+    """
+
+    role: str
+    start: int
+    end: int
+    middle_bytes: int
+    least_bytes: int
+
+
+def tick_step(most: int) -> int:
+    """Return the least power of two of which at most six make some bytes.
+
+    >>> tick_step(5 << 20), tick_step(7 << 20)
+    (1048576, 2097152)
+    """
+    step = 1
+    while most / step > 6:
+        step *= 2
+    return step
+
+
+def _longest_run(marks: Sequence[bool]) -> range:
+    """Return the places of the longest part of which all are marked.
+
+    >>> _longest_run([True, False, True, True])
+    range(2, 4)
+    """
+    best = range(0)
+    first = 0
+    for place, is_marked in enumerate((*marks, False)):
+        if not is_marked:
+            if place - first > len(best):
+                best = range(first, place)
+            first = place + 1
+    return best
+
 
 def timeline_svg(pictures: Sequence[TimelinePicture]) -> str:
     """Return pictures, one below the other, as one SVG."""
@@ -116,6 +195,20 @@ def timeline_svg(pictures: Sequence[TimelinePicture]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}" '
         'font-family="system-ui, sans-serif" font-size="11" style="max-width: 100%">\n'
         f'<rect width="{_WIDTH}" height="{top}" fill="#fdfdfb"/>\n{"".join(parts)}</svg>\n'
+    )
+
+
+def timeline_image(pictures: Sequence[TimelinePicture]) -> str:
+    """Return pictures as an element of HTML for notebooks.
+
+    An image: of SVG in the output of a notebook that is not trusted, JupyterLab keeps only the text
+    (its sanitizer, version 4.6.6, has no tag ``svg``, and does not restrict sources of images).
+    """
+    data = base64.b64encode(timeline_svg(pictures).encode()).decode()
+    label = escape("; ".join(picture.title for picture in pictures))
+    return (
+        f'<img alt="{label}" style="max-width: 100%" width="{_WIDTH}" '
+        f'src="data:image/svg+xml;base64,{data}">'
     )
 
 
@@ -143,6 +236,7 @@ class _Panel:
                 f'stroke-width="0.6"><title>{role}: {ROLES[role]}</title></path>\n'
             )
         yield from self._loops()
+        yield from self._labels()
         x = self._x(self._picture.peak)
         line = f"M{x:.1f} {_TOP}V{_TOP + _HEIGHT}"
         yield f'<path d="{line}" stroke="#1d2326" stroke-dasharray="4 3"/>\n'
@@ -167,11 +261,19 @@ class _Panel:
         start = f"M{self._x(instants[0]):.1f} {self._y(low[0]):.1f}"
         return f"{start}{''.join(_without_repeats(steps))}Z"
 
+    def _labels(self) -> Iterator[str]:
+        """Yield the names of the layers in which there is room for them."""
+        for place in self._picture.label_places(self._has_room):
+            x = (self._x(place.start) + self._x(place.end + 1)) / 2
+            yield _text(x, self._y(place.middle_bytes) + 4, place.role, 'text-anchor="middle"')
+
+    def _has_room(self, place: LabelPlace) -> bool:
+        width = self._x(place.end + 1) - self._x(place.start)
+        height = self._y(0) - self._y(place.least_bytes)
+        return height >= _ROW and width >= 7 * len(place.role) + 8
+
     def _axes(self) -> Iterator[str]:
-        step = 1
-        while self._most / step > 6:
-            step *= 2
-        for size in range(0, round(self._most * 1.06) + 1, step):
+        for size in range(0, round(self._most * 1.06) + 1, tick_step(self._most)):
             y = self._y(size)
             yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - 12}" stroke="#e6e8e3"/>\n'
             yield _text(_LEFT - 6, y + 4, format_bytes(size), 'text-anchor="end" fill="#5c676d"')

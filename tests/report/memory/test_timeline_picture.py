@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +12,12 @@ import hlo_lens.report.page
 from hlo_lens.analysis.memory.loop_bands import LoopBand
 from hlo_lens.analysis.memory.role_names import ROLES
 from hlo_lens.analysis.memory.role_series import RoleSeries
-from hlo_lens.report.memory.timeline_picture import COLORS, TimelinePicture, timeline_svg
+from hlo_lens.report.memory.timeline_picture import (
+    COLORS,
+    LabelPlace,
+    TimelinePicture,
+    timeline_svg,
+)
 from tests.corpus import SAMPLES
 
 STYLE = Path(hlo_lens.report.page.__file__).parent / "assets" / "page.css"
@@ -53,7 +59,30 @@ def test_colours_are_those_of_the_page() -> None:
     assert list(COLORS) == list(ROLES)
 
 
-def test_notebooks_show_the_picture_of_memory() -> None:
+def test_notebooks_show_the_picture_of_memory_as_an_image() -> None:
     html = hlo_lens.memory(str(SAMPLES / "tpu" / "tp_mlp"))._repr_html_()
-    assert html.startswith("<svg ")
-    assert "saved activations" in html
+    found = re.match(r'<img alt="([^"]*)" [^>]*src="data:image/svg\+xml;base64,([^"]*)">', html)
+    assert found is not None
+    assert "peak 152.07MiB at instant 155" in found[1]
+    svg = base64.b64decode(found[2]).decode()
+    ElementTree.fromstring(svg)
+    assert ">saved activations</text>" in svg
+    assert "<script" not in html
+    assert "<svg" not in html
+
+
+def test_names_of_layers_are_where_they_are_high_and_wide() -> None:
+    (place,) = _picture(length=4).label_places(lambda one: one.role == "weights")
+    assert (place.start, place.end, place.middle_bytes, place.least_bytes) == (0, 3, 4, 8)
+    asked: list[tuple[int, int, int]] = []
+
+    def refuse(one: LabelPlace) -> bool:
+        asked.append((one.start, one.end, one.least_bytes))
+        return False
+
+    assert list(_picture(length=4).label_places(refuse)) == []
+    assert asked[3:] == [(2, 2, 104)] * 3
+
+
+def test_ticks_are_powers_of_two() -> None:
+    assert _picture().tick_step == 32
