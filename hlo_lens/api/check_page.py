@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.diff_page import pair_subject
-from hlo_lens.api.findings.lint_settings import Sieve
+from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.page import module_subjects
 from hlo_lens.api.report import page_of_module
 from hlo_lens.report.comparison.objects import module_object
@@ -35,13 +35,14 @@ def check_page(head: LoadedSide, diff: Diff | None, report: Report) -> Mapping[s
     """
     sections = [section_object(one, _ROWS, is_leading=True) for one in report.pages]
     title = report.pages[0].title if report.pages else "check"
-    sieve = Sieve.usual()
     dumps = [one.dump for one in head.modules]
-    known = [
-        sieve.applied(ModuleAnalysis(one, limits_estimate=True, is_quick=True))
-        for one in dumps
-        if one is not None and one.log is None
-    ]
+    known = with_sifted_findings(
+        [
+            ModuleAnalysis(one, limits_estimate=True, is_quick=True)
+            for one in dumps
+            if one is not None and one.log is None
+        ]
+    )
     if not known:
         return page_of_modules("check", title, (), sections)
     subjects, others = module_subjects(known, range(len(known)))

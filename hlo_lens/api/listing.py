@@ -5,15 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.across_processes import across_processes, process_difference
+from hlo_lens.analysis.dumps.across_processes import (
+    across_processes,
+    has_processes,
+    process_difference,
+)
 from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts, named_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
-from hlo_lens.load.workers import map_modules
+from hlo_lens.api.modules import with_progress
+from hlo_lens.load.workers import FEW, map_modules
 from hlo_lens.report.program.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
     from hlo_lens.model.dump import Dump, ModuleDump
 
@@ -49,6 +55,47 @@ def list_modules(
         across=across,
         difference=None if across is None else process_difference(across, modules),
     )
+
+
+def known_listings(
+    known: Sequence[ModuleAnalysis], *, progress: Progress | None = None, on_all_cores: bool = False
+) -> list[ListingFacts]:
+    """Return the facts of modules, computed once; those of logs have names only.
+
+    Args:
+        known: The modules, whose results the facts are taken from.
+        progress: Called with modules done and modules in all.
+        on_all_cores: Whether to compute those of many modules on all cores, apart from `known`.
+    """
+    programs = [one for one in known if one.dump.log is None]
+    make = _hashed if needs_fingerprints([one.dump for one in programs]) else _plain
+    if on_all_cores and len(programs) >= FEW:
+        facts = facts_of([one.dump for one in programs], progress=progress)
+        for one, made in zip(programs, facts, strict=True):
+            one.replace(make, partial(_given, made))
+        progress = None
+    return [
+        named_facts(one.dump) if one.dump.log is not None else one.once(make)
+        for one in with_progress(known, progress)
+    ]
+
+
+def needs_fingerprints(dumps: Sequence[ModuleDump]) -> bool:
+    """Return whether findings compare the programs of modules: those of several processes."""
+    return len({one.folder for one in dumps}) > 1 and has_processes([*map(named_facts, dumps)])
+
+
+def _plain(known: ModuleAnalysis) -> ListingFacts:
+    return listing_facts(known.dump, known=known)
+
+
+def _hashed(known: ModuleAnalysis) -> ListingFacts:
+    return listing_facts(known.dump, known=known, with_fingerprint=True)
+
+
+def _given(facts: ListingFacts, known: ModuleAnalysis) -> ListingFacts:
+    del known
+    return facts
 
 
 def facts_of(

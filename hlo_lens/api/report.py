@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.api.findings.lint_settings import Sieve
+from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
@@ -49,10 +49,9 @@ def report_modules(
         makes: Part to make now instead of with its first use, so that `progress` covers it:
             ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
     """
-    sieve = Sieve.usual()
-    known = [
-        sieve.applied(ModuleAnalysis(one, limits_estimate=True, is_quick=True)) for one in modules
-    ]
+    known = with_sifted_findings(
+        [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
+    )
     pages = [page_of_module(one) for one in known]
     shown = {"pages": progress, "tables": None}.get(makes)
     first = Sections(lambda: _first_pages(known, pages, shown))

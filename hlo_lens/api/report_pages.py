@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.listing_facts import listing_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
-from hlo_lens.analysis.findings.findings import module_findings
-from hlo_lens.api.listing import facts_of
-from hlo_lens.api.modules import with_progress
-from hlo_lens.load.workers import FEW
+from hlo_lens.analysis.findings.module_findings import module_findings
+from hlo_lens.api.listing import known_listings
 from hlo_lens.report.program.first_page import Lead, first_section, others_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
     from hlo_lens.report.render.envelope import ModulePage
@@ -59,7 +55,7 @@ def lead_of(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple
     """Return the position of the module to lead with, and its place among the others."""
     if len(known) < 2:
         return 0, Lead()
-    facts = _facts(known, progress)
+    facts = known_listings(known, progress=progress, on_all_cores=True)
     groups = module_groups(facts)
     best = groups.lead
     if best is None:
@@ -67,10 +63,3 @@ def lead_of(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple
     place = next(k for k, one in enumerate(facts) if one is best.largest)
     others = tuple(group for group in groups.groups if group is not best)
     return place, Lead(group=best, others=replace(groups, groups=others))
-
-
-def _facts(known: Sequence[ModuleAnalysis], progress: Progress | None) -> list[ListingFacts]:
-    """Return the facts of modules, for few of them from the results that their pages use too."""
-    if len(known) < FEW:
-        return [listing_facts(one.dump, known=one) for one in with_progress(known, progress)]
-    return facts_of([one.dump for one in known], progress=progress)

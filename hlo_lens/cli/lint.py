@@ -12,9 +12,11 @@ from hlo_lens.cli.ci import CiOutput, ci_options
 from hlo_lens.cli.options import Reading, comma_separated, option_group, reading_options
 from hlo_lens.cli.output import Output, finding_output_options
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.text.errors import MissingDumpError
+from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.findings.finding import Severity
+    from hlo_lens.api.findings.lint import Lint
     from hlo_lens.api.findings.lint_settings import Sieve
 
 _EXAMPLE = """\b
@@ -126,7 +128,7 @@ def lint(
     PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
     are sorted by what they save. Savings are proven, simulated, or at most. A comment
     "# hlo-lens: ignore[M003]" at the line of a finding suppresses it. Exit codes: 0; 1 with
-    --fail-on.
+    --fail-on, 4 where that cannot be decided.
     """
     from hlo_lens.api.findings.lint import lint_modules
     from hlo_lens.api.findings.proof import Proof
@@ -140,7 +142,15 @@ def lint(
     ci.write(found.report, output, found.annotations)
     reading.judge(modules)
     least = sieve.settings.fail_on
-    if least is not None and not found.is_known:
-        raise MissingDumpError("no module has an HLO text: findings are not known (--fail-on)")
-    if least is not None and found.reaches(least):
+    if least is not None:
+        _finish(found, least)
+
+
+def _finish(found: Lint, least: Severity) -> None:
+    """Exit with 1 for a finding of a severity or a graver one; with 4 if some are not known."""
+    if found.reaches(least):
         click.get_current_context().exit(exit_codes.RULE_FAILED)
+    for text in found.open_questions:
+        click.echo(f"hlo-lens: error: --fail-on cannot be decided: {printable(text)}", err=True)
+    if found.open_questions:
+        click.get_current_context().exit(exit_codes.UNPARSABLE)

@@ -81,8 +81,8 @@ def test_findings_of_a_text_without_a_program_are_not_known() -> None:
     (module,) = json.loads(_run("lint", LOG, "-f", "json")[1])["modules"]
     assert module["findings"] is None
     code, _, err = _run("lint", LOG, "--fail-on", "warning")
-    assert code == 3
-    assert "findings are not known" in err
+    assert code == 4
+    assert "--fail-on cannot be decided" in err
 
 
 def test_modules_without_findings_are_counted() -> None:

@@ -6,7 +6,8 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.analysis.findings.findings import finding_fact, module_findings
+from hlo_lens.analysis.findings.findings import finding_fact, findings_basis
+from hlo_lens.analysis.findings.module_findings import module_findings
 from hlo_lens.model.snapshot.facts import (
     CollectivesFacts,
     CoverageFacts,
@@ -40,6 +41,7 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
         return ModuleFacts(stage=dump.stage, backend=analysis.backend, memory=memory)
     module, summary, flops = analysis.module, analysis.summary, analysis.flops
     is_known = flops.total is not None
+    findings = analysis.once(module_findings)
     return copied(
         ModuleFacts,
         summary,
@@ -57,7 +59,8 @@ def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
         collectives=collectives_facts(analysis.collectives),
         memory=memory,
         sharding=None,
-        findings=tuple(map(finding_fact, analysis.once(module_findings).findings)),
+        findings=tuple(map(finding_fact, findings.findings)),
+        findings_basis=findings_basis(findings),
     )
 
 

@@ -10,7 +10,7 @@ from hlo_lens.analysis.comparison.donation_diff import DonationDiff, donation_di
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
 from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_diff
-from hlo_lens.analysis.findings.changes import FindingChanges, finding_changes
+from hlo_lens.analysis.findings.changes import FindingChanges, module_finding_changes
 from hlo_lens.analysis.program_diff.edits import Noise
 from hlo_lens.text.dump_files import BEFORE
 
@@ -188,7 +188,7 @@ def module_diff(
         collectives=collective_diff(base, head) if "collectives" in subjects else None,
         shardings=shardings if "sharding" in subjects else None,
         program=program,
-        findings=_finding_changes(base, head),
+        findings=module_finding_changes(base.facts, head.facts),
         subjects=subjects,
         is_heedful=not _OF_SHARDINGS.issuperset(heed),
     )
@@ -200,13 +200,6 @@ def module_diff(
         return found
     parts = (found.memory, found.collectives, shardings, found.donations)
     return replace(found, lines=line_diff(lines, *parts))
-
-
-def _finding_changes(base: ModuleSnapshot, head: ModuleSnapshot) -> FindingChanges | None:
-    """Return the changes of findings; None if they are not known of a side."""
-    if base.facts.findings is None or head.facts.findings is None:
-        return None
-    return finding_changes(base.facts.findings, head.facts.findings)
 
 
 def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:

@@ -11,6 +11,8 @@ from hlo_lens.analysis.comparison.alive_groups import space_peaks
 from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
 from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import portable_path
+from hlo_lens.analysis.findings.findings import finding_fact, findings_basis
+from hlo_lens.analysis.findings.module_findings import module_findings
 from hlo_lens.analysis.program.branch_sums import numbered_branch
 from hlo_lens.model.snapshot.facts import FindingFact, LoopFact, ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
@@ -19,6 +21,7 @@ from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.analysis.findings.findings import Findings
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.trip_counts import TripCount
     from hlo_lens.analysis.sharding.results import ShardingResults
@@ -39,11 +42,9 @@ def module_snapshot(
         rows = _collective_rows(analysis.collectives, analysis.module)
         loops = _loops(analysis.collectives, analysis.module)
         facts = replace(facts, collectives=replace(facts.collectives, rows=rows, loops=loops))
-    if facts.findings is not None:
-        facts = replace(facts, findings=tuple(map(_portable_finding, facts.findings)))
     if shardings is not None and shardings.is_complete:
         facts = replace(facts, sharding=ShardingFacts(rows=_entry_rows(shardings)))
-    return ModuleSnapshot(
+    made = ModuleSnapshot(
         name=name,
         target=target,
         toolchain=toolchain,
@@ -54,6 +55,14 @@ def module_snapshot(
         annotations=None if shardings is None else annotation_facts(shardings),
         path=analysis.dump.path,
     )
+    return with_findings(made, analysis.once(module_findings)) if analysis.has_hlo else made
+
+
+def with_findings(snapshot: ModuleSnapshot, found: Findings) -> ModuleSnapshot:
+    """Return the snapshot of a module with some findings in place of its own."""
+    facts = tuple(_portable_finding(finding_fact(one)) for one in found.findings)
+    basis = findings_basis(found)
+    return replace(snapshot, facts=replace(snapshot.facts, findings=facts, findings_basis=basis))
 
 
 def _portable_finding(finding: FindingFact) -> FindingFact:

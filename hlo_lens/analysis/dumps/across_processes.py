@@ -117,6 +117,12 @@ def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
     )
 
 
+def has_processes(modules: Sequence[ListingFacts]) -> bool:
+    """Return whether the folders of modules are those of several processes of one job."""
+    processes = processes_of(modules)
+    return len(processes) > 1 and _are_processes(modules, processes)
+
+
 @dataclass(slots=True)
 class _Compiles:
     """Compiles of several processes that are the same program.

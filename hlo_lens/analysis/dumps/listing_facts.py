@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
+from hlo_lens.model.hlo.query import evident_partitions
 from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import HloLensError
 
@@ -29,7 +30,9 @@ class ListingFacts:
         name: Name in the HLO text, else in the file names.
         key: Name in the file names, with its number.
         folder: Folder of its files, relative to the listed path.
+        path: File, folder or archive that was loaded; empty if unknown.
         stage: Stage of these facts: the latest with an HLO text.
+        devices: Devices of one replica: the header's number, or that of the entry's shardings.
         is_estimate_left_out: Whether memory was not estimated because the module is large.
         flops_is_at_most: Whether a conditional makes `flops` an upper bound.
         signature: Shapes of the entry's parameters, in order.
@@ -46,8 +49,10 @@ class ListingFacts:
     stages: int
     passes: int
     files: int
+    path: str = ""
     backend: str | None = None
     partitions: int | None = None
+    devices: int | None = None
     instructions: int | None = None
     peak_bytes: int | None = None
     total_bytes: int | None = None
@@ -91,6 +96,7 @@ def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts
         key=dump.name,
         number=dump.number,
         folder=dump.folder,
+        path=dump.path,
         stage=dump.stage,
         stages=sum(stage.pass_number is None for stage in stages),
         passes=sum(stage.pass_number is not None for stage in stages),
@@ -116,6 +122,7 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
             opaque=flops.opaque,
             name=module.name or facts.name,
             partitions=module.num_partitions,
+            devices=evident_partitions(known.table) or module.num_partitions,
             instructions=module.instruction_count,
             signature=_signature(module),
             fingerprint=fingerprint(module) if with_fingerprint else None,

@@ -3,6 +3,9 @@
 Lines, names of instructions and sizes change from compile to compile. Findings of one rule are
 paired in three steps, each finding once: of the same file, line and values; of the same file and
 first value, numbers in names aside; of the same file. The rest is new, or gone.
+
+Infos about several modules together are neither when two modules are compared: which module has
+them depends on the others that its dump has.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.findings.finding import Severity
+from hlo_lens.analysis.findings.registry import all_rules
+from hlo_lens.analysis.findings.rule import DumpRule
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.model.snapshot.facts import FindingFact
+    from hlo_lens.model.snapshot.facts import FindingFact, ModuleFacts
 
 _NUMBERS = re.compile(r"(?:\.\d+)+$")
 
@@ -66,6 +72,25 @@ def source_of(finding: FindingFact) -> str | None:
         return None
     line = "" if finding.source_line is None else f":{finding.source_line}"
     return f"{finding.source_file}{line}"
+
+
+def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChanges | None:
+    """Return the changes of the findings of a module; None if they are not known of a side.
+
+    Findings of rules that a side does not decide are not compared.
+    """
+    if base.findings is None or head.findings is None:
+        return None
+    of_dumps = {rule.code for rule in all_rules() if isinstance(rule, DumpRule)}
+    undecided = {*base.undecided, *head.undecided}
+
+    def is_compared(one: FindingFact) -> bool:
+        is_of_dump = one.code in of_dumps and one.severity == Severity.INFO
+        return not is_of_dump and one.code not in undecided
+
+    return finding_changes(
+        [*filter(is_compared, base.findings)], [*filter(is_compared, head.findings)]
+    )
 
 
 def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> FindingChanges:

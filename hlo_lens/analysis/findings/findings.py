@@ -12,15 +12,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.findings.finding import Finding, SavingBasis, Severity
-from hlo_lens.analysis.findings.registry import all_rules
-from hlo_lens.analysis.findings.rule import DumpRule, ModuleRule, Rule
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.snapshot.facts import ChangeFact, FindingFact, SavingFact
-from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
+from hlo_lens.model.snapshot.facts import (
+    ChangeFact,
+    FindingFact,
+    FindingsBasis,
+    LeftOutFact,
+    SavingFact,
+    UndecidedFact,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
@@ -46,6 +50,7 @@ class Findings(Result):
         findings: The findings, suppressed ones included.
         undecided: Code of each rule that a dump does not decide, with the reason.
         left_out: Numbers of findings that settings leave out, each with the reason.
+        not_simulated: Why savings that could be simulated are upper bounds; empty if none is.
     """
 
     KIND: ClassVar[str] = "findings"
@@ -70,6 +75,7 @@ class Findings(Result):
     findings: tuple[Finding, ...]
     undecided: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
+    not_simulated: str = ""
 
     def rows(self) -> Iterator[Row]:
         """Yield the findings, most saving first."""
@@ -118,32 +124,13 @@ def finding_fact(finding: Finding) -> FindingFact:
     )
 
 
-def module_findings(known: ModuleAnalysis) -> Findings:
-    """Return the findings of all rules about one module; `ModuleAnalysis.once` keeps them."""
-    rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
-    found: list[Finding] = []
-    undecided: list[tuple[str, str]] = []
-    for rule in rules if known.has_hlo else ():
-        try:
-            found += (named(one, rule) for one in rule.find(known))
-        except (MissingDumpError, DumpSyntaxError) as error:
-            undecided.append((rule.code, str(error)))
-    return Findings(findings=judged(found, known), undecided=tuple(undecided))
-
-
-def dump_findings(modules: Sequence[ModuleAnalysis]) -> dict[int, list[Finding]]:
-    """Return the findings of all rules about several modules, by position of the module."""
-    found: dict[int, list[Finding]] = {}
-    for rule in all_rules():
-        if isinstance(rule, DumpRule):
-            for place, one in rule.find(modules):
-                found.setdefault(place, []).append(named(one, rule))
-    return found
-
-
-def named(finding: Finding, rule: Rule) -> Finding:
-    """Return a finding with code and name of its rule."""
-    return replace(finding, code=rule.code, name=rule.name)
+def findings_basis(found: Findings) -> FindingsBasis:
+    """Return what findings leave open, as a fact."""
+    return FindingsBasis(
+        undecided=tuple(UndecidedFact(code=c, reason=text) for c, text in found.undecided),
+        left_out=tuple(LeftOutFact(reason=text, count=n) for text, n in found.left_out),
+        not_simulated=found.not_simulated or None,
+    )
 
 
 def judged(
@@ -169,6 +156,7 @@ def together(one: Findings, other: Findings) -> Findings:
         findings=tuple(sorted((*one.findings, *other.findings), key=_order)),
         undecided=(*one.undecided, *other.undecided),
         left_out=(*one.left_out, *other.left_out),
+        not_simulated=one.not_simulated or other.not_simulated,
     )
 
 

@@ -9,14 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hlo_lens.analysis.dumps.listing_facts import ListingFacts
 from hlo_lens.analysis.findings.finding import Finding
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
 FindInModule: TypeAlias = Callable[[ModuleAnalysis], Iterable[Finding]]
 """Yields the findings in one module, which has HLO text."""
 
-FindInDump: TypeAlias = Callable[[Sequence[ModuleAnalysis]], Iterable[tuple[int, Finding]]]
-"""Yields findings in several modules, each with the position of the module to blame."""
+FindInDump: TypeAlias = Callable[[Sequence[ListingFacts]], Iterable[tuple[int, Finding]]]
+"""Yields findings in several modules, each with the position of the module to blame.
+
+They have a severity, and save nothing that is a share of the program.
+"""
+
+MEMORY, PEAK = "memory", "peak"
+"""What a rule may need: the memory of the program, and the values at its peak."""
 
 PARTS = ("What", "Why it costs", "Fix", "Fine when")
 """Headings of the description of a rule, in this order."""
@@ -73,9 +80,15 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class ModuleRule(_Rule):
-    """A rule about one module."""
+    """A rule about one module.
+
+    Attributes:
+        find: Yields its findings.
+        needs: `MEMORY` or `PEAK`, without which the rule is undecided; empty for neither.
+    """
 
     find: FindInModule
+    needs: str = ""
 
     @property
     def function(self) -> Callable[..., object]:

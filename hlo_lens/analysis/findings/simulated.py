@@ -1,7 +1,7 @@
 """Savings of findings by simulation: the fix made in our assignment of the program's buffers.
 
-Only for changes that can be simulated, in programs that are not too large, for the findings that
-save most. The others keep their upper bound.
+Only for changes that can be simulated, of findings that may be warnings, most saving first, within
+the limits below, which are those of every output. The others keep their upper bound.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis
-from hlo_lens.analysis.findings.findings import Findings, judged
+from hlo_lens.analysis.findings.findings import WARNING_SHARE, Findings, judged
 from hlo_lens.analysis.simulation.simulate import KINDS, WIRE, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
-from hlo_lens.text.units import format_bytes
+from hlo_lens.text.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.simulation.simulate import Simulated
 
-MOST_INSTRUCTIONS = 50_000
-"""Instructions of the largest module that is simulated; one answer takes about 90 us for each."""
+MOST_INSTRUCTIONS = 10_000
+"""Instructions of the largest module that is simulated; the first answer takes 0.1 ms for each."""
+
+MOST_WORK = 20_000
+"""Most instructions times findings of a module: an answer takes 0.05 ms for each instruction."""
 
 MOST_FINDINGS = 16
 """Findings of a module that are simulated, most saving first."""
@@ -32,22 +35,33 @@ TOTAL = "total_bytes"
 
 def simulated_findings(known: ModuleAnalysis, found: Findings) -> Findings:
     """Return findings with simulated savings where that is possible, in their new order."""
-    wanted = [one for one in found.findings if _can_be_simulated(one)][:MOST_FINDINGS]
-    if not wanted or len(known.module.columns) > MOST_INSTRUCTIONS or known.memory is None:
+    wanted = [one for one in found.findings if _can_be_simulated(one)]
+    if not wanted or known.memory is None:
         return found
+    count = len(known.module.columns)
+    if count > MOST_INSTRUCTIONS:
+        limit = f"{format_count(count)} instructions, more than {format_count(MOST_INSTRUCTIONS)}"
+        return replace(found, not_simulated=limit)
     simulator = Simulator(known)
     if simulator.reason:
-        return found
-    changed = {id(one): _simulated(one, simulator) for one in wanted}
+        return replace(found, not_simulated=simulator.reason)
+    chosen = wanted[: max(1, min(MOST_FINDINGS, MOST_WORK // count))]
+    changed = {id(one): _simulated(one, simulator) for one in chosen}
     findings = tuple(changed.get(id(one), one) for one in found.findings)
-    return replace(found, findings=judged(findings, known, is_kept=True))
+    rest = len(wanted) - len(chosen)
+    return replace(
+        found,
+        findings=judged(findings, known, is_kept=True),
+        not_simulated=f"{rest} of {len(wanted)}, those that save least" if rest else "",
+    )
 
 
 def _can_be_simulated(finding: Finding) -> bool:
-    """Return whether all its changes can be simulated, and its saving is only bounded."""
+    """Return whether all its changes can be simulated, and its saving, only bounded, matters."""
     kinds = {one.kind for one in finding.remedies}
     is_bound = finding.saves.basis is SavingBasis.AT_MOST and finding.saves.bytes is not None
-    return is_bound and bool(kinds) and kinds.issubset(KINDS)
+    is_large = (finding.share or 0.0) >= WARNING_SHARE
+    return is_bound and is_large and bool(kinds) and kinds.issubset(KINDS)
 
 
 def _simulated(finding: Finding, simulator: Simulator) -> Finding:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.changes import finding_changes
+from hlo_lens.analysis.findings.changes import module_finding_changes
 from hlo_lens.analysis.gate.steps import Step, Value
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +26,19 @@ ROOT = "findings"
 _SEVERITIES = ("error", "warning", "info")
 _CODE = re.compile(r"[A-Z]\d{0,3}")
 _CHANGES = ("new", "gone")
+_SHOWN = 3
 
 
 def counts_changes(steps: Sequence[Step]) -> bool:
     """Return whether a metric counts findings of one side alone."""
     return steps[0].name == ROOT and steps[-1].name in _CHANGES
+
+
+def undecided_text(steps: Sequence[Step], facts: ModuleFacts) -> str:
+    """Return which rules that a metric counts are undecided, and why; empty if none is."""
+    name = steps[1].name if len(steps) == 2 else ""
+    codes = [one for one in facts.undecided if not _CODE.fullmatch(name) or one.startswith(name)]
+    return f"{listed(codes, _SHOWN)} not decided: {facts.undecided[codes[0]]}" if codes else ""
 
 
 def finding_count(
@@ -46,9 +55,9 @@ def finding_count(
     if facts.findings is None:
         return Value(number=None, reason="findings are not known: no HLO text")
     if name in _CHANGES:
-        if base is None or base.findings is None:
+        found = None if base is None else module_finding_changes(base, facts)
+        if found is None:
             return Value(number=None, reason=f"findings.{name} needs a baseline with findings")
-        found = finding_changes(base.findings, facts.findings)
         return Value(number=len(found.new if name == "new" else found.gone))
     counted = [one for one in facts.findings if not one.suppressed]
     if name in ("", "all"):

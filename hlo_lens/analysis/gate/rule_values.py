@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.gate.finding_counts import ROOT as FINDINGS, counts_changes, finding_count
+from hlo_lens.analysis.gate.finding_counts import (
+    ROOT as FINDINGS,
+    counts_changes,
+    finding_count,
+    undecided_text,
+)
 from hlo_lens.analysis.gate.steps import Value
-from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.gate.rules import Rule
@@ -87,9 +91,11 @@ def weakness(rule: Rule, facts: ModuleFacts) -> str:
         return ""
     if root == "memory" and facts.memory is not None:
         return _memory_weakness(facts.memory, facts.coverage)
-    gaps = _gaps(facts.coverage)
-    if gaps or root != "collectives" or facts.collectives is None:
-        return gaps
+    gaps = "" if facts.coverage is None else facts.coverage.problem
+    if gaps or root == FINDINGS:
+        return gaps or undecided_text(rule.metric.steps, facts)
+    if root != "collectives" or facts.collectives is None:
+        return ""
     unknown = facts.collectives.unknown_opcodes
     names = ", ".join(sorted(unknown))
     return (
@@ -97,24 +103,11 @@ def weakness(rule: Rule, facts: ModuleFacts) -> str:
     )
 
 
-def _gaps(coverage: CoverageFacts | None) -> str:
-    if coverage is None:
-        return ""
-    if coverage.gaps:
-        return f"{plural(coverage.gaps, 'place')} of the HLO text could not be read"
-    if coverage.is_truncated:
-        return "the HLO text ends too early"
-    if coverage.undefined:
-        first = next(iter(coverage.undefined_names), "?")
-        return f"the HLO text lacks parts that it uses ({coverage.undefined}), such as {first}"
-    return ""
-
-
 def _memory_weakness(memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
     if not memory.is_complete:
         return "the buffer texts are not complete"
-    if memory.source == "estimate" and (gaps := _gaps(coverage)):
-        return gaps
+    if memory.source == "estimate" and coverage is not None and coverage.problem:
+        return coverage.problem
     if not memory.is_exact and memory.range is None:
         return "the estimate has no bound"
     return ""

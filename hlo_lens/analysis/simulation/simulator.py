@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.backend_rules import BackendRules
     from hlo_lens.analysis.buffer_assignment.value_edit import ValueEdit
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
+    from hlo_lens.analysis.memory.layout import MemoryLayout
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.module import InputOutputAlias
     from hlo_lens.model.shapes.mesh import Mesh
@@ -96,8 +97,16 @@ class Simulator:
 
     @cached_property
     def own(self) -> Assigned:
-        """Our assignment of the program as it is."""
-        return self.assigned(self.flow)
+        """Figures of our assignment of the program as it is."""
+        return self._figures(self.flow, *self._own_layout)
+
+    @cached_property
+    def _own_layout(self) -> tuple[MemoryLayout, int]:
+        """Our assignment of the program as it is, and its temporary bytes."""
+        memory = self.known.memory
+        if memory is not None and memory.statement.source == "estimate" and not memory.stated:
+            return memory.layout, memory.statement.temp_bytes
+        return layout_of_flow(self.flow, self.rules)
 
     @cached_property
     def arrays(self) -> EntryArrays:
@@ -136,7 +145,6 @@ class Simulator:
     @cached_property
     def slack(self) -> tuple[int, int]:
         """Bytes by which our assignment of this program may be above, and below, XLA's."""
-        memory = self.known.memory
         if self.is_reproduced:
             return 0, 0
         if self.is_reproduced is False:
@@ -144,11 +152,10 @@ class Simulator:
                 abs((self.base[name] or 0) - self.own.figures[name]) for name in MEMORY_FIGURES[3:]
             ]
             return max(differences), max(differences)
-        layout, temp = layout_of_flow(self.flow, self.rules)
+        layout, temp = self._own_layout
         bounds = estimate_range(self.flow, self.rules, layout, temp).temp_bytes
         if bounds is None:
             return temp, temp
-        del memory
         return temp - bounds[0], bounds[1] - temp
 
     @cached_property
@@ -166,11 +173,11 @@ class Simulator:
 
     def changed(self, aliases: Iterable[InputOutputAlias], edit: ValueEdit) -> Assigned:
         """Return our assignment with other aliases and values."""
-        return self.assigned(self.walked.flow(aliases, edit))
+        flow = self.walked.flow(aliases, edit)
+        return self._figures(flow, *layout_of_flow(flow, self.rules))
 
-    def assigned(self, flow: Dataflow) -> Assigned:
+    def _figures(self, flow: Dataflow, layout: MemoryLayout, temp_bytes: int) -> Assigned:
         """Return the figures of the buffers of a dataflow."""
-        layout, temp_bytes = layout_of_flow(flow, self.rules)
         statement = memory_statement(layout, {DEFAULT_SPACE: None}, backend=self.rules.backend)
         series = layout.temporary_series() or [0]
         peak = max(series)

@@ -20,8 +20,11 @@ from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
+    from hlo_lens.analysis.findings.findings import Findings
+    from hlo_lens.api.findings.lint_settings import Sieve
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.name_pattern import NamePattern
 
@@ -37,10 +40,14 @@ class SideModule:
     Attributes:
         snapshot: Its snapshot.
         dump: Its texts; None if only the snapshot is known.
+        listing: Its facts among other modules; None if only the snapshot is known.
+        findings: Findings of it alone; None without HLO text, or if only the snapshot is known.
     """
 
     snapshot: ModuleSnapshot
     dump: ModuleDump | None = None
+    listing: ListingFacts | None = None
+    findings: Findings | None = None
 
     @property
     def hlo(self) -> HloModule | None:
@@ -67,7 +74,7 @@ class LoadedSide:
         if pattern is None:
             return self
         chosen = tuple(m for m in self.modules if pattern.found_in(m.snapshot.name))
-        return dataclasses.replace(self, modules=chosen)
+        return dataclasses.replace(self, modules=_with_dump_findings(chosen))
 
     @property
     def names(self) -> list[str]:
@@ -147,10 +154,7 @@ def load_side(
         dumps = modules_of(dump)
         loaded = LoadedSide(
             path=dump.path if isinstance(dump, Dump) else dumps[0].name if dumps else "text",
-            modules=tuple(
-                _module_of(one, limits_estimate=limits_estimate)
-                for one in with_progress(dumps, progress)
-            ),
+            modules=_modules_of(dumps, limits_estimate=limits_estimate, progress=progress),
             is_snapshot=False,
         )
     chosen = loaded.selected(pattern)
@@ -188,20 +192,68 @@ def _is_snapshot(side: Side) -> bool:
     return _is_path(side) and side != STDIN and _is_snapshot_file(str(side))
 
 
-def _module_of(dump: ModuleDump, *, limits_estimate: bool) -> SideModule:
+def _modules_of(
+    dumps: Sequence[ModuleDump], *, limits_estimate: bool, progress: Progress | None
+) -> tuple[SideModule, ...]:
+    """Return the modules of a dump with their snapshots, made one after another."""
+    from hlo_lens.api.findings.lint_settings import Sieve
+    from hlo_lens.api.listing import needs_fingerprints
+
+    sieve = Sieve.usual()
+    is_hashed = needs_fingerprints(dumps)
+    made = (
+        _module_of(one, sieve, limits_estimate=limits_estimate, is_hashed=is_hashed)
+        for one in with_progress(dumps, progress)
+    )
+    return _with_dump_findings(tuple(made))
+
+
+def _module_of(
+    dump: ModuleDump, sieve: Sieve, *, limits_estimate: bool, is_hashed: bool
+) -> SideModule:
     from hlo_lens.analysis.comparison.module_pairs import plain_name
     from hlo_lens.analysis.comparison.snapshot import module_snapshot
+    from hlo_lens.analysis.dumps.listing_facts import listing_facts
+    from hlo_lens.analysis.findings.module_findings import module_findings
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
-    from hlo_lens.api.findings.lint_settings import Sieve
+    from hlo_lens.api.findings.sifted import sifted_module_findings
 
-    analysis = Sieve.usual().applied(ModuleAnalysis(dump, limits_estimate=limits_estimate))
+    analysis = ModuleAnalysis(dump, limits_estimate=limits_estimate)
+    findings = sifted_module_findings(analysis, sieve) if analysis.has_hlo else None
+    if findings is not None:
+        analysis.replace(module_findings, lambda _: findings)
     kept = module_snapshot(
         analysis,
         name=dump.title if analysis.has_hlo else plain_name(dump.name),
         target=target_of(dump),
         toolchain=toolchain_of(dump),
     )
-    return SideModule(snapshot=kept, dump=dump)
+    listing = listing_facts(dump, with_fingerprint=is_hashed, known=analysis)
+    return SideModule(snapshot=kept, dump=dump, listing=listing, findings=findings)
+
+
+def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]:
+    """Return modules of a dump with the findings about all of them together; snapshots as given."""
+    facts = [one.listing for one in modules if one.listing is not None]
+    dumps = [one.dump for one in modules if one.dump is not None]
+    if not modules or len(facts) < len(modules) or len(dumps) < len(modules):
+        return tuple(modules)
+    from hlo_lens.analysis.comparison.snapshot import with_findings
+    from hlo_lens.analysis.findings.findings import Findings, together
+    from hlo_lens.api.findings.lint_settings import Sieve
+    from hlo_lens.api.findings.sifted import sifted_dump_findings
+
+    others = sifted_dump_findings(facts, dumps, Sieve.usual())
+    none = Findings(findings=())
+    return tuple(
+        one
+        if one.findings is None
+        else dataclasses.replace(
+            one,
+            snapshot=with_findings(one.snapshot, together(one.findings, others.get(place, none))),
+        )
+        for place, one in enumerate(modules)
+    )
 
 
 _Key: TypeAlias = "tuple[str, str | None]"

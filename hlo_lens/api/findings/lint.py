@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.findings import (
-    Findings,
-    dump_findings,
-    judged,
-    module_findings,
-    together,
-)
+from hlo_lens.analysis.comparison.facts import coverage_facts
+from hlo_lens.analysis.findings.module_findings import module_findings
 from hlo_lens.analysis.findings.places import call_place
 from hlo_lens.analysis.findings.registry import all_rules, find_rule
 from hlo_lens.analysis.findings.selection import (
@@ -19,11 +14,11 @@ from hlo_lens.analysis.findings.selection import (
     checked_codes,
     severity_of,
 )
-from hlo_lens.analysis.findings.simulated import simulated_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.findings.lint_baseline import sieve_of
 from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.findings.proof import Proof, proven_findings
+from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.report.findings.page import FindingsView, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
@@ -72,9 +67,9 @@ class Lint:
         return [note for module in self.modules for note in finding_annotations(module)]
 
     @property
-    def is_known(self) -> bool:
-        """Whether the findings of some module are known: there is an HLO text."""
-        return any(not module.problem for module in self.modules)
+    def open_questions(self) -> tuple[str, ...]:
+        """Why findings are not known, or some of them, each with its module; empty if all are."""
+        return tuple(f"{m.name}: {text}" for m in self.modules for text in m.open_questions)
 
     def reaches(self, severity: Severity) -> bool:
         """Return whether a finding that counts is of a severity or a graver one."""
@@ -149,16 +144,10 @@ def lint_modules(
         progress: Called with modules done and modules in all.
         proof: Means of compiling with the fixes; None to compile nothing.
     """
-    known = [sieve.applied(ModuleAnalysis(one)) for one in modules]
-    found = [
-        simulated_findings(one, one.once(module_findings)) if one.has_hlo else Findings(findings=())
-        for one in with_progress(known, progress)
-    ]
+    known = with_sifted_findings([ModuleAnalysis(one) for one in modules], sieve)
+    found = [one.once(module_findings) for one in with_progress(known, progress)]
     if proof is not None:
         found = proven_findings(known, found, proof)
-    for place, others in dump_findings(known).items():
-        more = Findings(findings=judged(others, known[place]))
-        found[place] = together(found[place], sieve.sift_of_dump(more, modules[place].title))
     several = len(modules) > 1
     return Lint(
         modules=tuple(
@@ -169,6 +158,7 @@ def lint_modules(
                 options=f"--module {one.dump.name}" if several else "",
                 place=one.once(call_place) if one.has_hlo else None,
                 problem="" if one.has_hlo else no_hlo_text(one.dump),
+                gap=coverage_facts(one.summary).problem if one.has_hlo else "",
             )
             for one, findings in zip(known, found, strict=True)
         )
@@ -193,7 +183,7 @@ def findings_at_least(
     selection = Selection(select=checked_codes(select), ignore=checked_codes(ignore))
     return tuple(
         one
-        for one in Sieve.usual().applied(known).once(module_findings).counted
+        for one in with_sifted_findings([known])[0].once(module_findings).counted
         if selection.wants(one) and (one.severity or least).rank <= least.rank
     )
 

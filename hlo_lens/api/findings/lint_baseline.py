@@ -30,7 +30,6 @@ def sieve_of(settings: LintSettings, baseline: str | None = None) -> Sieve:
         checkout=Checkout.here(),
         known=None if path is None else read_baseline(path),
         baseline=path or "",
-        is_of_modules=path is not None and not _is_lint(path),
     )
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.findings.changes import finding_changes
-from hlo_lens.analysis.findings.finding import Severity
-from hlo_lens.analysis.findings.findings import Findings, finding_fact, module_findings
+from hlo_lens.analysis.findings.findings import Findings, finding_fact
 from hlo_lens.analysis.findings.selection import (
     LeastSaving,
     Selection,
@@ -26,7 +24,6 @@ from hlo_lens.text.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.snapshot.facts import FindingFact
 
 FILE = "hlo-lens.toml"
@@ -98,49 +95,32 @@ class Sieve:
         checkout: The repository.
         known: Module name to the findings of a baseline; None for no baseline.
         baseline: Path of the baseline.
-        is_of_modules: Whether the baseline has no findings on several modules: no output of lint.
     """
 
     settings: LintSettings
     checkout: Checkout
     known: Mapping[str, tuple[FindingFact, ...]] | None = None
     baseline: str = ""
-    is_of_modules: bool = False
 
     @classmethod
     def usual(cls) -> Sieve:
         """Return the sieve of commands other than ``lint``."""
         return cls(settings=quiet_settings(), checkout=Checkout.here())
 
-    def applied(self, analysis: ModuleAnalysis) -> ModuleAnalysis:
-        """Return an analysis whose findings are sifted."""
-        analysis.replace(module_findings, partial(self._findings, analysis.dump.title))
-        return analysis
+    def sift(self, found: Findings, module: str, *, is_of_dump: bool = False) -> Findings:
+        """Return the findings that settings, comments and baseline leave.
 
-    def _findings(self, module: str, analysis: ModuleAnalysis) -> Findings:
-        return self.sift(module_findings(analysis), module)
-
-    def sift_of_dump(self, found: Findings, module: str) -> Findings:
-        """Return the findings on several modules that count; no infos if the baseline has none."""
-        sifted_ones = self.sift(found, module)
-        if not self.is_of_modules:
-            return sifted_ones
-        return dataclasses.replace(
-            sifted_ones,
-            findings=tuple(
-                one
-                if one.suppressed or one.severity is not Severity.INFO
-                else dataclasses.replace(one, suppressed_by=f"baseline {self.baseline}")
-                for one in sifted_ones.findings
-            ),
-        )
-
-    def sift(self, found: Findings, module: str) -> Findings:
-        """Return the findings of a module that settings, comments and baseline leave."""
+        Args:
+            found: The findings.
+            module: Name of their module.
+            is_of_dump: Whether they are about several modules: the baseline may have them at any.
+        """
         sifted_ones = sifted(found, self.settings, module, self.checkout)
         if self.known is None:
             return sifted_ones
         base = self.known.get(plain_name(module), ())
+        if is_of_dump:
+            base = tuple(one for ones in self.known.values() for one in ones)
         facts = [finding_fact(one) for one in sifted_ones.findings]
         new = {id(one) for one in finding_changes(base, facts).new}
         return dataclasses.replace(

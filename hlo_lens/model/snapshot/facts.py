@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hlo_lens.text.units import plural
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -49,6 +51,18 @@ class CoverageFacts:
     is_truncated: bool = False
     undefined: int = 0
     undefined_names: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """Why numbers of the text may be incomplete; empty if they are not."""
+        if self.gaps:
+            return f"{plural(self.gaps, 'place')} of the HLO text could not be read"
+        if self.is_truncated:
+            return "the HLO text ends too early"
+        if self.undefined:
+            first = next(iter(self.undefined_names), "?")
+            return f"the HLO text lacks parts that it uses ({self.undefined}), such as {first}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +340,37 @@ class FindingFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndecidedFact:
+    """A rule of ``lint`` that is not decided, with the reason."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutFact:
+    """A number of findings that settings leave out, with the reason."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingsBasis:
+    """Basis of the findings of a module.
+
+    Attributes:
+        undecided: Rules that are not decided.
+        left_out: Findings that settings leave out.
+        not_simulated: Why savings that could be simulated are upper bounds; None if none is.
+    """
+
+    undecided: tuple[UndecidedFact, ...] = ()
+    left_out: tuple[LeftOutFact, ...] = ()
+    not_simulated: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleFacts:
     """Figures of one module.
 
@@ -350,7 +395,8 @@ class ModuleFacts:
         collectives: None without HLO text; so the fields above but the first two.
         memory: None where nothing is known.
         sharding: None without HLO text.
-        findings: Findings of rules about one module; None without HLO text.
+        findings: Findings of ``lint``; None without HLO text.
+        findings_basis: What these leave open; None without HLO text, or in snapshots without it.
     """
 
     stage: str | None = None
@@ -374,6 +420,13 @@ class ModuleFacts:
     memory: MemoryFacts | None = None
     sharding: ShardingFacts | None = None
     findings: tuple[FindingFact, ...] | None = None
+    findings_basis: FindingsBasis | None = None
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Codes of rules that are not decided, each with the reason."""
+        basis = self.findings_basis
+        return {} if basis is None else {one.code: one.reason for one in basis.undecided}
 
     @property
     def parameter_rows(self) -> tuple[EntryFact, ...] | None:

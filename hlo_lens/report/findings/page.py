@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.changes import source_of
 from hlo_lens.analysis.findings.finding import Severity
-from hlo_lens.analysis.findings.findings import finding_fact
+from hlo_lens.analysis.findings.findings import finding_fact, findings_basis
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.objects import Objects
@@ -39,6 +39,7 @@ class FindingsView:
         findings: Its findings.
         place: Line that calls the program, for findings without a line.
         problem: Why its findings are not known; empty if they are.
+        gap: Why findings may be missing: parts of the text that could not be read; may be empty.
     """
 
     name: str
@@ -47,6 +48,25 @@ class FindingsView:
     options: str = ""
     place: SourceLocation | None = None
     problem: str = ""
+    gap: str = ""
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Why findings are not known, or some of them; empty if all are."""
+        if self.problem or self.gap:
+            return (self.problem or self.gap,)
+        return tuple(
+            f"{', '.join(codes)} not decided: {reason}"
+            for reason, codes in undecided_rules(self.findings).items()
+        )
+
+
+def undecided_rules(found: Findings) -> dict[str, list[str]]:
+    """Return reasons why rules are not decided, each with their codes."""
+    reasons: dict[str, list[str]] = {}
+    for code, reason in found.undecided:
+        reasons.setdefault(reason, []).append(code)
+    return reasons
 
 
 def lint_report(views: Sequence[FindingsView]) -> Report:
@@ -62,7 +82,7 @@ def lint_report(views: Sequence[FindingsView]) -> Report:
 
 def _is_shown(view: FindingsView) -> bool:
     found = view.findings
-    return bool(found.findings or found.left_out or found.undecided or view.problem)
+    return bool(found.findings or found.left_out or view.open_questions)
 
 
 def findings_object(view: FindingsView) -> dict[str, object]:
@@ -73,8 +93,8 @@ def findings_object(view: FindingsView) -> dict[str, object]:
         "findings": None
         if view.problem
         else [facts_object(finding_fact(one)) for one in found.findings],
-        "undecided": [{"code": code, "reason": reason} for code, reason in found.undecided],
-        "left_out": [{"reason": reason, "count": count} for reason, count in found.left_out],
+        "problem": view.problem or view.gap or None,
+        **facts_object(findings_basis(found)),
         "source_file": None if view.place is None else view.place.file,
         "source_line": None if view.place is None else view.place.line,
     }
@@ -85,16 +105,17 @@ def _section(view: FindingsView) -> Section:
     if view.problem:
         return Section(title=view.name, facts=(("findings", f"not known: {view.problem}"),))
     table = Table.of(found, title="Findings", is_data_only=True)
+    counts = counts_text(found.findings, len(found.undecided))
     return Section(
         title=view.name,
-        facts=(("findings", counts_text(found.findings)), *finding_facts(found.counted, view)),
+        facts=(("findings", counts), *finding_facts(found.counted, view)),
         tables=(table,),
         notes=tuple(_notes(view)),
     )
 
 
-def counts_text(found: Sequence[Finding]) -> str:
-    """Return the number of findings by severity."""
+def counts_text(found: Sequence[Finding], undecided: int = 0) -> str:
+    """Return the number of findings by severity, and of rules that are not decided."""
     counted = [one for one in found if not one.suppressed]
     counts = [(s, sum(one.severity is s for one in counted)) for s in Severity]
     parts = [
@@ -104,6 +125,7 @@ def counts_text(found: Sequence[Finding]) -> str:
     ]
     rest = len(found) - len(counted)
     text = f"{', '.join(parts)}, most saving first" if parts else "none"
+    text += f"; {plural(undecided, 'rule')} not decided" if undecided else ""
     return text + (f"; {rest} suppressed" if rest else "")
 
 
@@ -204,11 +226,15 @@ def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
 
 
 def _notes(view: FindingsView) -> Iterator[str]:
+    if view.gap:
+        yield f"findings may be missing: {view.gap}"
     for reason, count in view.findings.left_out:
         yield f"{plural(count, 'finding')} left out: {reason}"
-    for code, reason in view.findings.undecided:
-        yield f"{code} not decided: {reason}"
+    for reason, codes in undecided_rules(view.findings).items():
+        yield f"not decided: {', '.join(codes)}: {reason}"
+    if view.findings.not_simulated:
+        why = view.findings.not_simulated
+        yield f"savings not simulated: {why}; hlo-lens what-if --simulate computes them"
     if view.findings.findings:
-        codes = dict.fromkeys(one.code for one in view.findings.counted)
-        first = next(iter(codes), "CODE")
+        first = next((one.code for one in view.findings.counted), "CODE")
         yield f"what a code means, and when it is fine: hlo-lens explain {first}"

@@ -111,12 +111,16 @@ def _findings(
     counted = findings.counted
     shown = [one for one in counted if one.severity is not Severity.INFO][:_FINDINGS_SHOWN]
     command = lead.command("lint", analysis.dump)
+    open_rules = len(findings.undecided)
+    undecided = f"{plural(open_rules, 'rule')} not decided" if open_rules else ""
     if not shown:
-        infos = f"no warnings, {len(counted)} info: {command}" if counted else "none"
-        yield "findings", infos
+        parts = [f"no warnings, {len(counted)} info" if counted else "none", undecided]
+        text = "; ".join(filter(None, parts))
+        yield "findings", text if text == "none" else f"{text}: {command}"
         return
     rest = f" of {len(counted)}" if len(counted) > len(shown) else ""
-    yield "findings", f"{len(shown)}{rest}, most saving first: {command}"
+    text = "; ".join(filter(None, (f"{len(shown)}{rest}, most saving first", undecided)))
+    yield "findings", f"{text}: {command}"
     yield from finding_facts(shown)
 
 

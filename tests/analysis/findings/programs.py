@@ -6,12 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.analysis.findings.findings import module_findings
+from hlo_lens.analysis.dumps.listing_facts import listing_facts
+from hlo_lens.analysis.findings.module_findings import rule_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.findings.finding import Finding
 
 
@@ -28,9 +30,14 @@ def analysis_of_text(text: str, before: str | None = None, name: str = "m") -> M
     return ModuleAnalysis(dump)
 
 
+def listed(*known: ModuleAnalysis) -> list[ListingFacts]:
+    """Return the facts of modules that rules about several modules take."""
+    return [listing_facts(one.dump, known=one, with_fingerprint=True) for one in known]
+
+
 def findings_of(text: str, code: str, before: str | None = None) -> tuple[Finding, ...]:
     """Return the findings of one rule in a module's text; the rule must be decided."""
-    found = module_findings(analysis_of_text(text, before))
+    found = rule_findings(analysis_of_text(text, before))
     assert code not in dict(found.undecided)
     return tuple(one for one in found.findings if one.code == code)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hlo_lens
 from hlo_lens.analysis.findings.finding import SavingBasis, Severity
-from hlo_lens.analysis.findings.findings import module_findings
+from hlo_lens.analysis.findings.module_findings import rule_findings
 from hlo_lens.analysis.findings.simulated import simulated_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from tests.corpus import SAMPLES
@@ -17,7 +17,7 @@ def _analysis(name: str) -> ModuleAnalysis:
 
 def test_a_donation_without_a_copy_saves_what_the_simulation_says() -> None:
     known = _analysis("cpu/wasteful")
-    before = module_findings(known)
+    before = rule_findings(known)
     after = simulated_findings(known, before)
     (bound,) = [one for one in before.findings if one.code == "M001"]
     (one,) = [one for one in after.findings if one.code == "M001"]
@@ -28,7 +28,7 @@ def test_a_donation_without_a_copy_saves_what_the_simulation_says() -> None:
 
 
 def test_a_fix_that_may_save_nothing_keeps_its_bound() -> None:
-    found = simulated_findings(known := _analysis("cpu/wasteful"), module_findings(known))
+    found = simulated_findings(known := _analysis("cpu/wasteful"), rule_findings(known))
     (one,) = [one for one in found.findings if one.values == ("embedding",)]
     assert one.saves.basis is SavingBasis.AT_MOST
     assert one.evidence[0].startswith("simulated: saves 12.00MiB or nothing, and sends ")
@@ -37,14 +37,14 @@ def test_a_fix_that_may_save_nothing_keeps_its_bound() -> None:
 def test_shardings_are_no_error_and_of_a_divided_batch_an_info() -> None:
     modules = hlo_lens.load(SAMPLES / "cpu" / "tp_mlp").modules
     known = next(ModuleAnalysis(one) for one in modules if one.before is not None)
-    found = [one for one in module_findings(known).findings if one.code == "M003"]
+    found = [one for one in rule_findings(known).findings if one.code == "M003"]
     assert found
     assert {one.severity for one in found} == {Severity.INFO}
 
 
 def test_findings_that_cannot_be_simulated_are_kept() -> None:
     known = _analysis("cpu/wasteful")
-    before = module_findings(known)
+    before = rule_findings(known)
     after = simulated_findings(known, before)
     assert sorted(one.message for one in after.findings) == sorted(
         one.message for one in before.findings

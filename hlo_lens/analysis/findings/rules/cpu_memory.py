@@ -27,7 +27,7 @@ from hlo_lens.analysis.findings.rule import DumpRule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
 
 _SLICES = {
     **{2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"},
@@ -36,18 +36,17 @@ _SLICES = {
 """Slice of as many chips as devices."""
 
 
-def cpu_memory(modules: Sequence[ModuleAnalysis]) -> Iterator[tuple[int, Finding]]:
+def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Yield a finding for the largest program of a dump of CPU devices."""
-    programs = [place for place, known in enumerate(modules) if known.has_hlo]
+    programs = [place for place, one in enumerate(modules) if one.instructions is not None]
     if not programs or any(modules[place].backend != "cpu" for place in programs):
         return
-    largest = max(programs, key=lambda place: (_memory(modules[place]), -place))
-    known = modules[largest]
-    devices = known.num_devices
-    if devices < 2 or known.memory is None:
+    largest = max(programs, key=lambda place: (modules[place].total_bytes or 0, -place))
+    devices = modules[largest].devices or 1
+    if devices < 2 or modules[largest].total_bytes is None:
         return
     target = _SLICES.get(devices, "h100_sxm")
-    path = known.dump.path or "DIR"
+    path = modules[largest].path or "DIR"
     yield (
         largest,
         Finding(
@@ -56,10 +55,6 @@ def cpu_memory(modules: Sequence[ModuleAnalysis]) -> Iterator[tuple[int, Finding
             severity=Severity.INFO,
         ),
     )
-
-
-def _memory(known: ModuleAnalysis) -> int:
-    return 0 if known.memory is None else known.memory.statement.total_bytes
 
 
 RULE = DumpRule("X006", cpu_memory)

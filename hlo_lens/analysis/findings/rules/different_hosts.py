@@ -27,21 +27,16 @@ from hlo_lens.analysis.findings.rule import DumpRule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
 
 
-def different_hosts(modules: Sequence[ModuleAnalysis]) -> Iterator[tuple[int, Finding]]:
+def different_hosts(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Yield a finding for each program that differs between processes."""
-    if len({known.dump.folder for known in modules}) < 2:
-        return
-    from hlo_lens.analysis.dumps.across_processes import DIFFERENT, across_processes
-    from hlo_lens.analysis.dumps.listing_facts import listing_facts
+    if len({one.folder for one in modules}) < 2:
+        return  # without importing the comparison
+    from hlo_lens.analysis.dumps.across_processes import DIFFERENT, across_processes, has_processes
 
-    facts = [listing_facts(one.dump, with_fingerprint=True, known=one) for one in modules]
-    found = across_processes(facts)
-    if not found.are_processes:
-        return
-    for program in found.programs:
+    for program in across_processes(modules).programs if has_processes(modules) else ():
         if program.verdict != DIFFERENT or program.modules is None:
             continue
         yield (

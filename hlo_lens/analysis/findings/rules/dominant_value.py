@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.text.units import format_bytes
 
@@ -64,4 +64,4 @@ def dominant_value(known: ModuleAnalysis) -> Iterator[Finding]:
         )
 
 
-RULE = ModuleRule("M011", dominant_value)
+RULE = ModuleRule("M011", dominant_value, PEAK)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -63,4 +63,4 @@ def fragmented_heap(known: ModuleAnalysis) -> Iterator[Finding]:
     )
 
 
-RULE = ModuleRule("M012", fragmented_heap)
+RULE = ModuleRule("M012", fragmented_heap, PEAK)

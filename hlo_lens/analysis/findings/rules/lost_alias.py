@@ -25,7 +25,7 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.text.units import format_bytes, plural
@@ -121,4 +121,4 @@ def _copied(known: ModuleAnalysis, row: int) -> str | None:
     return f"element {source.element[0]} that {module.instruction(call.row).name} carries"
 
 
-RULE = ModuleRule("M005", lost_alias)
+RULE = ModuleRule("M005", lost_alias, PEAK)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import MEMORY, ModuleRule
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.text.units import format_bytes, listed, plural
 
@@ -86,4 +86,4 @@ def _asked(module: HloModule) -> Iterator[HloInstruction]:
             yield instruction
 
 
-RULE = ModuleRule("M009", lost_offload)
+RULE = ModuleRule("M009", lost_offload, MEMORY)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.places import first_use
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural
@@ -106,4 +106,4 @@ def _short_dimension(shape: Shape) -> tuple[int, int, int] | None:
     return min(fill)[1:] if fill else None
 
 
-RULE = ModuleRule("M004", padded_value)
+RULE = ModuleRule("M004", padded_value, PEAK)

@@ -23,13 +23,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
-from hlo_lens.analysis.findings.places import call_place
 from hlo_lens.analysis.findings.rule import DumpRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
 
 _LEAST, _MANY = 3, 8
 """Fewest shapes of a finding, and of a warning."""
@@ -38,36 +37,26 @@ _LEAST_INSTRUCTIONS = 100
 _MOST_SHOWN = 4
 
 
-def recompiled_function(modules: Sequence[ModuleAnalysis]) -> Iterator[tuple[int, Finding]]:
+def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Yield a finding for each function, at its last compile."""
     groups: dict[tuple[str, str], list[int]] = {}
-    for place, known in enumerate(modules):
-        is_large = known.has_hlo and len(known.module.columns) >= _LEAST_INSTRUCTIONS
-        if is_large and known.dump.number is not None:
-            groups.setdefault((_process(known), known.module.name), []).append(place)
+    for place, one in enumerate(modules):
+        is_large = (one.instructions or 0) >= _LEAST_INSTRUCTIONS
+        if is_large and one.number is not None and one.signature is not None:
+            groups.setdefault((_process(one), one.name), []).append(place)
     for (_, name), places in groups.items():
-        if len(places) < _LEAST:
-            continue
-        shapes = {place: _shapes(modules[place]) for place in places}
-        different = dict.fromkeys(shapes.values())
+        different = dict.fromkeys(modules[place].signature or () for place in places)
         if len(different) >= _LEAST:
-            yield places[-1], _finding(modules[places[-1]], name, len(places), list(different))
+            yield places[-1], _finding(name, len(places), list(different))
 
 
-def _process(known: ModuleAnalysis) -> str:
+def _process(module: ListingFacts) -> str:
     """Return the folder of the dump; newer dumps have a folder of its own for each module."""
-    folder, _, last = known.dump.folder.rpartition("/")
-    return folder if last == known.dump.name else known.dump.folder
+    folder, _, last = module.folder.rpartition("/")
+    return folder if last == module.key else module.folder
 
 
-def _shapes(known: ModuleAnalysis) -> tuple[str, ...]:
-    parameters = known.module.entry.parameters
-    return tuple("" if one.shape is None else one.shape.to_text(layout=False) for one in parameters)
-
-
-def _finding(
-    known: ModuleAnalysis, name: str, count: int, shapes: Sequence[tuple[str, ...]]
-) -> Finding:
+def _finding(name: str, count: int, shapes: Sequence[tuple[str, ...]]) -> Finding:
     width = min(map(len, shapes))
     changing = [n for n in range(width) if len({one[n] for one in shapes}) > 1]
     evidence = tuple(
@@ -77,7 +66,6 @@ def _finding(
     return Finding(
         message=f"{name} was compiled {count} times, for {len(shapes)} different shapes",
         fix="pad the inputs to a few sizes, or to the largest one",
-        place=known.once(call_place),
         values=(name,),
         evidence=evidence or ("the number of parameters differs",),
         severity=Severity.WARNING if len(shapes) >= _MANY else Severity.INFO,

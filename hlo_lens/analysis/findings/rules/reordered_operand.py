@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.units import format_bytes
@@ -88,4 +88,4 @@ def _product(known: ModuleAnalysis, row: int) -> str | None:
     return user.name if opcode_traits(user.opcode).is_contraction else None
 
 
-RULE = ModuleRule("L001", reordered_operand)
+RULE = ModuleRule("L001", reordered_operand, PEAK)

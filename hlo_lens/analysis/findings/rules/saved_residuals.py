@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.role_names import SAVED
@@ -152,4 +152,4 @@ def _loop(
     return 1, set(), None
 
 
-RULE = ModuleRule("M007", saved_residuals)
+RULE = ModuleRule("M007", saved_residuals, PEAK)

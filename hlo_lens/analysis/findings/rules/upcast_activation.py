@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.makers import values_of
@@ -307,4 +307,4 @@ def _converted(known: ModuleAnalysis, row: int) -> Value | None:
     return None if number is None else steps.operand(row, number)
 
 
-RULE = ModuleRule("M006", upcast_activation)
+RULE = ModuleRule("M006", upcast_activation, PEAK)

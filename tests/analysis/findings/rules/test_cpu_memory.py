@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rules.cpu_memory import cpu_memory
-from tests.analysis.findings.programs import analysis_of_text
+from tests.analysis.findings.programs import analysis_of_text, listed
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -21,7 +21,7 @@ def _program(size: int, config: str = CPU, partitions: int = 8) -> ModuleAnalysi
 
 
 def test_the_largest_program_of_a_dump_has_the_info() -> None:
-    ((place, found),) = cpu_memory([_program(64), _program(4096)])
+    ((place, found),) = cpu_memory(listed(_program(64), _program(4096)))
     assert place == 1
     assert found.message == "compiled for 8 CPU devices: memory is not that of a TPU or GPU"
     assert found.fix == "hlo-lens what-if DIR --target v5e:2x4"
@@ -29,7 +29,7 @@ def test_the_largest_program_of_a_dump_has_the_info() -> None:
 
 
 def test_one_device_and_other_hardware_have_no_finding() -> None:
-    assert list(cpu_memory([_program(64, partitions=1)])) == []
+    assert list(cpu_memory(listed(_program(64, partitions=1)))) == []
     gpu = 'backend_config={"operation_queue_id":"0"}'
-    assert list(cpu_memory([_program(64, gpu)])) == []
-    assert list(cpu_memory([_program(64), _program(64, gpu)])) == []
+    assert list(cpu_memory(listed(_program(64, gpu)))) == []
+    assert list(cpu_memory(listed(_program(64), _program(64, gpu)))) == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rules.different_hosts import different_hosts
-from tests.analysis.findings.programs import analysis_of_text
+from tests.analysis.findings.programs import analysis_of_text, listed
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -29,7 +29,7 @@ def _of_process(text: str, folder: str) -> ModuleAnalysis:
 def test_a_program_that_differs_is_an_error_of_the_odd_process() -> None:
     odd = TEXT.replace("negate", "cosine")
     modules = [_of_process(TEXT, "host_0"), _of_process(odd, "host_1"), _of_process(TEXT, "host_2")]
-    ((place, found),) = different_hosts(modules)
+    ((place, found),) = different_hosts(listed(*modules))
     assert place == 1
     assert found.message == "jit_step of host_1 is not that of host_0"
     assert found.severity is Severity.ERROR
@@ -37,10 +37,10 @@ def test_a_program_that_differs_is_an_error_of_the_odd_process() -> None:
 
 def test_equal_programs_have_no_finding() -> None:
     modules = [_of_process(TEXT, "host_0"), _of_process(TEXT, "host_1")]
-    assert list(different_hosts(modules)) == []
+    assert list(different_hosts(listed(*modules))) == []
 
 
 def test_folders_that_are_no_processes_are_not_compared() -> None:
     odd = TEXT.replace("negate", "cosine")
     modules = [_of_process(TEXT, "base"), _of_process(odd, "head")]
-    assert list(different_hosts(modules)) == []
+    assert list(different_hosts(listed(*modules))) == []

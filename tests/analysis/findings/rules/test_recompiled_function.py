@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rules.recompiled_function import recompiled_function
-from tests.analysis.findings.programs import analysis_of_text
+from tests.analysis.findings.programs import analysis_of_text, listed
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -24,7 +24,7 @@ def _compile(size: int, number: int, steps: int = 120) -> ModuleAnalysis:
 
 def test_compiles_for_different_shapes_are_one_finding_at_the_last() -> None:
     modules = [_compile(size, number) for number, size in enumerate((8, 16, 32, 32))]
-    ((place, found),) = recompiled_function(modules)
+    ((place, found),) = recompiled_function(listed(*modules))
     assert place == 3
     assert found.message == "jit_step was compiled 4 times, for 3 different shapes"
     assert found.evidence == ("parameter 0: f32[8,8], f32[16,8], f32[32,8]",)
@@ -33,15 +33,15 @@ def test_compiles_for_different_shapes_are_one_finding_at_the_last() -> None:
 
 def test_many_shapes_are_a_warning() -> None:
     modules = [_compile(8 * number, number) for number in range(1, 10)]
-    ((_, found),) = recompiled_function(modules)
+    ((_, found),) = recompiled_function(listed(*modules))
     assert found.severity is Severity.WARNING
 
 
 def test_equal_shapes_other_processes_and_small_functions_have_no_finding() -> None:
-    assert list(recompiled_function([_compile(8, number) for number in range(5)])) == []
+    assert list(recompiled_function(listed(*(_compile(8, number) for number in range(5))))) == []
     small = [_compile(8 * number, number, steps=20) for number in range(1, 6)]
-    assert list(recompiled_function(small)) == []
+    assert list(recompiled_function(listed(*small))) == []
     others = [_compile(8 * number, number) for number in range(1, 6)]
     for number, one in enumerate(others):
         one.dump.folder = f"host_{number}"
-    assert list(recompiled_function(others)) == []
+    assert list(recompiled_function(listed(*others))) == []

@@ -1,0 +1,58 @@
+"""Findings of all rules about one module, with simulated savings: the same in every output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.findings.findings import Findings, judged
+from hlo_lens.analysis.findings.registry import all_rules
+from hlo_lens.analysis.findings.rule import MEMORY, PEAK, ModuleRule
+from hlo_lens.analysis.findings.simulated import simulated_findings
+from hlo_lens.analysis.memory.estimate import why_no_estimate
+from hlo_lens.analysis.module_analysis import not_estimated_text
+from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.findings.finding import Finding
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+
+
+def module_findings(known: ModuleAnalysis) -> Findings:
+    """Return the findings in one module; `ModuleAnalysis.once` keeps them."""
+    return simulated_findings(known, rule_findings(known))
+
+
+def rule_findings(known: ModuleAnalysis) -> Findings:
+    """Return the findings as rules yield them: no saving is simulated."""
+    if not known.has_hlo:
+        return Findings(findings=())
+    rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
+    unknown = _unknown(known)
+    found: list[Finding] = []
+    undecided: list[tuple[str, str]] = []
+    for rule in rules:
+        if rule.needs in unknown:
+            undecided.append((rule.code, unknown[rule.needs]))
+            continue
+        try:
+            found += (replace(one, code=rule.code, name=rule.name) for one in rule.find(known))
+        except (MissingDumpError, DumpSyntaxError) as error:
+            undecided.append((rule.code, str(error)))
+    return Findings(findings=judged(found, known), undecided=tuple(undecided))
+
+
+def _unknown(known: ModuleAnalysis) -> dict[str, str]:
+    """Return what is not known of a module that rules need, each with the reason."""
+    memory = known.memory
+    if memory is None:
+        return dict.fromkeys((MEMORY, PEAK), f"memory is not known: {_why(known)}")
+    return {} if memory.peak is not None else {PEAK: "the values at the peak are not known"}
+
+
+def _why(known: ModuleAnalysis) -> str:
+    """Return why the memory of a module is not known."""
+    if known.is_estimate_left_out:
+        dump = known.dump
+        return not_estimated_text(len(known.module.columns), dump.path, dump.name)
+    return why_no_estimate(known.table) or "the dump has no buffer assignment"
