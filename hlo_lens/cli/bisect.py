@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import module_option
-from hlo_lens.cli.output import Output
+from hlo_lens.cli.options import compiling_options, module_option
+from hlo_lens.cli.output import Output, format_option
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.report import RENDERERS
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.cli.options import Compiling
     from hlo_lens.text.name_pattern import NamePattern
 
 _COMMAND = "hlo_lens.command"
@@ -64,31 +63,13 @@ class _WithCommand(click.Command):
     help="Device and topology; with a command: whose packages it needs.  [default: the dump's]",
 )
 @module_option
-@click.option(
-    "--python",
-    default=sys.executable,
-    metavar="FILE",
-    help="Python interpreter whose jax compiles with --flags.  [default: that of hlo-lens]",
-)
-@click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    help="Longest time of one step.",
+@compiling_options(
+    "Longest time of one step.", python="Python interpreter whose jax compiles with --flags."
 )
 @click.option(
     "-o", "--output", "folder", metavar="DIR", help="Keep the last good and first bad dump here."
 )
-@click.option(
-    "-f",
-    "--format",
-    "format_",
-    type=click.Choice(list(RENDERERS)),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@format_option
 @click.pass_context
 def bisect(
     ctx: click.Context,
@@ -99,8 +80,7 @@ def bisect(
     fail_on: Sequence[str],
     target: str,
     pattern: NamePattern | None,
-    python: str,
-    minutes: float,
+    compiling: Compiling,
     folder: str | None,
     format_: str,
 ) -> None:
@@ -125,8 +105,8 @@ def bisect(
             module=None if pattern is None else pattern.text,
             target=target,
             output=folder,
-            python=python,
-            minutes=minutes,
+            python=compiling.python,
+            minutes=compiling.minutes,
             progress=progress,
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)

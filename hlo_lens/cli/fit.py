@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import module_option
+from hlo_lens.cli.options import compiling_options, module_option
 from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import UsageError
@@ -16,6 +15,7 @@ from hlo_lens.text.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.cli.options import Compiling
     from hlo_lens.text.name_pattern import NamePattern
 
 _EXAMPLE = """\b
@@ -49,19 +49,7 @@ Example:
     metavar="NAME[=SIZES]",
     help="Size that differs between several dumps: batch, or batch=8,16.",
 )
-@click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    help="Longest time of all compiles together.",
-)
-@click.option(
-    "--python",
-    default=sys.executable,
-    metavar="FILE",
-    help="Python interpreter whose jax compiles.  [default: that of hlo-lens]",
-)
+@compiling_options("Longest time of all compiles together.")
 @module_option
 @output_options
 @click.pass_context
@@ -72,8 +60,7 @@ def fit(
     targets: Sequence[str],
     dtypes: Sequence[str],
     scale: str | None,
-    minutes: float,
-    python: str,
+    compiling: Compiling,
     pattern: NamePattern | None,
     output: Output,
 ) -> None:
@@ -97,7 +84,6 @@ def fit(
     from hlo_lens.api.modules import read_dump, select_modules
     from hlo_lens.api.recompile.fit import fit_modules
     from hlo_lens.api.recompile.fit_module import Wanted
-    from hlo_lens.api.recompile.recompiling import Means
 
     (path,) = paths
     wanted = Wanted(
@@ -106,9 +92,8 @@ def fit(
         dtypes=tuple(dtypes),
     )
     modules = select_modules(read_dump(path).modules, pattern)
-    means = Means(python=python, minutes=minutes)
     with progress_bar("compiling") as progress:
-        found = fit_modules(modules, wanted, means=means, path=path, progress=progress)
+        found = fit_modules(modules, wanted, means=compiling.means, path=path, progress=progress)
     output.write(found.report)
     if not found.fits:
         context.exit(exit_codes.UNPARSABLE if found.is_undecided else exit_codes.RULE_FAILED)

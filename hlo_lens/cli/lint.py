@@ -9,7 +9,13 @@ import click
 
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.ci import CiOutput, ci_options
-from hlo_lens.cli.options import Reading, comma_separated, option_group, reading_options
+from hlo_lens.cli.options import (
+    Reading,
+    comma_separated,
+    compiling_options,
+    option_group,
+    reading_options,
+)
 from hlo_lens.cli.output import Output, finding_output_options
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.printable import printable
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.findings.finding import Severity
     from hlo_lens.api.findings.lint import Lint
     from hlo_lens.api.findings.lint_settings import Sieve
+    from hlo_lens.cli.options import Compiling
 
 _EXAMPLE = """\b
 Example:
@@ -26,6 +33,7 @@ Example:
   hlo-lens lint DIR -f json -o known.json
   hlo-lens lint DIR --baseline known.json --fail-on warning
   hlo-lens lint DIR --prove --minutes 5
+  hlo-lens lint TPU_DIR --prove --python tpu-env/bin/python
   hlo-lens lint DIR -f sarif -o findings.sarif
 """
 
@@ -104,11 +112,14 @@ choice_options = option_group(
     help="Compile the program again with the fix of each finding, where what-if can; needs jax.",
 )
 @click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    "--target",
+    metavar="NAME",
+    help="Device that --prove compiles for, if the dump does not name it: v5e:2x4, h100_sxm.",
+)
+@compiling_options(
+    "Time for all compiles of --prove.",
     default=10.0,
-    show_default=True,
-    help="Time for all compiles of --prove.",
+    python="Python interpreter whose jax, libtpu or CUDA plugin compiles with --prove.",
 )
 @choice_options
 @reading_options
@@ -117,7 +128,8 @@ choice_options = option_group(
 def lint(
     path: str,
     prove: bool,
-    minutes: float,
+    target: str | None,
+    compiling: Compiling,
     choice: Choice,
     reading: Reading,
     ci: CiOutput,
@@ -137,7 +149,9 @@ def lint(
     with progress_bar("reading") as progress:
         modules = reading.read(path, progress)
     with progress_bar("compiling" if prove else "judging") as progress:
-        proof = Proof(minutes=minutes, progress=progress) if prove else None
+        targets = () if target is None else (target,)
+        means = compiling.means
+        proof = Proof(means=means, targets=targets, progress=progress) if prove else None
         found = lint_modules(modules, sieve=sieve, progress=progress, proof=proof)
     ci.write(found.report, output, found.annotations)
     reading.judge(modules)

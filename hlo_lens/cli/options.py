@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.api.modules import Progress
+    from hlo_lens.api.recompile.recompiling import Means
     from hlo_lens.cli.output import Output
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh
@@ -188,6 +190,55 @@ force_option = click.option(
     is_flag=True,
     help="Compare although the memory of one side is estimated or incomplete.",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiling:
+    """Means of compiling programs again.
+
+    Attributes:
+        python: Interpreter whose jax compiles.
+        minutes: Time limit, of one compile or of all.
+    """
+
+    python: str
+    minutes: float
+
+    @property
+    def means(self) -> Means:
+        """The same for the API."""
+        from hlo_lens.api.recompile.recompiling import Means
+
+        return Means(python=self.python, minutes=self.minutes)
+
+
+def compiling_options(
+    minutes: str, *, default: float = 30.0, python: str = "Python interpreter whose jax compiles."
+) -> Decorator:
+    """Return the options about compiles; the command gets them as ``compiling``.
+
+    Args:
+        minutes: Help of the time limit.
+        default: Its default.
+        python: Help of the interpreter.
+    """
+    return option_group(
+        "compiling",
+        Compiling,
+        click.option(
+            "--python",
+            default=sys.executable,
+            metavar="FILE",
+            help=f"{python}  [default: that of hlo-lens]",
+        ),
+        click.option(
+            "--minutes",
+            type=click.FloatRange(min=0, min_open=True),
+            default=default,
+            show_default=True,
+            help=minutes,
+        ),
+    )
 
 
 def _mesh(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Mesh | None:

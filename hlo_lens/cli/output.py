@@ -116,19 +116,27 @@ def _reads(given: Path, target: Path) -> bool:
         return False
 
 
+def _format_option(formats: Sequence[str], *names: str) -> Decorator:
+    """Return the option that chooses one of some formats, as a parameter of a name."""
+    return click.option(
+        *("-f", "--format", *names),
+        type=click.Choice(list(formats)),
+        default="text",
+        show_default=True,
+        help="Output format.",
+    )
+
+
+format_option = _format_option(FORMATS, "format_")
+"""The format alone, for commands whose ``-o`` is a folder; the command gets it as ``format_``."""
+
+
 def _output_options(formats: Sequence[str]) -> Decorator:
     """Return the options about output, with a choice of some formats."""
     return option_group(
         "output",
         Output,
-        click.option(
-            "-f",
-            "--format",
-            type=click.Choice(list(formats)),
-            default="text",
-            show_default=True,
-            help="Output format.",
-        ),
+        _format_option(formats),
         click.option(
             *("-o", "--output", "path_out"),
             metavar="FILE",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import module_option
-from hlo_lens.cli.output import Output
+from hlo_lens.cli.options import compiling_options, module_option
+from hlo_lens.cli.output import Output, format_option
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.report import FORMATS
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.cli.options import Compiling
     from hlo_lens.text.name_pattern import NamePattern
 
 _EXAMPLE = """\b
@@ -96,30 +95,10 @@ Example:
     metavar="FILE:LINE",
     help="Compute saved activations of a line again: an estimate, with --simulate only.",
 )
-@click.option(
-    "--python",
-    default=sys.executable,
-    metavar="FILE",
-    help="Python interpreter whose jax compiles.  [default: that of hlo-lens]",
-)
-@click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    help="Longest time of one compile.",
-)
+@compiling_options("Longest time of one compile.")
 @module_option
 @click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
-@click.option(
-    "-f",
-    "--format",
-    "format_",
-    type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@format_option
 @click.pass_context
 def what_if(
     context: click.Context,
@@ -135,8 +114,7 @@ def what_if(
     versions: Sequence[str],
     is_simulated: bool,
     remat: Sequence[str],
-    python: str,
-    minutes: float,
+    compiling: Compiling,
     pattern: NamePattern | None,
     folder: str | None,
     format_: str,
@@ -148,7 +126,6 @@ def what_if(
     CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
     """
     from hlo_lens.api.modules import read_dump, select_modules
-    from hlo_lens.api.recompile.recompiling import Means
     from hlo_lens.api.recompile.what_if import Asked, what_if_modules
 
     edited = (
@@ -169,10 +146,9 @@ def what_if(
         is_simulated=is_simulated,
     )
     modules = select_modules(read_dump(path).modules, pattern)
-    means = Means(python=python, minutes=minutes)
     with progress_bar("compiling") as progress:
         found = what_if_modules(
-            modules, asked, means=means, output=folder, path=path, progress=progress
+            modules, asked, means=compiling.means, output=folder, path=path, progress=progress
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
     if found.is_undecided:

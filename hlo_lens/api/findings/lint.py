@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_op
 from hlo_lens.api.findings.proof import Proof, proven_findings
 from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
+from hlo_lens.api.recompile.recompiling import Means
 from hlo_lens.report.findings.page import FindingsView, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 
@@ -97,6 +99,8 @@ def lint(
     config: str | None = None,
     prove: bool = False,
     minutes: float = 10.0,
+    python: str = sys.executable,
+    target: str | None = None,
 ) -> Lint:
     """Return the findings of a program.
 
@@ -116,6 +120,8 @@ def lint(
         config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
         prove: Whether to compile the program again with each fix, where `what_if` can.
         minutes: Time for these compiles.
+        python: Interpreter whose jax compiles.
+        target: Device to compile for where the dump does not name its own.
 
     Raises:
         MissingPackageError: If `prove` finds no jax.
@@ -125,7 +131,9 @@ def lint(
         nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
     )
     sieve = sieve_of(settings, baseline)
-    proof = Proof(minutes=minutes) if prove else None
+    targets = () if target is None else (target,)
+    means = Means(python=python, minutes=minutes)
+    proof = Proof(means=means, targets=targets) if prove else None
     return lint_modules(modules_of(program, module=module), sieve=sieve, proof=proof)
 
 

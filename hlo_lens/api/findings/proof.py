@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.recompiled import Change
@@ -34,11 +34,13 @@ class Proof:
     """Means of proving.
 
     Attributes:
-        minutes: Time for all compiles of all modules.
+        means: Interpreter that compiles, and the time for all compiles of all modules.
+        targets: Device to compile for where the dump does not name its own; empty for none.
         progress: Called with compiles done and compiles in all.
     """
 
-    minutes: float = 10.0
+    means: Means = field(default_factory=lambda: Means(minutes=10.0))
+    targets: Sequence[str] = ()
     progress: Progress | None = None
 
 
@@ -55,23 +57,30 @@ def proven_findings(
     Raises:
         MissingPackageError: If the interpreter has no jax.
     """
-    until = time.monotonic() + 60 * proof.minutes
-    pool = Compiler(Means(minutes=proof.minutes, until=until), proof.progress)
+    until = time.monotonic() + 60 * proof.means.minutes
+    pool = Compiler(replace(proof.means, until=until), proof.progress)
     for findings in found:
         count = sum(map(_is_provable, findings.findings))
         pool.expect(count + bool(count))
-    return [_of_module(one, f, pool, until) for one, f in zip(modules, found, strict=True)]
+    pairs = zip(modules, found, strict=True)
+    return [_of_module(one, f, proof.targets, pool, until) for one, f in pairs]
 
 
 def _is_provable(finding: Finding) -> bool:
     return bool(finding.remedies) and not finding.suppressed
 
 
-def _of_module(known: ModuleAnalysis, found: Findings, pool: Compiler, until: float) -> Findings:
+def _of_module(
+    known: ModuleAnalysis,
+    found: Findings,
+    targets: Sequence[str],
+    pool: Compiler,
+    until: float,
+) -> Findings:
     wanted = [one for one in found.findings if _is_provable(one)]
     if not wanted or not has_program(known.dump):
         return found
-    base = compiled_base(known.dump, (), pool)
+    base = compiled_base(known.dump, targets, pool)
     obstacle = _obstacle(base)
     changed: dict[int, Finding] = {}
     for one in wanted:

@@ -34,3 +34,16 @@ def test_a_dump_without_a_program_keeps_its_findings() -> None:
     text = next(WASTEFUL.glob("*cpu_after_optimizations.txt"))
     found = hlo_lens.lint(text.read_text("utf-8"), select=["M001"], prove=True)
     assert all(one.saves.basis is not SavingBasis.PROVEN for one in found)
+
+
+def test_another_interpreter_compiles() -> None:
+    with pytest.raises(hlo_lens.HloLensError, match="no-python: cannot be run"):
+        hlo_lens.lint(WASTEFUL, select=["M001"], prove=True, python="no-python")
+
+
+def test_a_target_is_for_dumps_that_do_not_name_their_device() -> None:
+    path = SAMPLES / "gpu" / "wasteful"
+    (unnamed,) = hlo_lens.lint(path, select=["M001"], prove=True).findings
+    assert unnamed.evidence[0].startswith("not proven: the dump does not name its device")
+    (named,) = hlo_lens.lint(path, select=["M001"], prove=True, target="h100_sxm:1x1x8").findings
+    assert "name one with --target" not in named.evidence[0]
