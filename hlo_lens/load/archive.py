@@ -40,7 +40,7 @@ MOST_KEPT = 1 << 30
 _MOST_MEMBERS = 2_000_000
 _MOST_HEADER = 1 << 20
 _LOCAL_HEADER = 30
-_SMALL = (".debug_options", ".target_arguments.txt")
+_SMALL = (".debug_options", ".target_arguments.txt", ".gpu_target_config.pbtxt")
 """Name endings of small files that are kept although they are no dumps."""
 _LINK = "link inside the archive"
 _DRIVE = re.compile(r"[A-Za-z]:")
