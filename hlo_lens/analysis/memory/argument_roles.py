@@ -205,7 +205,7 @@ class ArgumentRoles:
             if leaf.is_aliased
             else "a result of its shape is computed from it"
         )
-        if words & _CACHE_WORDS or self._is_overwritten(output):
+        if words & _CACHE_WORDS or self._is_overwritten(leaf, output):
             return Role(CACHES, f"{how}: itself with a part overwritten")
         if leaf.value in self._used:
             return Role(WEIGHTS, f"{how}, and a product uses it")
@@ -217,10 +217,17 @@ class ArgumentRoles:
             return Role(WEIGHTS, f"{how}, and it is broadcast")
         return Role(STATE, f"{how}, and no product uses it")
 
-    def _is_overwritten(self, output: Value) -> bool:
-        """Return whether an output is a larger value with a part overwritten."""
+    def _is_overwritten(self, leaf: _Leaf, output: Value) -> bool:
+        """Return whether an output is an argument with a part overwritten.
+
+        Not what a loop fills that starts with other contents, as the gradients of stacked weights.
+        """
         value: Value | None = self._steps.definition(output)
         if value is not None and self._steps.opcodes[value.row] == "while":
+            first = self._steps.operand(value.row, 0, value.element)
+            source = None if first is None else self._copies.of_value(first)
+            if source is None or source.argument != leaf.value:
+                return False
             value = self._steps.written(value)
         return value is not None and self._steps.update(value) is not None
 

@@ -21,8 +21,8 @@ Fix:
 
 Fine when:
     The size is given by the model, or the product is a small part of the program. Products with
-    less than a hundredth of the FLOP are no findings. CPU dumps are not looked at. It cannot be
-    proven with --prove, which does not change shapes.
+    less than a hundredth of the FLOP are no findings; below 100 GFLOP saved it is an info. CPU
+    dumps are not looked at. It cannot be proven with --prove, which does not change shapes.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ _LEAST_SHARE = 0.01
 
 _LEAST_PADDING = 0.2
 """Least share of padding in the unit's work."""
+
+_WARNING_FLOPS = 10**11
+"""Least FLOP saved in one run that are worth a warning: half a millisecond of a v5e."""
 
 _ALIGNED = 8
 """Multiple that tensor cores want of 16-bit operands."""
@@ -271,7 +274,7 @@ def _finding(known: ModuleAnalysis, found: Sequence[_Padded]) -> Finding:
         values=tuple(one.instruction.name for one in found),
         evidence=(*_products(known, found), *_bound(known, saved)),
         saves=Saves.at_most(flops=saved) if saved else Saves(),
-        severity=None if saved else Severity.INFO,
+        severity=None if (saved or 0) >= _WARNING_FLOPS else Severity.INFO,
     )
 
 

@@ -35,6 +35,7 @@ from hlo_lens.analysis.memory.makers import values_of
 from hlo_lens.analysis.program.flops import flops_of
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program.value_steps import Value
+from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.units import format_bytes, listed, plural
 
@@ -79,14 +80,14 @@ class _Upcast(NamedTuple):
         bytes: Size of its largest conversion.
         makers: Operation path and line of what is computed.
         products: Forward products of it.
-        flops_share: Share of the FLOP of all forward products that these have.
+        flops_share: Share of the FLOP of all forward products that these have; None if not known.
     """
 
     place: SourceLocation
     bytes: int
     makers: set[tuple[str | None, str]]
     products: int
-    flops_share: float
+    flops_share: float | None
 
 
 def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -103,7 +104,7 @@ def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
         left = [one for one in left if one not in made]
         if sum(one.owned_bytes for one in made) >= _LEAST_SHARE * peak.total_bytes:
             yield _product_finding(known, upcast, made)
-        elif upcast.flops_share >= _LEAST_FLOPS:
+        elif (upcast.flops_share or 0.0) >= _LEAST_FLOPS:
             yield _slow_finding(known, upcast)
     if known.backend != "cpu":
         yield from _pairs(known, peak, left)
@@ -135,11 +136,12 @@ def _upcasts(module: HloModule) -> list[_Upcast]:
     }
     seen: set[Value] = set()
     found = []
-    total = sum(_flops(module, row) for row in _forward_products(module, origins))
+    total = sum_of(_flops(module, row) for row in _forward_products(module, origins))
     for place in sorted(lines, key=lambda place: (-sizes[place], lines[place][0])):
         makers, products = _computed(module, origins, lines[place], seen)
         if products and sizes[place] >= _LEAST_BYTES:
-            share = sum(_flops(module, one.row) for one in products) / max(1, total)
+            own = sum_of(_flops(module, one.row) for one in products)
+            share = own / total if own is not None and total else None
             found.append(_Upcast(place, sizes[place], makers, len(products), share))
     return found
 
@@ -195,9 +197,9 @@ def _forward_products(module: HloModule, origins: Origins) -> Iterator[int]:
             yield row
 
 
-def _flops(module: HloModule, row: int) -> int:
-    """Return the FLOP of a product, 0 if not known."""
-    return flops_of(module.instruction(row)) or 0
+def _flops(module: HloModule, row: int) -> int | None:
+    """Return the FLOP of a product; None if not known."""
+    return flops_of(module.instruction(row))
 
 
 def _is_forward(origins: Origins, row: int) -> bool:
@@ -230,7 +232,7 @@ def _product_finding(known: ModuleAnalysis, upcast: _Upcast, made: Sequence[Live
             *note,
         ),
         saves=Saves.at_most(size // 2) if is_cpu else saves_of_temporaries(known, size // 2),
-        severity=None if upcast.flops_share >= _LEAST_FLOPS else Severity.INFO,
+        severity=Severity.INFO if (upcast.flops_share or 1.0) < _LEAST_FLOPS else None,
     )
 
 
@@ -239,7 +241,7 @@ def _slow_finding(known: ModuleAnalysis, upcast: _Upcast) -> Finding:
     return Finding(
         message=(
             f"16-bit values are converted to f32 and reach {plural(upcast.products, 'product')} "
-            f"with {upcast.flops_share:.0%} of the FLOP of the forward pass"
+            f"with {upcast.flops_share or 0.0:.0%} of the FLOP of the forward pass"
         ),
         fix=_FIX,
         place=upcast.place,

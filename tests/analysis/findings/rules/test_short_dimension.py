@@ -58,14 +58,19 @@ def found_in(
 
 
 def test_padding_that_takes_longer_than_the_operands_is_a_warning(tmp_path: Path) -> None:
-    (found,) = found_in(tmp_path, 8192, 4096, 300)
+    (found,) = found_in(tmp_path, 262144, 4096, 300)
     assert found.message == (
-        "1 product of 20.1GFLOP wastes 5.64GFLOP on padding: columns of 300, no multiple of 128"
+        "1 product of 644GFLOP wastes 180GFLOP on padding: columns of 300, no multiple of 128"
     )
-    padded = 2 * 8192 * 4096 * 384
-    assert (found.saves.flops, found.saves.basis) == (padded - 2 * 8192 * 4096 * 300, "at most")
+    padded = 2 * 262144 * 4096 * 384
+    assert (found.saves.flops, found.saves.basis) == (padded - 2 * 262144 * 4096 * 300, "at most")
     assert found.severity is Severity.WARNING
     assert found.source == "m.py:7"
+
+
+def test_little_padding_of_a_small_program_is_an_info(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, 8192, 4096, 300)
+    assert (found.saves.flops, found.severity) == (2 * 8192 * 4096 * 84, Severity.INFO)
 
 
 def test_padding_in_the_shadow_of_memory_saves_nothing(tmp_path: Path) -> None:
