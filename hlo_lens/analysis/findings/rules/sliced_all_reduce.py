@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject, transfers
+from hlo_lens.analysis.findings.transfers import (
+    Transfer,
+    by_line,
+    finding_of,
+    subject,
+    transfers,
+)
 from hlo_lens.analysis.findings.values import is_cut_to_own_part
 
 if TYPE_CHECKING:
@@ -31,19 +37,21 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.hlo.module import HloModule
 
 
 def sliced_all_reduce(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each line whose all-reduces are only sliced."""
     module = known.module
     sliced = [
-        one.collective
+        one
         for one in known.once(transfers)
         if one.collective.kind == "all-reduce"
         and one.parts
         and all(is_cut_to_own_part(module, part.result) for part in one.parts)
     ]
-    for group in by_line(sliced):
+    asked = _asked(known) if sliced else frozenset()
+    for group in by_line(one.collective for one in sliced if _dimensions(module, one) not in asked):
         yield finding_of(
             group,
             f"{subject(group)}: each device uses only its own part of the result",
@@ -51,6 +59,24 @@ def sliced_all_reduce(known: ModuleAnalysis) -> Iterator[Finding]:
             saved_share=0.5,
             severity=Severity.INFO if known.backend == "cpu" else None,
         )
+
+
+def _asked(known: ModuleAnalysis) -> frozenset[object]:
+    """Return the dimensions of the operands of reduce-scatters that the program asks for.
+
+    XLA may perform them as an all-reduce and a slice, which is its choice.
+    """
+    before = known.read_before()
+    if before is None:
+        return frozenset()
+    rows = (row for row, opcode in enumerate(before.opcodes) if opcode == "reduce-scatter")
+    shapes = (before.instruction(row).operand_shape(0) for row in rows)
+    return frozenset(one.dimensions for one in shapes if one is not None)
+
+
+def _dimensions(module: HloModule, one: Transfer) -> object:
+    shape = module.instruction(one.parts[0].operand).shape
+    return None if shape is None else shape.dimensions
 
 
 RULE = ModuleRule("C004", sliced_all_reduce)

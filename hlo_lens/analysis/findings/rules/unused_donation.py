@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.sharding.donation import Donation
 
 _NO_SHAPE = "no output has its shape"
+_NOT_USED = "XLA did not use it"
+_DROPPED = "XLA dropped the alias"
 _MOST_SHOWN = 5
 
 
@@ -43,21 +45,30 @@ def unused_donation(known: ModuleAnalysis) -> Iterator[Finding]:
     shardings = known.shardings
     if shardings is None or not shardings.is_complete:
         return
+    is_final = _is_final(known)
     groups: dict[tuple[str, str], list[Donation]] = {}
     for status in (DonationStatus.UNUSED, DonationStatus.LOST):
         for one in shardings.donations.of(status):
             argument = argument_of(one.value.value.name or "")
-            groups.setdefault((argument, _kind(one)), []).append(one)
+            kind = _kind(one)
+            if is_final or kind not in (_NOT_USED, _DROPPED):
+                groups.setdefault((argument, kind), []).append(one)
     for (argument, kind), leaves in groups.items():
         yield _finding(known, argument, kind, leaves)
+
+
+def _is_final(known: ModuleAnalysis) -> bool:
+    """Return whether a text shows what XLA made of donations: no stage before the last one."""
+    stage = known.dump.stage
+    return known.module.is_scheduled or stage is None or "after_optimizations" in stage
 
 
 def _kind(one: Donation) -> str:
     """Return the reason without the names of results."""
     if one.status is DonationStatus.LOST:
-        return "XLA dropped the alias"
+        return _DROPPED
     reason = one.reason.partition(":")[0]
-    return "XLA did not use it" if reason.endswith("XLA did not use it") else reason
+    return _NOT_USED if reason.endswith(_NOT_USED) else reason
 
 
 def _finding(

@@ -74,3 +74,25 @@ def test_a_part_of_a_converted_result_is_a_part_of_the_result(used: str, count: 
     text = f"{TEXT[:start]}{CONVERTED.replace('USED', used)}\n\n{TEXT[end:]}"
     text = text.replace("ROOT f = f32[1024]", "ROOT f = bf16[1024]").replace("OFFSET", "at")
     assert len(findings_of(text, "C004")) == count
+
+
+ASKED = """HloModule m, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[SIZE]{0} parameter(0)
+  ROOT r = f32[1024]{0} reduce-scatter(x), channel_id=1, replica_groups={{0,1,2,3}},\
+ use_global_device_ids=true, dimensions={0}, to_apply=add
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "count"), [(4096, 0), (8192, 1)])
+def test_a_reduce_scatter_that_xla_performs_so_is_not(size: int, count: int) -> None:
+    before = ASKED.replace("SIZE", str(size))
+    assert len(findings_of(TEXT.replace("OFFSET", "at"), "C004", before)) == count

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+import hlo_lens
 from tests.analysis.findings.programs import findings_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEP = """HloModule jit_step, is_scheduled=true, HEADER
 
@@ -46,3 +52,14 @@ def test_an_alias_that_xla_dropped() -> None:
     before = _text("bf16", 512, "input_output_alias={ {0}: (0, {}) }")
     (found,) = findings_of(_text("bf16", 512, "replica_count=1"), "M002", before)
     assert found.message.endswith("requested for {0}, not in XLA's text")
+
+
+@pytest.mark.parametrize(
+    ("stage", "count"), [("after_spmd_partitioner", 0), ("sm_9.0a_gpu_after_optimizations", 1)]
+)
+def test_a_stage_before_the_last_does_not_show_whether_donations_are_used(
+    stage: str, count: int, tmp_path: Path
+) -> None:
+    text = _text("bf16", 512).replace(" is_scheduled=true,", "")
+    (tmp_path / f"module_0001.jit_step.{stage}.txt").write_text(text)
+    assert len(hlo_lens.lint(tmp_path, select=["M002"]).findings) == count
