@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,3 +114,14 @@ def test_lint_of_a_sample_is_sorted_and_has_the_keys_of_scripts() -> None:
     keys = "code name severity message fix source_file source_line values evidence suppressed saves"
     assert set(keys.split()) <= set(first)
     assert list(first["saves"])[:4] == ["bytes", "low", "high", "basis"]
+
+
+def test_the_handbook_names_the_rules_whose_fix_what_if_can_make() -> None:
+    provable = {
+        rule.code
+        for rule in all_rules()
+        if "Remedy(" in inspect.getsource(sys.modules[rule.function.__module__])
+    }
+    page = (ROOT / "hlo_lens" / "manual" / "lint.md").read_text()
+    paragraph = next(part for part in page.split("\n\n") if part.startswith("`--prove` compiles"))
+    assert set(re.findall(r"\b[A-Z]\d{3}\b", paragraph)) == provable
