@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.api.report_pages import lead_of
+from hlo_lens.api.report_pages import module_order
 from hlo_lens.jax_bridge.recompile.program import device_assignment, own_target
 from hlo_lens.model.devices.topology import topology_of
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.page.sections import section_object
 from hlo_lens.report.program.first_page import others_sections
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MOST_MODULES = 24
 """Modules with views of their own on a page; the others are in a table."""
+
+MOST_INSTRUCTIONS = 200_000
+"""Instructions of all modules with views besides the first, which bound the size of the page."""
 
 _ROWS = 200
 """Rows of tables of other modules."""
@@ -58,19 +62,50 @@ def module_subjects(
         known: All modules.
         shown: Places of those that are modules, not logs.
     """
-    place, lead = lead_of([known[k] for k in shown], None)
-    order = [shown[place], *(k for k in shown if k != shown[place])]
-    chosen = order[:MOST_MODULES]
-    titles = unique_titles([known[k].dump for k in chosen])
+    order = module_order([known[k] for k in shown])
+    places, lead = [shown[k] for k in order.places], order.lead
+    chosen = _with_views(known, places)
+    titles = dict(zip(chosen, unique_titles([known[k].dump for k in chosen]), strict=True))
     subjects = [
-        (k, _subject(known[k], title, lead.role if k == order[0] else "", lead))
-        for k, title in zip(chosen, titles, strict=True)
+        (k, _subject(known[k], titles[k], lead.role if k == places[0] else "", lead))
+        for k in chosen
     ]
-    others = [
-        section_object(replace(one, title="Other modules"), _ROWS)
-        for one in others_sections(known[order[0]], lead)
+    opened = [titles.get(shown[k]) for k in order.others]
+    notes = _left_out_notes(known, places[len(chosen) :], lead)
+    others: list[Mapping[str, object]] = [
+        {
+            **section_object(replace(one, title="Other modules", notes=notes), _ROWS),
+            "opens": opened[:_ROWS],
+        }
+        for one in others_sections(known[places[0]], lead)
     ]
     return subjects, others
+
+
+def _with_views(known: Sequence[ModuleAnalysis], places: Sequence[int]) -> list[int]:
+    """Return the first modules, as many as a page has views of: the first one, others in limits."""
+    chosen: list[int] = []
+    left = MOST_INSTRUCTIONS
+    for k in places[:MOST_MODULES]:
+        if chosen:
+            left -= len(known[k].module.columns) if known[k].has_hlo else 0
+            if left < 0:
+                break
+        chosen.append(k)
+    return chosen
+
+
+def _left_out_notes(
+    known: Sequence[ModuleAnalysis], left_out: Sequence[int], lead: Lead
+) -> tuple[str, ...]:
+    """Return the command that makes a page with the views of a module that has none here."""
+    if not left_out:
+        return ()
+    command = lead.command("report", known[left_out[0]].dump, "-f html -o page.html")
+    return (
+        f"{plural(len(left_out), 'module')} without views in this file; a page of the first: "
+        f"{command}",
+    )
 
 
 def unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:

@@ -50,7 +50,8 @@ function showModule(main, page) {
   const views = module ? Object.keys(module.views).map(viewOf).filter(Boolean) : [];
   const general = page.made.sections.map((section, k) => [section.is_leading, el("section",
     { class: "view", id: `view-section${k}`, "aria-label": section.title },
-    el("h2", { tabindex: "-1" }, section.title), sectionBlock(section))]);
+    el("h2", { tabindex: "-1" }, section.title),
+    sectionBlock(section, (title) => openModule(page, title)))]);
   const leading = (isLeading) => general.filter(([is]) => is === isLeading).map(([, one]) => one);
   const all = [...leading(true), ...views.map((view) => viewSection(view, page)), ...leading(false)];
   replace(main, head(page), navigation(page, all), el("div", { class: "views" }, all), foot(page),
@@ -78,11 +79,16 @@ function modulePicker(page) {
     el("option", { value: one.title, selected: one === page.module },
       one.role ? `${one.title} (${one.role})` : one.title)));
   picker.addEventListener("change", () => {
-    page.selection.state = {};
-    page.selection.set({ module: picker.value });
+    openModule(page, picker.value);
     document.getElementById("module").focus();
   });
   return el("p", {}, el("label", { for: "module" }, "module "), picker);
+}
+
+function openModule(page, title) {
+  page.selection.state = {};
+  page.selection.set({ module: title });
+  scrollTo(0, 0);
 }
 
 function navigation(page, sections) {
