@@ -34,11 +34,12 @@ def axe() -> str:
     return resources.files(AXE).joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
-def _violations(page: Page) -> list[str]:
-    """Return the rules that the page breaks, with the first element of each."""
+def _violations(page: Page, part: str = "body") -> list[str]:
+    """Return the rules that a part of the page breaks, with the first element of each."""
     found: list[str] = page.evaluate(
-        """async () => (await axe.run(document)).violations.map((one) =>
-             `${one.impact} ${one.id}: ${one.nodes[0].html.slice(0, 200)}`)"""
+        """async (part) => (await axe.run(part)).violations.map((one) =>
+             `${one.impact} ${one.id}: ${one.nodes[0].html.slice(0, 200)}`)""",
+        part,
     )
     return found
 
@@ -50,10 +51,11 @@ def test_no_view_breaks_a_rule_of_axe(open_page: Opener, axe: str, scheme: Schem
     opened.draw_all()
     page.evaluate(axe)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    for picture in PICTURES:
+    assert _violations(page) == []
+    for picture in PICTURES[1:]:
         page.get_by_role("button", name=picture, exact=True).click()
         page.wait_for_timeout(50)
-        assert _violations(page) == []
+        assert _violations(page, "#view-alive .picture") == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

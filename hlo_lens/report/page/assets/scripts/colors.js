@@ -47,11 +47,17 @@ const RISING = [[-0.25, 0.25, 0.25, -0.25], [0, 1, 1, 0], [0.75, 1.25, 1.25, 0.7
 const FALLING = [[-0.25, 0.75, 0.25, 1.25], [0, 0, 1, 1], [0.75, -0.25, 1.25, 0.25]];
 const LEVEL = [[0, 0.5, 1, 0.5]];
 const UPRIGHT = [[0.5, 0, 0.5, 1]];
+const DASHES = [[0.15, 0.25, 0.6, 0.25], [0.55, 0.75, 1, 0.75]];
+const DOTS = [[0.2, 0.25, 0.35, 0.25], [0.7, 0.75, 0.85, 0.75]];
 
+// Roles whose colours colour-blind people could take for each other have different textures.
 const TEXTURES = {
   "optimizer state": FALLING,
   "gathered weights": RISING,
   "gradients": LEVEL,
   "outputs": UPRIGHT,
   "constants": [...LEVEL, ...UPRIGHT],
+  "inputs": DASHES,
+  "caches": DOTS,
+  "other": [...RISING, ...FALLING],
 };

@@ -243,7 +243,6 @@ export class StackChart {
     const { ctx } = u;
     ctx.save();
     this.drawEdges(u);
-    this.drawLabels(u);
     this.drawLoops(u);
     this.drawAxisName(u);
     const top = u.bbox.top;
@@ -253,6 +252,7 @@ export class StackChart {
     this.line(u, this.model.peakPlace, css("--text"), [4, 3]);
     this.text(u, this.model.peakPlace, `peak ${formatBytes(this.model.space.peak.bytes)}`, top + 2);
     this.line(u, this.chosen, css("--accent"), []);
+    this.drawLabels(u);
     ctx.restore();
   }
 

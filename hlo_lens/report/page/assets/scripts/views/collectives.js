@@ -19,7 +19,8 @@ export const view = {
   howToRead: [
     "Collectives move bytes between devices. Each logical operation counts once in the text and as "
     + "often as its loops run in one run of the program. Wire: bytes that leave each device, by the "
-    + "ring algorithm. An axis is a dimension of the mesh of devices; data,model are both together.",
+    + "ring algorithm. An axis is a dimension of the mesh of devices; data,model are both together, and "
+    + "data:(1)2 is a part of an axis: of 8, data:(1)2 is the most major 2, data:(2)4 the other 4.",
     "The mesh: boxes are devices with their ids, lines the axes; the thicker a line, the more bytes "
     + "are sent over its axis. Choose an axis to see only what goes over it. Of a TPU dump that has "
     + "its topology, boxes are chips in their places, and lines join neighbours along one axis of the "

@@ -66,7 +66,7 @@ function sums(level) {
 
 function each(group, level) {
   const text = `${formatCount(group.static_count)} each trip, ${group.times} in one run`;
-  return level.kind === "loop" ? text : group.times;
+  return level.kind === "loop" ? text : `${group.times} in one run`;
 }
 
 function facts(level, page) {
