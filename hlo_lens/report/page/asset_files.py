@@ -43,12 +43,6 @@ def _ascii(text: str, escape: str) -> str:
     return _NOT_ASCII.sub(lambda match: escape.format(ord(match[0])), text)
 
 
-def view_names() -> list[str]:
-    """Return the names of the views that have a script."""
-    found = (assets() / "scripts" / "views").iterdir()
-    return sorted(one.name.removesuffix(".js") for one in found if one.name.endswith(".js"))
-
-
 def notices() -> str:
     """Return names, versions and licence texts of the vendored packages."""
     folder = assets() / "vendored"

@@ -21,7 +21,7 @@ export function onColors(listener) {
   for (const one of changes) one.addEventListener("change", listener);
 }
 
-// Fill of a role on a canvas: its colour with a texture, so that colour is not all that tells.
+// Fill of a role on a canvas: its colour with a texture, for readers who do not tell colours apart.
 export function roleFill(context, role, ratio) {
   const color = roleColor(role);
   const texture = TEXTURES[role];
