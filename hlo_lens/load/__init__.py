@@ -54,7 +54,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     """
     name = str(path)
     if name != STDIN and _is_folder(path):
-        from hlo_lens.load.folder import files_of
+        from hlo_lens.load.module_files import files_of
 
         left = SkippedCounter()
         files = _counted(list(files_of(Path(path), left)), progress)
@@ -80,7 +80,8 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
 
 def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dump:
     """Return the modules of a file; of files that XLA printed into it, as of a folder."""
-    from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
+    from hlo_lens.load.folder import folder_modules, siblings_of
+    from hlo_lens.load.module_files import sort_files
 
     left, printed = SkippedCounter(), list[StoredFile]()
 
@@ -109,7 +110,8 @@ def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
 def _folder_dump(
     path: str, files: Iterable[StoredFile], left: SkippedCounter, *, strict: bool
 ) -> Dump:
-    from hlo_lens.load.folder import folder_modules, sort_files
+    from hlo_lens.load.folder import folder_modules
+    from hlo_lens.load.module_files import sort_files
 
     groups = sort_files(files, left, opens_archives=True)
     if not groups:

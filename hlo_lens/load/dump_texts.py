@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def files_at(path: str) -> Sequence[DiskFile]:
     """Return the files of a folder, archives unopened, or the one file of a path."""
     if path != STDIN and Path(path).is_dir():
-        from hlo_lens.load.folder import files_of
+        from hlo_lens.load.module_files import files_of
 
         return list(files_of(Path(path), SkippedCounter()))
     return [DiskFile(path)]
