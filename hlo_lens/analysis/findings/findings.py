@@ -183,12 +183,17 @@ def _severity(finding: Finding) -> Severity:
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
-    """Return the sort key: errors of unknown saving, then by share, then by code and line."""
+    """Return the sort key: errors of unknown saving, then by share, then by code and line.
+
+    A warning of unknown saving is sorted as one that saves a tenth, not behind the least infos.
+    """
     share, severity = finding.share, finding.severity or Severity.INFO
     is_grave = share is None and severity is Severity.ERROR
+    if share is None:
+        share = ERROR_SHARE if severity is Severity.WARNING else 0.0
     return (
         not is_grave,
-        -(share or 0.0),
+        -share,
         severity.rank,
         finding.code,
         finding.source or "",

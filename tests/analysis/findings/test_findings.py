@@ -49,10 +49,14 @@ def test_findings_are_sorted_by_what_they_save() -> None:
         _finding("large", Saves.at_most(4 * MIB)),
         _finding("wire", Saves.at_most(wire_bytes=MIB // 4)),
         _finding("broken", Saves(), Severity.ERROR),
+        _finding("slow", Saves(), Severity.WARNING),
+        _finding("little", Saves.at_most(MIB // 2)),
     ) == [
         ("broken", "error"),
         ("large", "warning"),
         ("wire", "warning"),
+        ("slow", "warning"),
+        ("little", "warning"),
         ("small", "info"),
         ("unknown", "info"),
     ]
