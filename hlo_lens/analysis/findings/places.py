@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.metadata import SourceLocation, StackFrames
 
+_PART = re.compile(r"(extracted|called_computation)\b")
+"""Names of the modules that XLA:TPU makes of parts that a SparseCore or the host runs."""
+
 _MOST_USERS = 16
+
+
+def is_part(known: ModuleAnalysis) -> bool:
+    """Return whether XLA made a module of a part of another: no user has its arguments."""
+    return _PART.match(known.module.name) is not None
 
 
 def argument_of(name: str) -> str:

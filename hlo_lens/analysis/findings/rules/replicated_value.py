@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves, Severity
-from hlo_lens.analysis.findings.places import argument_of, first_use, maker_place
+from hlo_lens.analysis.findings.places import argument_of, first_use, is_part, maker_place
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
@@ -50,7 +50,7 @@ _LARGE = 0.1
 
 def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for the values of one argument and role, with the axis that saves most."""
-    if known.shardings is None or not known.shardings.is_complete:
+    if known.shardings is None or not known.shardings.is_complete or is_part(known):
         return
     best: dict[object, Saving] = {}
     for saving in known.shardings.replicated.savings:  # largest first

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves
-from hlo_lens.analysis.findings.places import argument_of, call_place
+from hlo_lens.analysis.findings.places import argument_of, call_place, is_part
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.sharding.donation import Donation, DonationStatus
 from hlo_lens.text.units import format_bytes, plural
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def undonated_argument(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each argument of the function with arrays that could be donated."""
     shardings = known.shardings
-    if shardings is None or not shardings.is_complete:
+    if shardings is None or not shardings.is_complete or is_part(known):
         return
     groups: dict[str, list[Donation]] = {}
     for one in shardings.donations.of(DonationStatus.DONATABLE):

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves
-from hlo_lens.analysis.findings.places import argument_of, call_place
+from hlo_lens.analysis.findings.places import argument_of, call_place, is_part
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.sharding.donation import DonationStatus
 from hlo_lens.text.units import format_bytes, plural
@@ -43,7 +43,7 @@ _MOST_SHOWN = 5
 def unused_donation(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each argument and reason of donations that are not used."""
     shardings = known.shardings
-    if shardings is None or not shardings.is_complete:
+    if shardings is None or not shardings.is_complete or is_part(known):
         return
     is_final = _is_final(known)
     groups: dict[tuple[str, str], list[Donation]] = {}

@@ -64,3 +64,16 @@ def test_a_text_without_stacks_has_no_line() -> None:
     entry = rest[rest.index("ENTRY") :].replace(" stack_frame_id=2", "")
     (found,) = findings_of(head + entry.replace(" stack_frame_id=3", ""), "M001")
     assert found.source is None
+
+
+def test_arguments_of_a_part_that_xla_made_a_module_have_no_finding() -> None:
+    text = """HloModule NAME, is_scheduled=true
+
+ENTRY main {
+  x = f32[1048576]{0} parameter(0)
+  ROOT y = f32[1048576]{0} negate(x)
+}
+"""
+    assert len(findings_of(text.replace("NAME", "jit_f"), "M001")) == 1
+    assert findings_of(text.replace("NAME", "extracted"), "M001") == ()
+    assert findings_of(text.replace("NAME", "called_computation.1_spmd"), "M001") == ()
