@@ -25,15 +25,21 @@ _ROWS = 50
 """Rows of the tables of verdicts and their causes."""
 
 
-def check_page(head: LoadedSide, diff: Diff | None, report: Report) -> Mapping[str, object]:
+def check_page(
+    head: LoadedSide, diff: Diff | None, report: Report, command: str
+) -> Mapping[str, object]:
     """Return the data of the page on a judged compile.
 
     Args:
         head: The compile; of a snapshot there are only verdicts.
         diff: Changes against the baseline, programs included; None without one.
         report: Report on the verdicts.
+        command: Command that prints it.
     """
-    sections = [section_object(one, _ROWS, is_leading=True) for one in report.pages]
+    sections = [
+        section_object(one, _ROWS, is_leading=True, command="" if number else command)
+        for number, one in enumerate(report.pages)
+    ]
     title = report.pages[0].title if report.pages else "check"
     dumps = [one.dump for one in head.modules]
     known = with_sifted_findings(

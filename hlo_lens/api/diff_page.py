@@ -39,7 +39,11 @@ def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
         (number, subject._replace(title=title))
         for number, subject, title in zip(order, subjects, titles, strict=False)
     ]
-    sections = [section_object(one, _ROWS, is_leading=True) for one in report.pages]
+    command = f"hlo-lens diff {_paths(diff)}"
+    sections = [
+        section_object(one, _ROWS, is_leading=True, command="" if number else command)
+        for number, one in enumerate(report.pages)
+    ]
     title = report.pages[0].title if report.pages else "diff"
     return page_of_modules("diff", title, named, sections)
 
@@ -50,7 +54,7 @@ def pair_subject(diff: Diff, number: int) -> Subject:
     module = diff.modules[number]
     base, head = diff.base.modules[place_base].dump, diff.head.modules[place_head].dump
     shown = head or ModuleDump(name=module.head.name, kind=DumpKind.HLO)
-    tail = " ".join(shell_word(side.path) or "PATH" for side in (diff.base, diff.head))
+    tail = _paths(diff)
     return Subject(
         analysis=ModuleAnalysis(shown, limits_estimate=True, is_quick=True),
         title=shown.title,
@@ -60,6 +64,11 @@ def pair_subject(diff: Diff, number: int) -> Subject:
         diff=module,
         computations=_side_by_side(module, base, head),
     )
+
+
+def _paths(diff: Diff) -> str:
+    """Return the paths of both sides as words of a command."""
+    return " ".join(shell_word(side.path or "PATH") for side in (diff.base, diff.head))
 
 
 def _side_by_side(

@@ -25,6 +25,7 @@ from hlo_lens.report.comparison.github_notes import check_annotations, diff_anno
 from hlo_lens.report.comparison.page import listed_names
 from hlo_lens.report.comparison.verdicts import check_report
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +50,7 @@ class Checked:
         head: The compile.
         budget: Path of the budget file, if there is one.
         is_forced: Whether sides that cannot be compared are compared, too.
+        rules: Further rules in short.
     """
 
     judgement: Judgement
@@ -56,6 +58,7 @@ class Checked:
     head: LoadedSide
     budget: str | None = None
     is_forced: bool = False
+    rules: tuple[str, ...] = ()
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens check`` prints."""
@@ -68,7 +71,15 @@ class Checked:
         whole = self.diff
         if whole is not None:  # with the programs, which rules do not need
             whole = diff_sides(whole.base, whole.head, is_forced=self.is_forced)
-        return check_page(self.head, whole, report)
+        return check_page(self.head, whole, report, self._command())
+
+    def _command(self) -> str:
+        """Return the command that prints the verdicts."""
+        baseline = None if self.diff is None else self.diff.base.path
+        options = [("--baseline", baseline), ("--budget", self.budget)]
+        options += [("--fail-on", rule) for rule in self.rules]
+        given = (f"{name} {shell_word(value)}" for name, value in options if value)
+        return " ".join(("hlo-lens check", shell_word(self.head.path or "PATH"), *given))
 
     def annotations(self) -> list[Annotation]:
         """Return the notes on failed rules."""
@@ -132,7 +143,9 @@ def check(
         )
         compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
     checked = judge_sides(given, side, compared, is_forced=force)
-    return dataclasses.replace(checked, budget=None if budget is None else str(budget))
+    return dataclasses.replace(
+        checked, budget=None if budget is None else str(budget), rules=tuple(rules)
+    )
 
 
 def judge_sides(

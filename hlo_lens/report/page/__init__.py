@@ -7,8 +7,8 @@ A page is made of views. A view is two files of one name:
   object, or None where the view has nothing to show. It reads results of `ModuleAnalysis` and runs
   no pass.
 - ``assets/scripts/views/NAME.js`` draws it: ``export const view = { name, title, command,
-  howToRead, render }``. ``command(module)`` returns the command that prints the same numbers;
-  ``howToRead`` is a list of sentences; ``render(container, data, page)`` draws into an
+  howToRead, render }``. ``command(module, selection)`` returns the command that prints the same
+  numbers; ``howToRead`` is a list of sentences; ``render(container, data, page)`` draws into an
   element. ``data`` is what ``view_data`` returned; ``page`` has ``selection`` (what is selected in
   all views, with ``get``, ``set`` and ``subscribe``), ``module`` (title, role, command, views),
   ``strings``, ``report`` (the object of ``-f json``), ``object`` (its part on the module, as

@@ -54,10 +54,18 @@ def page_object(
 
 
 def section_object(
-    section: Section, rows: int, *, is_leading: bool = False
+    section: Section, rows: int, *, is_leading: bool = False, command: str = ""
 ) -> Mapping[str, object]:
-    """Return a section: title, facts, drawing, tables, notes, and whether it precedes the views."""
+    """Return a section: title, facts, drawing, tables, notes.
+
+    Args:
+        section: The section.
+        rows: Rows of its tables.
+        is_leading: Whether it precedes the views.
+        command: Command that prints it; empty for none.
+    """
     return {
+        "command": command,
         "is_leading": is_leading,
         "title": printable(section.title),
         "facts": [[label, printable(text)] for label, text in section.facts],

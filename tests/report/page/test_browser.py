@@ -117,6 +117,29 @@ def test_a_click_on_the_peak_shows_the_values_of_the_command(open_page: Opener) 
     opened.assert_quiet()
 
 
+@pytest.mark.parametrize(
+    "options", [["--at", "10"], ["--space", "1"], ["--space", "1", "--at", "60"]]
+)
+def test_values_are_those_of_the_command_at_the_chosen_instant(
+    open_page: Opener, options: list[str]
+) -> None:
+    made = json.loads(output_of(["memory", f"sample_dumps/{SMALL}", *options, "-f", "json"]))
+    module = made["modules"][0]
+    expected = [(row["value"], row["size_bytes"]) for row in module["instant"]["live"]]
+    space, at = ("1" if "--space" in options else "0"), options[-1] if "--at" in options else None
+    opened = open_page(sample_page())
+    page = opened.open(f"#s={space}" + (f"&t={at}" if at else ""))
+    opened.draw_all()
+    more = page.locator("#view-alive .picture > button")
+    if more.count():
+        more.click()
+    shown = [(name, format_bytes(size)) for name, size in expected]
+    assert sorted(_rows(opened)) == sorted(shown)
+    command = page.locator("#view-alive > .command code").inner_text()
+    assert command.endswith(f" {' '.join(options)} -n 0")
+    opened.assert_quiet()
+
+
 def test_sizes_are_printed_as_in_the_text_report(open_page: Opener) -> None:
     opened = open_page(sample_page())
     opened.open()

@@ -54,6 +54,8 @@ def test_check_has_verdicts_then_all_views(open_page: Opener) -> None:
     assert shown.locator(".failed").count() == 0
     first = shown.locator("section.view").first
     assert "hlo-lens check: failed" in first.inner_text()
+    command = first.locator(".command code").first.inner_text()
+    assert command == f"hlo-lens check {HEAD} --baseline {BASE} {' '.join(RULES)}"
     statuses = first.locator("span.status").all_inner_texts()
     assert statuses == ["fail", "fail (informational)", "pass", "pass"]
     opened.assert_quiet()

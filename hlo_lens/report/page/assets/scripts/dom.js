@@ -54,7 +54,7 @@ export function commandLine(text) {
   const code = el("code", {}, text);
   const button = el("button", { type: "button", class: "copy", title: "Copy the command" }, "copy");
   button.addEventListener("click", async () => {
-    button.textContent = (await copied(text, code)) ? "copied" : "select and copy";
+    button.textContent = (await copied(code.textContent, code)) ? "copied" : "select and copy";
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   });
   return el("div", { class: "command" }, el("span", { "aria-hidden": "true" }, "$ "), code, button);

@@ -135,6 +135,18 @@ function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
+// The command that prints the numbers of a view, as it is selected.
+function viewCommand(view, page) {
+  const { module } = page;
+  const made = commandLine(view.command(module, page.selection));
+  page.selection.subscribe(() => {
+    if (page.module !== module) return false;
+    made.querySelector("code").textContent = view.command(module, page.selection);
+    return true;
+  });
+  return made;
+}
+
 // A view with its head; its body is drawn when it comes near the screen, or is printed.
 function viewSection(view, page) {
   const body = el("div", { class: "body" });
@@ -142,7 +154,7 @@ function viewSection(view, page) {
     el("h2", { tabindex: "-1" }, view.title),
     el("details", { class: "how" }, el("summary", {}, "How to read this"),
       view.howToRead.map((sentence) => el("p", {}, sentence))),
-    commandLine(view.command(page.module)), body);
+    viewCommand(view, page), body);
   let isDrawn = false;
   const draw = () => {
     if (isDrawn || !section.isConnected) return;

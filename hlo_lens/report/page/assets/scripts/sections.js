@@ -31,6 +31,7 @@ function shownRow(columns, row, title, open) {
 
 export function sectionBlock(section, open = null) {
   return el("div", { class: "section" },
+    section.command ? commandLine(section.command) : null,
     section.facts.length ? factList(section.facts) : null,
     section.drawing.length ? el("pre", {}, section.drawing.join("\n")) : null,
     sectionTables(section, open),

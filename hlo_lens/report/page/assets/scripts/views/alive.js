@@ -13,10 +13,21 @@ const SHOWN = 50;
 const PICTURES = [["table", "Table"], ["treemap", "Treemap"], ["icicle", "Icicle"],
   ["heap", "Places in the heap"]];
 
+function spaceOption(module, selection) {
+  const { color } = chosenSpace(module.views.memory, selection);
+  return color ? ` --space ${color}` : "";
+}
+
+function instantOption(selection) {
+  const instant = selection.get("instant");
+  return instant === undefined ? "" : ` --at ${instant}`;
+}
+
 export const view = {
   name: "alive",
   title: "What is alive",
-  command: (module) => `hlo-lens memory ${module.command} -n 0`,
+  command: (module, selection) => `hlo-lens memory ${module.command}${spaceOption(module, selection)}${
+    instantOption(selection)} -n 0`,
   howToRead: [
     "The memory held at the instant that is selected above, at first the peak. Every picture shows "
     + "the same bytes: each byte counts once, for the youngest value that holds it.",

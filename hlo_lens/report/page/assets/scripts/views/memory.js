@@ -13,7 +13,10 @@ const TABLE_ROWS = 40;
 export const view = {
   name: "memory",
   title: "Memory over the schedule",
-  command: (module) => `hlo-lens memory ${module.command} --timeline -f json`,
+  command: (module, selection) => {
+    const { color } = chosenSpace(module.views.memory, selection);
+    return `hlo-lens memory ${module.command}${color ? ` --space ${color}` : ""} --timeline -f json`;
+  },
   howToRead: [
     "From left to right the instructions of the program in the order in which they run; a loop's "
     + "body appears once, under a bracket with the number of its runs. Width is program order, "
