@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
+ROOT = "%SRCROOT%"
+
+MOST_RESULTS = 25_000
+"""Results of a run that GitHub takes."""
+
+_GRAVEST_FIRST = ("error", "warning", "note")
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _PROBLEMS = {"error": "error", "warning": "warning", "info": "recommendation"}
@@ -57,24 +63,47 @@ def sarif_object(data: Json, checkout: Checkout) -> dict[str, object]:
     results: list[dict[str, object]] = []
     notes: list[dict[str, object]] = []
     for module in modules:
+        notes += _open_questions(module)
         for finding in module["findings"] or ():
             where = places.of(finding) or places.of(module)
             if where is None:
                 text = f"{finding['code']}: {finding['message']} (no line is known)"
-                level = _LEVELS[finding["severity"]]
-                notes.append({"level": level, "message": {"text": text}})
+                notes.append(_notification(_LEVELS[finding["severity"]], text))
             else:
                 rule = index[finding["code"]]
                 results.append(_result(finding, module["name"], rule, where, places))
+    if len(results) > MOST_RESULTS:
+        results.sort(key=lambda one: _GRAVEST_FIRST.index(str(one["level"])))
+        text = f"{len(results) - MOST_RESULTS} results left out: GitHub takes {MOST_RESULTS}"
+        notes.append(_notification("warning", text))
+    invocation = {
+        "executionSuccessful": not any(module["problem"] for module in modules),
+        "toolExecutionNotifications": notes,
+    }
     names = "+".join(module["name"] for module in modules[:1])
     run = {
         "tool": {"driver": _driver(rules)},
         "automationDetails": {"id": f"hlo-lens/{names}/" if len(modules) == 1 else "hlo-lens/"},
+        "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
-        "results": results,
+        "invocations": [invocation],
+        "results": results[:MOST_RESULTS],
     }
     return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
+
+
+def _open_questions(module: Json) -> Iterator[dict[str, object]]:
+    """Yield why findings of a module are not known, or some of them: no results is not clean."""
+    if module["problem"]:
+        yield _notification("error", f"{module['name']}: {module['problem']}")
+    for one in module["undecided"]:
+        yield _notification(
+            "warning", f"{module['name']}: {one['code']} not decided: {one['reason']}"
+        )
+
+
+def _notification(level: str, text: str) -> dict[str, object]:
+    return {"level": level, "message": {"text": text}}
 
 
 def _driver(rules: Sequence[Json]) -> dict[str, object]:
@@ -163,7 +192,7 @@ class _Place:
         width = len(text) if text else 1
         first = 1 + len(text) - len(text.lstrip()) if text and text.strip() else 1
         self.location = {
-            "artifactLocation": {"uri": self.uri, "uriBaseId": "%SRCROOT%"},
+            "artifactLocation": {"uri": self.uri, "uriBaseId": ROOT},
             "region": {
                 "startLine": line,
                 "startColumn": first,
