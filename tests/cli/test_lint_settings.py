@@ -218,3 +218,57 @@ def test_a_damaged_baseline_is_refused(folder: Path) -> None:
     code, _, err = _run("lint", WASTEFUL, "--baseline", "known.json")
     assert code == 4
     assert "modules[0].findings is 7" in err
+
+
+# ---- what is said of findings that do not count, and of those not known --------------------------
+
+
+def test_reasons_are_summed_and_comments_that_cannot_be_read_are_said(folder: Path) -> None:
+    assert list(folder.iterdir()) == []
+    out = _run("lint", WASTEFUL, "--select", "M001")[1]
+    assert out.count(" left out: by code") == 1
+    assert "comments not read: compile_program.py not found from the current folder" in out
+    (module,) = json.loads(_run("lint", WASTEFUL, "-f", "json")[1])["modules"]
+    assert "compile_program.py" in module["unread_sources"]
+
+
+def test_suppressed_findings_are_counted_by_their_reason(folder: Path) -> None:
+    _run("lint", WASTEFUL, "-f", "json", "-o", "known.json")
+    out = _run("lint", WASTEFUL, "--baseline", "known.json")[1]
+    count = len(_findings())
+    assert f"{count} findings suppressed: baseline known.json" in out
+    assert "hlo-lens explain" not in out
+    assert (folder / "known.json").exists()
+
+
+def test_annotations_of_findings_without_a_line_are_at_the_call() -> None:
+    out = _run("lint", WASTEFUL, "--select", "M003", "--github-annotations")[1]
+    (line,) = (one for one in out.splitlines() if "::result{3}" in one)
+    assert line.startswith("::warning file=sample_dumps/compile_program.py,line=165,title=M003 ")
+
+
+def test_a_gate_on_a_text_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
+    text = next((ROOT / "sample_dumps" / "cpu" / "wasteful").glob("*cpu_after_optimizations.txt"))
+    lines = text.read_text("utf-8").splitlines(keepends=True)
+    cut = tmp_path / "cut.txt"
+    cut.write_text("".join(lines[: len(lines) // 2]), encoding="utf-8")
+    code, out, err = _run("lint", str(cut), "--fail-on", "error")
+    assert code == 4
+    assert "findings may be missing: " in out
+    assert "--fail-on cannot be decided" in err
+    assert _run("lint", str(cut))[0] == 0
+    assert _run("check", str(cut), "--fail-on", "findings.error>0")[0] == 4
+
+
+def test_a_gate_is_decided_by_the_rules_that_are_wanted(tmp_path: Path) -> None:
+    text = tmp_path / "m.txt"
+    text.write_text(
+        "HloModule m\n\nENTRY e {\n  ROOT p = f32[4]{0} parameter(0)\n}\n", encoding="utf-8"
+    )
+    code, out, err = _run("lint", str(text), "--fail-on", "info")
+    assert code == 4
+    assert "M004" in err
+    assert "rules not decided" in out
+    assert _run("lint", str(text), "--select", "C", "--fail-on", "info")[0] == 0
+    assert _run("check", str(text), "--fail-on", "findings.M>0")[0] == 4
+    assert _run("check", str(text), "--fail-on", "findings.C>0")[0] == 0

@@ -51,6 +51,7 @@ class Findings(Result):
         undecided: Code of each rule that a dump does not decide, with the reason.
         left_out: Numbers of findings that settings leave out, each with the reason.
         not_simulated: Why savings that could be simulated are upper bounds; empty if none is.
+        unread: Source files of findings that are not there, so that comments in them are not read.
     """
 
     KIND: ClassVar[str] = "findings"
@@ -76,6 +77,7 @@ class Findings(Result):
     undecided: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
     not_simulated: str = ""
+    unread: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[Row]:
         """Yield the findings, most saving first."""
@@ -155,9 +157,18 @@ def together(one: Findings, other: Findings) -> Findings:
     return Findings(
         findings=tuple(sorted((*one.findings, *other.findings), key=_order)),
         undecided=(*one.undecided, *other.undecided),
-        left_out=(*one.left_out, *other.left_out),
+        left_out=_summed((*one.left_out, *other.left_out)),
+        unread=tuple(dict.fromkeys((*one.unread, *other.unread))),
         not_simulated=one.not_simulated or other.not_simulated,
     )
+
+
+def _summed(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """Return the sum of the numbers of each reason."""
+    found: dict[str, int] = {}
+    for reason, count in counts:
+        found[reason] = found.get(reason, 0) + count
+    return tuple(found.items())
 
 
 def _is_negligible(finding: Finding) -> bool:

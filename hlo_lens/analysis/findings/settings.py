@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -154,7 +154,15 @@ def sifted(
         findings=tuple(_suppressed(one, settings, module, checkout) for one in worth),
         left_out=(*found.left_out, *(pair for pair in counts if pair[1])),
         undecided=tuple(pair for pair in found.undecided if selection.wants_code(pair[0])),
+        unread=() if checkout is None else tuple(_unread(worth, checkout)),
     )
+
+
+def _unread(found: Iterable[Finding], checkout: Checkout) -> Iterator[str]:
+    """Yield the source files of findings that are not there, each once."""
+    for file in dict.fromkeys(one.source_file for one in found if one.source_line is not None):
+        if file is not None and checkout.line(checkout.near(file) or file, 1) is None:
+            yield file
 
 
 def _suppressed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from hlo_lens.report.render.objects import Objects
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.shell_words import shell_word
-from hlo_lens.text.units import format_bytes, format_flops, format_seconds, plural
+from hlo_lens.text.units import format_bytes, format_flops, format_seconds, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,6 +96,7 @@ def findings_object(view: FindingsView) -> dict[str, object]:
         else [facts_object(finding_fact(one)) for one in found.findings],
         "problem": view.problem or view.gap or None,
         **facts_object(findings_basis(found)),
+        "unread_sources": list(found.unread),
         "source_file": None if view.place is None else view.place.file,
         "source_line": None if view.place is None else view.place.line,
     }
@@ -215,13 +217,14 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
     """Yield a note for GitHub for each finding that counts, most saving first."""
+    place = None if view.place is None else str(view.place)
     for one in view.findings.counted:
         saves = saves_text(one)
         yield Annotation(
             level=_LEVELS[one.severity or Severity.INFO],
             title=f"{one.code} {one.name}",
             message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}",
-            source=one.source,
+            source=one.source or place,
         )
 
 
@@ -235,6 +238,25 @@ def _notes(view: FindingsView) -> Iterator[str]:
     if view.findings.not_simulated:
         why = view.findings.not_simulated
         yield f"savings not simulated: {why}; hlo-lens what-if --simulate computes them"
-    if view.findings.findings:
-        first = next((one.code for one in view.findings.counted), "CODE")
-        yield f"what a code means, and when it is fine: hlo-lens explain {first}"
+    if view.findings.unread:
+        files = listed([file.rpartition("/")[2] for file in view.findings.unread], _MOST_REASONS)
+        yield f"comments not read: {files} not found from the current folder"
+    yield from _suppression_notes(view.findings)
+    if view.findings.counted:
+        yield (
+            "what a code means, and when it is fine: hlo-lens explain "
+            f"{view.findings.counted[0].code}"
+        )
+
+
+_MOST_REASONS = 3
+
+
+def _suppression_notes(found: Findings) -> Iterator[str]:
+    """Yield where findings are suppressed, the most frequent places."""
+    counts = Counter(one.suppressed_by for one in found.findings if one.suppressed)
+    for reason, count in counts.most_common(_MOST_REASONS):
+        yield f"{plural(count, 'finding')} suppressed: {reason}"
+    rest = len(counts) - _MOST_REASONS
+    if rest > 0:
+        yield f"others suppressed at {plural(rest, 'other place')}"
