@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar, overload
 
 _Item = TypeVar("_Item")
@@ -47,6 +48,26 @@ class Rows(Sequence[_Item]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} rows>"
+
+
+class Records(Rows[_Item]):
+    """Records of numbers as one column for each field; a record is made on each access.
+
+    Args:
+        make: Returns a record of its fields.
+        columns: Name of each field to its column.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, make: Callable[..., _Item], columns: Mapping[str, Sequence[int]]) -> None:
+        count = min(map(len, columns.values()))
+        super().__init__(partial(_record, make, columns), range(count))
+        self.columns = columns
+
+
+def _record(make: Callable[..., _Item], columns: Mapping[str, Sequence[int]], row: int) -> _Item:
+    return make(**{name: column[row] for name, column in columns.items()})
 
 
 class FewTexts(Sequence[str]):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from hlo_lens.model.rows import Records
 from hlo_lens.text.library_files import is_library_file
+
+_Record = TypeVar("_Record")
 
 MAX_FRAMES = 1000
 """Length limit of a call stack; dumps of one week of January 2026 have cycles."""
@@ -89,8 +93,8 @@ class StackFrames:
 
     file_names: Sequence[str] = ()
     function_names: Sequence[str] = ()
-    file_locations: Sequence[FileLocation] = ()
-    frames: Sequence[StackFrame] = ()
+    file_locations: Records[FileLocation] = field(default_factory=lambda: file_locations(()))
+    frames: Records[StackFrame] = field(default_factory=lambda: stack_frames(()))
 
     def __bool__(self) -> bool:
         return bool(self.frames)
@@ -99,7 +103,7 @@ class StackFrames:
         """Return the place of one frame, or None where the tables do not have it."""
         if not 0 < stack_frame_id <= len(self.frames):
             return None
-        place = self.frames[stack_frame_id - 1].file_location_id
+        place = self.frames.columns["file_location_id"][stack_frame_id - 1]
         if not 0 < place <= len(self.file_locations):
             return None
         entry = self.file_locations[place - 1]
@@ -138,11 +142,28 @@ class StackFrames:
     def chain(self, stack_frame_id: int) -> list[int]:
         """Return the ids of a frame and of its callers, innermost first."""
         found: dict[int, None] = {}
-        frame = stack_frame_id
-        while 0 < frame <= len(self.frames) and frame not in found and len(found) < MAX_FRAMES:
+        frame, parents = stack_frame_id, self.frames.columns["parent_frame_id"]
+        while 0 < frame <= len(parents) and frame not in found and len(found) < MAX_FRAMES:
             found[frame] = None
-            frame = self.frames[frame - 1].parent_frame_id
+            frame = parents[frame - 1]
         return list(found)
+
+
+def file_locations(numbers: Sequence[int]) -> Records[FileLocation]:
+    """Return locations from the fields of one after the other."""
+    return _records(FileLocation, FileLocation.__slots__, numbers)
+
+
+def stack_frames(numbers: Sequence[int]) -> Records[StackFrame]:
+    """Return frames from the fields of one after the other."""
+    return _records(StackFrame, StackFrame.__slots__, numbers)
+
+
+def _records(
+    make: Callable[..., _Record], names: Sequence[str], numbers: Sequence[int]
+) -> Records[_Record]:
+    columns = {name: numbers[place :: len(names)] for place, name in enumerate(names)}
+    return Records(make, columns)
 
 
 def _entry(table: Sequence[str], number: int) -> str | None:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import UnexpectedInput, VisitError
 
 from hlo_lens.model.hlo.instruction import CALLING_ATTRIBUTES
-from hlo_lens.model.hlo.metadata import StackFrames
 from hlo_lens.syntax.grammar.misplaced import MisplacedError
 from hlo_lens.syntax.grammar.parsers import build_parser, syntax_error
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
-from hlo_lens.syntax.hlo.text import file_location, parse_string, stack_frame
+from hlo_lens.syntax.hlo.stack_tables import tables_of_rows
+from hlo_lens.syntax.hlo.text import parse_string
 from hlo_lens.syntax.shapes.replica_groups_grammar import (
     DEVICE_LIST_NAMES,
     parse_device_list_with_grammar,
@@ -30,6 +30,9 @@ from hlo_lens.syntax.shapes.shape_grammar import SHAPE_NAMES, parse_shape_with_g
 from hlo_lens.syntax.shapes.sharding_grammar import SHARDING_NAMES, parse_sharding_with_grammar
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from hlo_lens.model.hlo.metadata import StackFrames
 
 _Node = Tree[Token]
 
@@ -237,13 +240,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
 
     def stack_frame_index(self, tables: list[Tree[Any] | None]) -> StackFrames:
         rows: list[list[Any]] = [[] if table is None else table.children for table in tables]
-        files, functions, locations, frames = rows
-        return StackFrames(
-            file_names=tuple(files),
-            function_names=tuple(functions),
-            file_locations=tuple(map(file_location, locations)),
-            frames=tuple(map(stack_frame, frames)),
-        )
+        return tables_of_rows(*rows)
 
     def computation(self, children: list[_Node | Token | None]) -> None:
         """Pass a computation of the module to `add`."""

@@ -168,6 +168,12 @@ TABLE = lazy_pattern(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*
 TABLE_STRING = lazy_pattern(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
 TABLE_RECORD = lazy_pattern(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
 TABLE_FIELD = lazy_pattern(r"([a-z_]++)=(\d++)")
+PLAIN_LOCATION = lazy_pattern(
+    r"\d++ \{file_name_id=(\d{1,18}+) function_name_id=(\d{1,18}+) line=(\d{1,18}+) "
+    r"end_line=(\d{1,18}+) column=(\d{1,18}+) end_column=(\d{1,18}+)\}\n"
+)
+PLAIN_FRAME = lazy_pattern(r"\d++ \{file_location_id=(\d{1,18}+) parent_frame_id=(\d{1,18}+)\}\n")
+"""Records of both tables as XLA prints them, with all fields in the order of the model's."""
 
 LINE_START = lazy_pattern(
     rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=\s|\}}|HloModule[ ,]"

@@ -27,7 +27,8 @@ from hlo_lens.syntax.hlo.missing_operands import missing_operands
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.repeated import repetitions
 from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
-from hlo_lens.syntax.hlo.text import parse_attributes, read_tables
+from hlo_lens.syntax.hlo.stack_tables import read_tables
+from hlo_lens.syntax.hlo.text import parse_attributes
 from hlo_lens.syntax.hlo.units import LONG_LINE, HloUnits
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Span

@@ -1,4 +1,4 @@
-"""Parsers of small parts of HLO text: strings, operands, attributes, metadata, stack tables.
+"""Parsers of small parts of HLO text: strings, operands, attributes, metadata.
 
 The argument of each function is a part that the scanner or the grammar has accepted.
 """
@@ -11,24 +11,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.hlo.columns import HloOperand
-from hlo_lens.model.hlo.metadata import FileLocation, OpMetadata, StackFrame, StackFrames
+from hlo_lens.model.hlo.metadata import OpMetadata
 from hlo_lens.model.hlo.module import InputOutputAlias
 from hlo_lens.syntax.hlo.patterns import (
     ATTRIBUTE,
-    BLANK,
     COMMENTS,
     LOOSE,
     NAME,
     SPACE,
-    TABLE,
-    TABLE_FIELD,
-    TABLE_RECORD,
-    TABLE_STRING,
 )
 from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.model.shapes.shape import ShapeIndex
 
@@ -196,50 +191,3 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
 def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
     """Return parameter number and index of each entry of a ``buffer_donor`` value."""
     return tuple((_number(m[1]), _index(m[2])) for m in _DONOR.finditer(text))
-
-
-def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
-    """Return the tables at an offset, and the offset after them."""
-    found: dict[str, tuple[Any, ...]] = {}
-    while (head := TABLE.match(text, position)) is not None:
-        field, pattern, read = _TABLES[head[1]]
-        rows: list[Any] = []
-        position = head.end()
-        while (row := pattern.match(text, position)) is not None:
-            rows.append(read(row))
-            position = row.end()
-        found[field] = tuple(rows)
-        blank = BLANK.match(text, position)
-        position = position if blank is None else blank.end()
-    return StackFrames(**found), position
-
-
-def _string(row: re.Match[str]) -> str:
-    return parse_string(row[2])
-
-
-def _fields(row: re.Match[str]) -> dict[str, int]:
-    return {name: _number(value) for name, value in TABLE_FIELD.findall(row[2])}
-
-
-def file_location(fields: Mapping[str, int]) -> FileLocation:
-    """Return the location of a record; unknown fields are dropped."""
-    known = FileLocation.__slots__
-    return FileLocation(**{name: value for name, value in fields.items() if name in known})
-
-
-def stack_frame(fields: Mapping[str, int]) -> StackFrame:
-    """Return the frame of a record; XLA prints the parent plus one, so 0 and 1 both mean none."""
-    return StackFrame(
-        file_location_id=fields.get("file_location_id", 0),
-        parent_frame_id=max(0, fields.get("parent_frame_id", 0) - 1),
-    )
-
-
-_TABLES: Mapping[str, tuple[str, re.Pattern[str], Callable[[re.Match[str]], Any]]] = {
-    "FileNames": ("file_names", TABLE_STRING, _string),
-    "FunctionNames": ("function_names", TABLE_STRING, _string),
-    "FileLocations": ("file_locations", TABLE_RECORD, lambda row: file_location(_fields(row))),
-    "StackFrames": ("frames", TABLE_RECORD, lambda row: stack_frame(_fields(row))),
-}
-"""Title of a table to its field of StackFrames, the pattern of a row, and the reader of a row."""

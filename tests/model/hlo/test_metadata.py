@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.model.hlo.metadata import FileLocation, SourceLocation, StackFrame, StackFrames
+from hlo_lens.model.hlo.metadata import (
+    FileLocation,
+    SourceLocation,
+    StackFrame,
+    StackFrames,
+    file_locations,
+    stack_frames,
+)
 from tests.hlo_texts import E3, E4, one, read
 
 
@@ -111,21 +118,17 @@ def _frames(*places: str) -> StackFrames:
     """Return tables with one stack: ``function file:line``, outermost first."""
     files = dict.fromkeys(place.split(" ")[1].rpartition(":")[0] for place in places)
     functions = dict.fromkeys(place.split(" ")[0] for place in places)
-    locations = []
+    locations: list[int] = []
     for place in places:
         function, where = place.split(" ")
         file, _, line = where.rpartition(":")
         numbers = list(files).index(file) + 1, list(functions).index(function) + 1
-        locations.append(
-            FileLocation(file_name_id=numbers[0], function_name_id=numbers[1], line=int(line))
-        )
+        locations += (*numbers, int(line), 0, 0, 0)
     return StackFrames(
         file_names=tuple(files),
         function_names=tuple(functions),
-        file_locations=tuple(locations),
-        frames=tuple(
-            StackFrame(file_location_id=k + 1, parent_frame_id=k) for k in range(len(places))
-        ),
+        file_locations=file_locations(locations),
+        frames=stack_frames([number for k in range(len(places)) for number in (k + 1, k)]),
     )
 
 
@@ -163,3 +166,14 @@ def test_user_location_of_library_frames_only_is_the_innermost() -> None:
     frames = _frames("run /v/site-packages/b.py:1", "dense /v/site-packages/a.py:5")
     assert str(frames.user_location(2)) == "/v/site-packages/a.py:5"
     assert frames.user_location(3) is None
+
+
+def test_tables_are_sequences_of_records() -> None:
+    frames = read(E4).stack_frames
+    assert frames.file_locations[0] == FileLocation(
+        file_name_id=1, function_name_id=1, line=30, end_line=30, column=4, end_column=20
+    )
+    assert list(frames.frames[:2]) == [
+        StackFrame(file_location_id=1),
+        StackFrame(file_location_id=2, parent_frame_id=1),
+    ]
