@@ -31,12 +31,12 @@ ARGUMENTS = """tpu_topology_args {
 """
 
 
-def _dump(folder: Path, order: tuple[int, ...]) -> str:
+def _dump(folder: Path, order: tuple[int, ...], arguments: str = ARGUMENTS) -> str:
     """Return a copy of a dump for eight TPUs with the files that libtpu writes next to it."""
     for file in (SAMPLES / "tpu" / "tp_mlp").glob("module_0000*.txt"):
         shutil.copy(file, folder)
     stem = "module_0000.jit_train_step.cl_1003875606"
-    (folder / f"{stem}.target_arguments.txt").write_text(ARGUMENTS, "utf-8")
+    (folder / f"{stem}.target_arguments.txt").write_text(arguments, "utf-8")
     devices = "".join(f"  computation_devices {{ replica_device_ids: {one} }}\n" for one in order)
     config = f"static_device_assignment {{\n  replica_count: 1\n{devices}}}\n"
     (folder / f"{stem}.hlo_module_config.txt").write_text(config, "utf-8")
@@ -73,6 +73,19 @@ def test_neighbours_on_neighbouring_chips_are_counted(
     assert figure.locator("rect.device").count() == 8
     page.get_by_role("button", name="by mesh axes").click()
     assert "data=2 x model=4" in page.locator("#view-collectives figure.mesh").inner_text()
+    opened.assert_quiet()
+
+
+def test_links_around_the_edges_are_next_to_each_other(open_page: Opener, tmp_path: Path) -> None:
+    order = (0, 2, 4, 6, 1, 3, 5, 7)  # the model axis along y, which has four chips
+    arguments = ARGUMENTS.replace("wrap { }", "wrap { y: true }")
+    opened = open_page(_page(_dump(tmp_path, order, arguments)))
+    page = opened.open()
+    opened.draw_all()
+    figure = page.locator("#view-collectives figure.mesh")
+    assert "links wrap around along y" in figure.inner_text()
+    assert "8 of 8 pairs of neighbours in the mesh are on neighbouring chips" in figure.inner_text()
+    assert (figure.locator("path.around").count(), figure.locator("path.far").count()) == (2, 0)
     opened.assert_quiet()
 
 

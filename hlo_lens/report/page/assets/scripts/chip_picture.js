@@ -9,6 +9,7 @@ const CELL = 34;
 const GAP = 18;
 const STEP = CELL + GAP;
 const MARGIN = 26;
+const EDGE = CELL / 2 + 9;
 const MOST = 16;
 const SHEETS = 8;
 
@@ -16,7 +17,9 @@ const SHEETS = 8;
 export function chipPicture(mesh, axis, bytes) {
   const { sizes, wraps, places, name } = mesh.topology;
   const steps = stepsAlong(mesh, axis);
-  const near = steps.filter((one) => hops(places[one[0]], places[one[1]], sizes, wraps) === 1);
+  const near = steps.filter((one) => hops(places[one[0]], places[one[1]], sizes, wraps) <= 1);
+  const chips = new Set(places.map((place) => place.slice(0, 4).join())).size;
+  const one = chips < places.length ? "one chip or neighbouring chips" : "neighbouring chips";
   const sheets = [...new Set(places.map(sheetOf))].sort((one, other) => one - other);
   const drawn = sheets.slice(0, SHEETS).map((sheet) => oneSheet(mesh, sheet, steps, axis));
   const longest = Math.max(0, ...steps.map(([a, b]) => hops(places[a], places[b], sizes, wraps)));
@@ -27,7 +30,7 @@ export function chipPicture(mesh, axis, bytes) {
     const far = longest === Infinity ? ", others in another slice"
       : longest > 1 ? `, others up to ${longest} links apart` : "";
     text.push(`${axis}: ${formatBytes(bytes[axis] || 0)} in one run; ${near.length} of `
-      + `${plural(steps.length, "pair")} of neighbours in the mesh are on neighbouring chips${far}`);
+      + `${plural(steps.length, "pair")} of neighbours in the mesh are on ${one}${far}`);
   }
   const left = sheets.length - drawn.length;
   if (left > 0) text.push(`${plural(left, "more layer")} like these`);
@@ -75,7 +78,8 @@ function oneSheet(mesh, sheet, steps, axis) {
   const center = ([, x, y]) => [MARGIN + x * STEP + CELL / 2, top + y * STEP + CELL / 2];
   const isShown = (place) => sheetOf(place) === sheet && place[1] < MOST && place[2] < MOST;
   const lines = steps.filter(([a, b]) => isShown(places[a]) && isShown(places[b]))
-    .map(([a, b]) => stepLine(center(places[a]), center(places[b])));
+    .map(([a, b]) => stepLine(center(places[a]), center(places[b]),
+      hops(places[a], places[b], sizes, wraps) === 1));
   const label = `${title ? `${title}: ` : ""}${columns} x ${rows} chips${axis
     ? `, lines of axis ${axis}` : ""}; ${boxTexts(mesh, isShown).map(([place, text]) =>
     `x ${place[1]} y ${place[2]}: ${text}`).join(", ")}`;
@@ -112,10 +116,17 @@ function grid(columns, rows, top, wraps) {
   return made;
 }
 
-function stepLine([x1, y1], [x2, y2]) {
-  const isNext = Math.abs(x1 - x2) + Math.abs(y1 - y2) <= STEP;
-  if (isNext) return svg("line", { x1, y1, x2, y2, class: "link", "stroke-width": 5 });
+// A step to the next chip; over a link around the edge it is two short lines outwards.
+function stepLine([x1, y1], [x2, y2], isLink) {
   const [dx, dy] = [x2 - x1, y2 - y1];
+  if (Math.abs(dx) + Math.abs(dy) <= STEP) {
+    return svg("line", { x1, y1, x2, y2, class: "link", "stroke-width": 5 });
+  }
+  if (isLink) {
+    const [outX, outY] = [Math.sign(dx) * EDGE, Math.sign(dy) * EDGE];
+    return svg("path", { d: `M${x1} ${y1}L${x1 - outX} ${y1 - outY}M${x2} ${y2}L${x2 + outX} ${y2 + outY}`,
+      class: "link around", "stroke-width": 5 });
+  }
   const length = Math.hypot(dx, dy);
   const [bendX, bendY] = [(x1 + x2) / 2 - (dy / length) * 16, (y1 + y2) / 2 + (dx / length) * 16];
   return svg("path", { d: `M${x1} ${y1}Q${bendX} ${bendY} ${x2} ${y2}`, class: "link far",
