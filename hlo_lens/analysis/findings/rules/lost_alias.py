@@ -16,7 +16,8 @@ Fix:
     new value in another function.
 
 Fine when:
-    Old and new value are both needed. Copies that are not alive at the peak are an info.
+    Old and new value are both needed. Copies that are not alive at the peak are an info, and those
+    that only the order of XLA's schedule asks for: no change of the program is known to avoid them.
 """
 
 from __future__ import annotations
@@ -40,17 +41,29 @@ _LEAST_BYTES = 1 << 20
 _LEAST_SHARE = 0.01
 """Least share of what must fit of a copy."""
 
+_MOST_STEPS = 1000
+_BY_ORDER = "the program does not need the old value after the new one: the order is XLA's choice"
+
 _MOST = 10
 """Most lines that are findings, those of the largest copies."""
 
 
 class _Copy(NamedTuple):
-    """A copy of a donated or carried value."""
+    """A copy of a donated or carried value.
+
+    Attributes:
+        name: The copy.
+        what: What is copied.
+        size: Its bytes.
+        is_alive: Whether it is alive at the peak.
+        is_needed: Whether the program reads the old value after it has computed the new one.
+    """
 
     name: str
     what: str
     size: int
     is_alive: bool
+    is_needed: bool
 
 
 def lost_alias(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -68,7 +81,7 @@ def lost_alias(known: ModuleAnalysis) -> Iterator[Finding]:
             name = known.module.instruction(row).name
             place = known.origins.place(row)
             loop = known.module.links.owners[row]
-            one = _Copy(name, what, size, f"{name}{{}}" in alive)
+            one = _Copy(name, what, size, f"{name}{{}}" in alive, _is_needed(known, row))
             groups.setdefault((place, loop, name if place is None else ""), []).append(one)
     for (place, *_), copies in itertools.islice(groups.items(), _MOST):
         yield _finding(known, place, copies)
@@ -81,15 +94,54 @@ def _finding(
     held = sum(one.size for one in copies if one.is_alive)
     more = f" and {plural(len(copies) - 1, 'other value')}" if len(copies) > 1 else ""
     are = "are" if more else "is"
+    is_needed = any(one.is_needed for one in copies)
+    evidence = (f"{format_bytes(held)} of copies are alive at the peak",) if held else ()
     return Finding(
         message=f"{copies[0].what}{more} {are} copied whole ({format_bytes(size)})",
         fix="read the old value before the update, and use only the new one afterwards",
         place=place,
         values=tuple(one.name for one in copies),
-        evidence=(f"{format_bytes(held)} of copies are alive at the peak",) if held else (),
+        evidence=evidence if is_needed else (*evidence, _BY_ORDER),
         saves=saves_of_temporaries(known, held) if held else Saves(),
-        severity=None if held else Severity.INFO,
+        severity=None if held and is_needed else Severity.INFO,
     )
+
+
+def _is_needed(known: ModuleAnalysis, row: int) -> bool:
+    """Return whether what is computed from the new value reads the old one too.
+
+    True for copies in loops, and where the text does not show the new value.
+    """
+    module, steps = known.module, known.origins.steps
+    operand = steps.operand(row, 0)
+    root = module.entry.root
+    if (
+        operand is None
+        or root is None
+        or not module.computations[module.links.owners[row]].is_entry
+    ):
+        return True
+    source = steps.definition(Value(*operand), is_local=True)
+    number = module.instruction(source.row).parameter_number
+    readers = {user for one in (source.row, row) for user, _ in module.links.users_of(one)} - {row}
+    results = module.links.operands_of(root.row) if root.opcode == "tuple" else (root.row,)
+    for alias in module.input_output_alias:
+        place = alias.output_index[0] if alias.output_index else 0
+        if alias.parameter_number == number and place < len(results):
+            new = steps.definition(Value(results[place]), is_local=True).row
+            return not readers.isdisjoint(_computed_from(known, new))
+    return True
+
+
+def _computed_from(known: ModuleAnalysis, row: int) -> set[int]:
+    """Return what is computed from a value, the nearest first and not without end."""
+    seen: set[int] = set()
+    waiting = [row]
+    while waiting and len(seen) < _MOST_STEPS:
+        new = {user for user, _ in known.module.links.users_of(waiting.pop())} - seen
+        seen |= new
+        waiting += new
+    return seen
 
 
 def _copied(known: ModuleAnalysis, row: int) -> str | None:

@@ -123,8 +123,10 @@ def _is_fault(known: ModuleAnalysis, saving: Saving, size: int, roles: ArgumentR
     if known.once(Whole.of).memory_share(size) < _LARGE:
         return False
     value, role = saving.value, _role(roles, saving.value)
-    if value.value.kind != "parameter" or role in (STATE, CACHES):
+    if value.value.kind != "parameter" or role == STATE:
         return True
+    if role == CACHES:
+        return value.value.aliased_with is not None
     if role != WEIGHTS or known.shardings is None:
         return role == OTHER and value.value.aliased_with is not None
     return any(

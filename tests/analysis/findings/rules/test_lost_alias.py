@@ -27,6 +27,37 @@ def test_a_copy_of_a_donated_argument_is_found() -> None:
     (found,) = findings_of(STEP, "M005")
     assert found.message == "donated argument state is copied whole (4.00MiB)"
     assert found.values == ("c",)
+    assert found.evidence == ()
+
+
+def test_a_copy_that_only_the_order_asks_for_is_an_info() -> None:
+    text = STEP.replace("subtract(a, x)", "negate(x)")
+    (found,) = findings_of(text, "M005")
+    assert found.evidence[-1].endswith("the order is XLA's choice")
+
+
+NEEDED = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }
+
+ENTRY main {
+  x = f32[1024,1024]{1,0} parameter(0), metadata={op_name="state"}
+  c = f32[1024,1024]{1,0} copy(x)
+  n = f32[1024,1024]{1,0} dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[1024,1024]{1,0} subtract(n, c)
+  v = f32[8,1024]{1,0} slice(s), slice={[0:8], [0:1024]}
+  ROOT t = (f32[1024,1024]{1,0}, f32[8,1024]{1,0}) tuple(n, v)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "severity"),
+    [("subtract(n, c)", Severity.WARNING), ("negate(c)", Severity.INFO)],
+)
+def test_a_copy_at_the_peak_is_a_warning_if_the_program_needs_it(
+    last: str, severity: Severity
+) -> None:
+    (found,) = findings_of(NEEDED.replace("subtract(n, c)", last), "M005")
+    assert (found.severity, found.saves.own_bytes) == (severity, 4 << 20)
 
 
 @pytest.mark.parametrize(
