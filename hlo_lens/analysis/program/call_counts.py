@@ -88,32 +88,38 @@ class CallCounts:
 
     def __init__(self, table: InstructionTable, trips: TripCounts | None = None) -> None:
         self.trips = trips = trip_counts(table, derives_printed=False) if trips is None else trips
-        self._table = table
+        self._module = table.module
+        self._opcodes = table.module.opcodes
+        self._links = table.module.links
         self._trips = {(trip.computation, trip.loop): trip for trip in trips.loops}
-        self._sites: dict[str, list[CallSite]] = {}
-        self._found: dict[str, Runs] = {}
+        self._found: dict[int, Runs] = {}
 
     def of(self, computation: str) -> Runs:
         """Return the runs of a computation; unknown for one that nothing calls."""
-        waiting = [] if computation in self._found else [computation]
-        opened: set[str] = set()
+        found = self._module.computation(computation)
+        return _NEVER_CALLED if found is None else self.at(found.place)
+
+    def at(self, place: int) -> Runs:
+        """Return the runs of the computation at a position among the module's."""
+        waiting = [] if place in self._found else [place]
+        opened: set[int] = set()
         while waiting:  # callers first; not recursive, as calls may be thousands deep
-            name = waiting[-1]
-            if name in opened:
-                self._found[waiting.pop()] = self._counted(name)
-            elif name in self._found:
+            one = waiting[-1]
+            if one in opened:
+                self._found[waiting.pop()] = self._counted(one)
+            elif one in self._found:
                 waiting.pop()
             else:
-                opened.add(name)
-                self._found[name] = _NEVER_CALLED  # seen by a computation that calls itself
-                waiting += [one for one in self._callers(name) if one not in self._found]
-        return self._found[computation]
+                opened.add(one)
+                self._found[one] = _NEVER_CALLED  # seen by a computation that calls itself
+                waiting += [caller for caller in self._callers(one) if caller not in self._found]
+        return self._found[place]
 
-    def _callers(self, computation: str) -> list[str]:
+    def _callers(self, place: int) -> list[int]:
         """Return the computations that run one, the last first; none for the entry."""
-        if self._table.module.entry.name == computation:
+        if self._module.entry.place == place:
             return []
-        callers = (site.caller.computation.name for site in self.sites(computation))
+        callers = (self._links.owners[call.row] for call in self._calls(place))
         return list(dict.fromkeys(callers))[::-1]
 
     def sites(self, computation: str) -> list[CallSite]:
@@ -121,39 +127,45 @@ class CallCounts:
 
         Fusions are listed only if nothing else runs it.
         """
-        if computation not in self._sites:
-            self._sites[computation] = self._found_sites(computation)
-        return self._sites[computation]
+        found = self._module.computation(computation)
+        return [] if found is None else [self._site(call) for call in self._calls(found.place)]
 
-    def _found_sites(self, name: str) -> list[CallSite]:
-        module = self._table.module
-        computation = module.computation(name)
-        if computation is None:
-            return []
-        fusions: list[CallSite] = []
-        found: list[CallSite] = []
-        for call in module.links.calls.of_computation(computation.place):
-            traits = opcode_traits(module.opcodes[call.row])
+    def _calls(self, place: int) -> list[Call]:
+        """Return the calls that run a computation, those of fusions only if there are no others."""
+        fusions: list[Call] = []
+        found: list[Call] = []
+        for call in self._links.calls.of_computation(place):
+            traits = opcode_traits(self._opcodes[call.row])
             if traits.opcode == "fusion":
-                fusions.append(_site(module.instruction(call.row), call))
+                fusions.append(call)
             elif traits.is_runner or traits.phase == "start":
-                found.append(_site(module.instruction(call.row), call))
-        return found or ([] if computation.is_entry else fusions)
+                found.append(call)
+        return found or ([] if self._module.computations[place].is_entry else fusions)
+
+    def _site(self, call: Call) -> CallSite:
+        caller = self._module.instruction(call.row)
+        branch = call.number if caller.opcode == "conditional" else None
+        return CallSite(caller=caller, role=self._role(call), branch=branch)
+
+    def _role(self, call: Call) -> str:
+        if self._opcodes[call.row] == "conditional":
+            return "branch"
+        return call.role if call.role in ("body", "condition") else "call"
 
     def trip_count(self, loop: HloInstruction) -> int | None:
         """Return the trip count of a while instruction; None if unknown."""
         trip = self._trips.get((loop.computation.name, loop.name))
         return None if trip is None else trip.trip_count
 
-    def _counted(self, computation: str) -> Runs:
-        if self._table.module.entry.name == computation:
+    def _counted(self, place: int) -> Runs:
+        if self._module.entry.place == place:
             return ONCE
-        runs = [self._through(site) for site in self.sites(computation)]
+        runs = [self._through(call) for call in self._calls(place)]
         if not runs:
             return _NEVER_CALLED
         if len(runs) == 1:
             return runs[0]
-        times, branches = _merged(runs, computation)
+        times, branches = _merged(runs, self._module.computations[place].name)
         return Runs(
             times=times,
             branches=branches,
@@ -161,38 +173,40 @@ class CallCounts:
             known_times=max(run.known_times for run in runs),
         )
 
-    def _through(self, site: CallSite) -> Runs:
-        """Return the runs of a computation by one caller."""
-        around = self.of(site.caller.computation.name)
-        if site.role in ("body", "condition"):
-            return self._in_loop(site, around)
-        if site.role == "branch":
-            caller = site.caller
+    def _through(self, call: Call) -> Runs:
+        """Return the runs of a computation by one call."""
+        around = self.at(self._links.owners[call.row])
+        role = self._role(call)
+        if role in ("body", "condition"):
+            return self._in_loop(call, around)
+        if role == "branch":
+            caller = self._module.instruction(call.row)
             count = len(caller.called_computations)
             conditional = f"{caller.computation.name}/{caller.name}"
-            branch = branch_text(conditional, site.branch or 0, count)
+            branch = branch_text(conditional, call.number, count)
             return replace(around, branches=(*around.branches, branch)) if count > 1 else around
         return around
 
-    def _in_loop(self, site: CallSite, around: Runs) -> Runs:
+    def _in_loop(self, call: Call, around: Runs) -> Runs:
         """Return the runs of the body or condition of a loop, of those of its computation."""
-        trip = self._trips.get((site.caller.computation.name, site.caller.name))
+        loop = self._module.instruction(call.row)
+        trip = self._trips.get((loop.computation.name, loop.name))
         trips = None if trip is None else trip.trip_count
         times, known = around.times, around.known_times
         if trip is not None and trip.around is not None and trip.trips_of_outer_run is not None:
             outer = self.of(trip.around)
             times = _times(outer.times, trip.trips_of_outer_run)
             known = outer.known_times * trip.trips_of_outer_run
-            if site.role == "condition":
+            if call.role == "condition":
                 times = None if times is None or around.times is None else times + around.times
                 known += around.known_times
         else:
-            if trips is not None and site.role == "condition":
+            if trips is not None and call.role == "condition":
                 trips += 1
             times = _times(times, trips)
             known *= 1 if trips is None else trips
-        path = (*around.loop_path, site.caller.name)
-        return replace(around, times=times, loop_path=path, known_times=known)
+        path = (*around.loop_path, loop.name)
+        return Runs(times=times, branches=around.branches, loop_path=path, known_times=known)
 
 
 def _merged(runs: list[Runs], computation: str) -> tuple[int | None, Branches]:
@@ -216,10 +230,3 @@ def _times(outer: int | None, inner: int | None) -> int | None:
     if outer == 0 or inner == 0:
         return 0
     return None if outer is None or inner is None else outer * inner
-
-
-def _site(caller: HloInstruction, call: Call) -> CallSite:
-    if caller.opcode == "conditional":
-        return CallSite(caller=caller, role="branch", branch=call.number)
-    role = call.role if call.role in ("body", "condition") else "call"
-    return CallSite(caller=caller, role=role)

@@ -7,20 +7,19 @@ element unchanged.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.hlo.computation import HloComputation
-    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
@@ -53,234 +52,259 @@ Value: TypeAlias = Linear | Unknown
 class Scope(Protocol):
     """Values of the parameters of a computation, in terms of a caller or a loop."""
 
-    def __call__(self, number: int, index: ShapeIndex, depth: int) -> Value:
+    def __call__(self, parameter: int, index: ShapeIndex, depth: int) -> Value:
         """Return the value of one element of a parameter."""
         ...
 
 
-def carried(number: int, index: ShapeIndex, depth: int) -> Value:
+def carried(parameter: int, index: ShapeIndex, depth: int) -> Value:
     """Return the element of the carried tuple: the scope of a loop's body and condition."""
-    del number, depth
+    del parameter, depth
     return Linear(index, 0)
 
 
 class Scalars:
-    """Values of the scalars of a module."""
+    """Values of the scalars of a module; instructions are rows of its columns.
 
-    def __init__(self, table: InstructionTable) -> None:
-        self.module: HloModule = table.module
-        self._after: dict[tuple[str, ShapeIndex], Value] = {}
+    Args:
+        module: The module.
+    """
 
-    def of(
-        self, instruction: HloInstruction, index: ShapeIndex, scope: Scope, depth: int = 0
-    ) -> Value:
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.opcodes = module.opcodes
+        self._links = module.links
+        self._follow = [_follower(opcode) for opcode in module.opcodes.different]
+        self._after: dict[tuple[int, ShapeIndex], Value] = {}
+
+    def name(self, row: int) -> str:
+        """Return the name of an instruction."""
+        return self.module.columns.name(row)
+
+    def of(self, row: int, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
         """Return the value of one element of an instruction's result.
 
         Args:
-            instruction: The instruction.
+            row: The instruction.
             index: Tuple index of the scalar in the result; () if the result is the scalar.
             scope: Values of the parameters of its computation.
             depth: Number of instructions followed so far.
         """
         if depth > _DEPTH:
             return Unknown("it is computed in too many steps")
-        opcode = instruction.opcode
-        if opcode == "parameter":
-            return scope(instruction.parameter_number or 0, index, depth + 1)
-        if opcode == "constant":
-            return _constant(instruction)
-        if opcode_traits(opcode).is_forwarding:
-            return self.operand(instruction, 0, index, scope, depth)
-        follow = _FOLLOW.get(opcode)
-        if follow is None:
-            return Unknown(f"{instruction.name} ({opcode}) computes it")
-        return follow(_Element(self, instruction, index, scope, depth))
+        return self._follow[self.opcodes.numbers[row]](self, row, index, scope, depth)
 
     def operand(
-        self,
-        instruction: HloInstruction,
-        position: int,
-        index: ShapeIndex,
-        scope: Scope,
-        depth: int,
+        self, row: int, position: int, index: ShapeIndex, scope: Scope, depth: int
     ) -> Value:
         """Return the value of one element of an operand."""
-        found = instruction.producer(position)
-        if found is None:
-            return Unknown(f"operand {position} of {instruction.name} is not in the text")
-        producer, element = found
-        return self.of(producer, (*element, *index), scope, depth + 1)
+        operand, element = self._links.operand(row, position)
+        if operand == NOTHING:
+            return Unknown(f"operand {position} of {self.name(row)} is not in the text")
+        return self.of(operand, (*element, *index) if element else index, scope, depth + 1)
 
-    def root(self, name: str, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
-        """Return the value of one element of a computation's result."""
-        computation = self.module.computation(name)
-        root = None if computation is None else computation.root
-        if root is None:
-            return Unknown(f"computation {name} is not in the text")
+    def operand_bounds(self, row: int, position: int) -> tuple[int, int] | None:
+        """Return the least and greatest number of an operand's type; None if no integer."""
+        operand, element = self._links.operand(row, position)
+        if operand == NOTHING:
+            return None
+        if element:
+            return integer_bounds(self.module.instruction(row).operand_shape(position))
+        return integer_bounds(self.module.instruction(operand).shape)
+
+    def result(self, call: Call, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
+        """Return the value of one element of the result of a called computation."""
+        root = self._links.root(call)
+        if root == NOTHING:
+            return Unknown(f"computation {self.called_name(call)} is not in the text")
         return self.of(root, index, scope, depth + 1)
 
-    def after_trip(self, body: str, index: ShapeIndex, depth: int = 0) -> Value:
+    def called_name(self, call: Call) -> str:
+        """Return the name of a called computation."""
+        if call.place != NOTHING:
+            return self.module.computation_names[call.place]
+        return self.module.instruction(call.row).called_computations[call.number]
+
+    def body(self, loop: int) -> Call | None:
+        """Return the call of a loop's body; None if it is not printed."""
+        calls = self._links.calls.of_row(loop)
+        return next((call for call in calls if call.role == "body"), None)
+
+    def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> Value:
         """Return the value of an element of the carried tuple after one trip of a loop."""
-        known = self._after.get((body, index))
+        known = self._after.get((body.place, index))
         if known is None:
-            known = self.root(body, index, carried, depth)
+            known = self.result(body, index, carried, depth)
             if isinstance(known, Linear):  # others can depend on the depth
-                self._after[body, index] = known
+                self._after[body.place, index] = known
         return known
 
-    def _calls_of(self, computation: HloComputation) -> list[Call]:
-        """Return the calls of a computation by control flow."""
-        calls = self.module.links.calls.of_computation(computation.place)
-        opcodes = self.module.opcodes
-        return [call for call in calls if opcode_traits(opcodes[call.row]).is_control_flow]
+    def is_kept(self, body: Call | None, index: ShapeIndex, depth: int = 0) -> bool:
+        """Return whether a loop's body hands on an element of the carried tuple unchanged."""
+        return body is not None and self.after_trip(body, index, depth) == Linear(index, 0)
 
-    def inside(self, loop: HloInstruction) -> Scope:
+    def _calls_of(self, place: int) -> list[Call]:
+        """Return the calls of a computation by control flow."""
+        calls = self._links.calls.of_computation(place)
+        return [call for call in calls if opcode_traits(self.opcodes[call.row]).is_control_flow]
+
+    def inside(self, body: Call) -> Scope:
         """Return the scope inside a loop: constants for elements that never change."""
         found: dict[ShapeIndex, Value] = {}
+        loop = body.row
 
-        def scope(number: int, index: ShapeIndex, depth: int) -> Value:
-            del number
+        def scope(parameter: int, index: ShapeIndex, depth: int) -> Value:
+            del parameter
             if index not in found:
                 found[index] = Linear(index, 0)
-                if [self.after_trip(b, index, depth) for b in body_of(loop)] == [found[index]]:
-                    around = self.outside(loop.computation)
-                    start = self.operand(loop, 0, index, around, depth + 1)
+                if self.is_kept(body, index, depth):
+                    start = self.operand(loop, 0, index, self.outside(loop), depth + 1)
                     if isinstance(start, Linear) and start.slot is None:
                         found[index] = start
             return found[index]
 
         return scope
 
-    def outside(self, computation: HloComputation) -> Scope:
-        """Return the scope of a computation in the whole program: constants or unknown.
+    def outside(self, row: int) -> Scope:
+        """Return the scope of an instruction in the whole program: constants or unknown.
 
         Parameters are followed through the only call of a computation, and through loops that carry
         an element unchanged.
         """
+        place = self._links.owners[row]
 
-        def scope(number: int, index: ShapeIndex, depth: int) -> Value:
-            calls = self._calls_of(computation)
+        def scope(parameter: int, index: ShapeIndex, depth: int) -> Value:
+            calls = self._calls_of(place)
             if depth > _DEPTH or len(calls) != 1:
-                return Unknown(_argument(computation, number))
-            caller = self.module.instruction(calls[0].row)
-            position = number
-            if caller.opcode == "while":
-                after = [self.after_trip(name, index) for name in body_of(caller)]
-                if after != [Linear(index, 0)]:
-                    return Unknown(f"it changes in the loop {caller.name} around it")
+                return Unknown(self._argument(place, parameter))
+            caller = calls[0].row
+            opcode = self.opcodes[caller]
+            if opcode == "while":
+                if not self.is_kept(self.body(caller), index):
+                    return Unknown(f"it changes in the loop {self.name(caller)} around it")
                 position = 0
-            elif caller.opcode == "conditional":
+            elif opcode == "conditional":
                 position = 1 + calls[0].number
-            around = self.outside(caller.computation)
-            return self.operand(caller, position, index, around, depth + 1)
+            else:
+                position = self.number(parameter)
+            return self.operand(caller, position, index, self.outside(caller), depth + 1)
 
         return scope
 
-    def around(
-        self, computation: HloComputation, depth: int = 0
-    ) -> tuple[HloInstruction, Scope] | None:
-        """Return the loop whose body runs a computation once a trip, and the scope inside it.
+    def around(self, row: int, depth: int = 0) -> tuple[Call, Scope] | None:
+        """Return the loop whose body runs an instruction once a trip, and the scope inside it.
 
-        None for a computation that several instructions run, or one in a branch.
+        The loop is returned as the call of its body. None for an instruction of a computation that
+        several instructions run, or one in a branch.
         """
-        calls = self._calls_of(computation)
+        calls = self._calls_of(self._links.owners[row])
         if len(calls) != 1 or depth > _DEPTH:
             return None
-        caller = self.module.instruction(calls[0].row)
-        if caller.opcode == "while" and calls[0].role == "body":
-            return caller, self.inside(caller)
-        found = self.around(caller.computation, depth + 1) if caller.opcode == "call" else None
-        return None if found is None else (found[0], of_operands(self, caller, found[1]))
+        (call,) = calls
+        opcode = self.opcodes[call.row]
+        if opcode == "while" and call.role == "body":
+            return call, self.inside(call)
+        found = self.around(call.row, depth + 1) if opcode == "call" else None
+        return None if found is None else (found[0], of_operands(self, call.row, found[1]))
+
+    def number(self, parameter: int) -> int:
+        """Return the number of a parameter."""
+        return self.module.instruction(parameter).parameter_number or 0
+
+    def _argument(self, place: int, parameter: int) -> str:
+        computation = self.module.computations[place]
+        if computation.is_entry:
+            return f"it is argument {self.number(parameter)} of the program"
+        return f"it is an argument of {computation.name}, which has several callers or none"
 
 
-def _argument(computation: HloComputation, number: int) -> str:
-    if computation.is_entry:
-        return f"it is argument {number} of the program"
-    return f"it is an argument of {computation.name}, which has several callers or none"
+def of_operands(scalars: Scalars, row: int, scope: Scope) -> Scope:
+    """Return the scope of a called computation: its parameters are the caller's operands."""
+
+    def parameters(parameter: int, index: ShapeIndex, depth: int) -> Value:
+        return scalars.operand(row, scalars.number(parameter), index, scope, depth)
+
+    return parameters
 
 
-def body_of(loop: HloInstruction) -> tuple[str, ...]:
-    """Return the name of a loop's body as the only item; () if not printed."""
-    value = loop.attribute("body")
-    return loop.computation.module.reader.names(value) if value else ()
+# ---- one opcode: element of the result of a row, followed to its operands (see `Scalars.of`) ----
 
 
-def _constant(instruction: HloInstruction) -> Value:
-    found = _NUMBER.fullmatch(instruction.operand_text)
+def _through_parameter(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    return scope(row, index, depth + 1)
+
+
+def _of_constant(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    found = _NUMBER.fullmatch(s.module.columns.text(row, OPERANDS, OPERANDS_END))
     if found is None or len(found[1]) > _LONGEST:
-        return Unknown(f"{instruction.name} is no integer")
+        return Unknown(f"{s.name(row)} is no integer")
     text = found[1]
     return Linear(None, int(text) if text not in ("true", "false") else int(text == "true"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
-    """One element of an instruction's result, to be followed to operands (see `Scalars.of`)."""
-
-    scalars: Scalars
-    instruction: HloInstruction
-    index: ShapeIndex
-    scope: Scope
-    depth: int
-
-    def operand(self, position: int, index: ShapeIndex) -> Value:
-        """Return the value of one element of an operand."""
-        return self.scalars.operand(self.instruction, position, index, self.scope, self.depth)
+def _through_tuple(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    if not index:
+        return Unknown(f"{s.name(row)} is a tuple")
+    return s.operand(row, index[0], index[1:], scope, depth)
 
 
-def _through_tuple(at: _Element) -> Value:
-    if not at.index:
-        return Unknown(f"{at.instruction.name} is a tuple")
-    return at.operand(at.index[0], at.index[1:])
-
-
-def _through_element(at: _Element) -> Value:
-    position = at.instruction.tuple_index
+def _through_element(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    position = s.module.instruction(row).tuple_index
     if position is None:
-        return Unknown(f"{at.instruction.name} has no index")
-    return at.operand(0, (position, *at.index))
+        return Unknown(f"{s.name(row)} has no index")
+    return s.operand(row, 0, (position, *index), scope, depth)
 
 
-def _through_copy_start(at: _Element) -> Value:
+def _through_copy_start(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
     """Follow copy-start, (destination, source, context): the first two are the operand."""
-    return at.operand(0, at.index[1:])
+    return s.operand(row, 0, index[1:], scope, depth)
 
 
-def _through_convert(at: _Element) -> Value:
+def _through_copy_done(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    return s.operand(row, 0, (0, *index), scope, depth)
+
+
+def _through_same(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    return s.operand(row, 0, index, scope, depth)
+
+
+def _through_convert(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
     """Follow a conversion between integers; a loop counter is small enough for both types."""
-    if not _is_integer(at.instruction.shape):
-        return Unknown(f"{at.instruction.name} is no integer")
-    operand = at.instruction.operand_shape(0)
+    instruction = s.module.instruction(row)
+    if not _is_integer(instruction.shape):
+        return Unknown(f"{instruction.name} is no integer")
+    operand = instruction.operand_shape(0)
     if operand is not None and not _is_integer(operand):
-        return Unknown(f"{at.instruction.name} converts what is no integer")
-    return at.operand(0, at.index)
+        return Unknown(f"{instruction.name} converts what is no integer")
+    return s.operand(row, 0, index, scope, depth)
 
 
-def _through_sum(at: _Element) -> Value:
+def _through_sum(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
     """Follow add and subtract: at most one side may depend on the loop."""
-    left = at.operand(0, at.index)
-    right = at.operand(1, at.index)
+    left = s.operand(row, 0, index, scope, depth)
+    right = s.operand(row, 1, index, scope, depth)
     if isinstance(left, Unknown):
         return left
     if isinstance(right, Unknown):
         return right
-    if at.instruction.opcode == "subtract":
+    shape = s.module.instruction(row).shape
+    if s.opcodes[row] == "subtract":
         if right.slot is not None:
-            return Unknown(f"{at.instruction.name} subtracts what changes")
-        return _wrapped(left.slot, left.offset - right.offset, at.instruction)
+            return Unknown(f"{s.name(row)} subtracts what changes")
+        return _wrapped(left.slot, left.offset - right.offset, shape)
     if left.slot is not None and right.slot is not None:
-        return Unknown(f"{at.instruction.name} adds what changes")
+        return Unknown(f"{s.name(row)} adds what changes")
     slot = right.slot if left.slot is None else left.slot
-    return _wrapped(slot, left.offset + right.offset, at.instruction)
+    return _wrapped(slot, left.offset + right.offset, shape)
 
 
-def _wrapped(slot: ShapeIndex | None, number: int, instruction: HloInstruction) -> Linear:
+def _wrapped(slot: ShapeIndex | None, number: int, shape: Shape | None) -> Linear:
     """Return a sum modulo the range of the result type.
 
     A number added to an element of the carried tuple is replaced by the equivalent one nearest to
     zero: adding 4294967295 to a u32 subtracts one.
     """
-    bounds = integer_bounds(instruction.shape)
+    bounds = integer_bounds(shape)
     if bounds is None:
         return Linear(slot, number)
     low, high = bounds
@@ -289,46 +313,42 @@ def _wrapped(slot: ShapeIndex | None, number: int, instruction: HloInstruction) 
     return Linear(slot, (number - low) % (bounds[1] - bounds[0] + 1) + low)
 
 
-def _through_product(at: _Element) -> Value:
-    left = at.operand(0, at.index)
-    right = at.operand(1, at.index)
+def _through_product(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    left = s.operand(row, 0, index, scope, depth)
+    right = s.operand(row, 1, index, scope, depth)
     if isinstance(left, Linear) and isinstance(right, Linear) and left.slot == right.slot is None:
         return Linear(None, left.offset * right.offset)
-    return Unknown(f"{at.instruction.name} multiplies what changes")
+    return Unknown(f"{s.name(row)} multiplies what changes")
 
 
-def _through_call(at: _Element) -> Value:
+def _through_call(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
     """Follow a fusion or call into its computation."""
-    called = at.instruction.called_computations
+    called = s.module.links.calls.of_row(row)
     if not called:
-        return Unknown(f"{at.instruction.name} calls nothing that the text has")
-    return at.scalars.root(
-        called[0], at.index, of_operands(at.scalars, at.instruction, at.scope), at.depth
-    )
+        return Unknown(f"{s.name(row)} calls nothing that the text has")
+    return s.result(called[0], index, of_operands(s, row, scope), depth)
 
 
-def of_operands(scalars: Scalars, instruction: HloInstruction, scope: Scope) -> Scope:
-    """Return the scope of a called computation: its parameters are the caller's operands."""
-
-    def parameters(number: int, index: ShapeIndex, depth: int) -> Value:
-        return scalars.operand(instruction, number, index, scope, depth)
-
-    return parameters
-
-
-def _through_loop(at: _Element) -> Value:
+def _through_loop(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
     """Follow an element that a loop carries unchanged."""
-    for body in body_of(at.instruction):
-        if at.scalars.after_trip(body, at.index, at.depth) == Linear(at.index, 0):
-            return at.operand(0, at.index)
-    return Unknown(f"the loop {at.instruction.name} changes it")
+    if s.is_kept(s.body(row), index, depth):
+        return s.operand(row, 0, index, scope, depth)
+    return Unknown(f"the loop {s.name(row)} changes it")
 
 
-_FOLLOW: Mapping[str, Callable[[_Element], Value]] = {
+def _unfollowed(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
+    return Unknown(f"{s.name(row)} ({s.opcodes[row]}) computes it")
+
+
+_Follower: TypeAlias = "Callable[[Scalars, int, ShapeIndex, Scope, int], Value]"
+
+_FOLLOWERS: Mapping[str, _Follower] = {
+    "parameter": _through_parameter,
+    "constant": _of_constant,
     "tuple": _through_tuple,
     "get-tuple-element": _through_element,
     "copy-start": _through_copy_start,
-    "copy-done": lambda at: at.operand(0, (0, *at.index)),
+    "copy-done": _through_copy_done,
     "convert": _through_convert,
     "bitcast-convert": _through_convert,
     "add": _through_sum,
@@ -340,13 +360,24 @@ _FOLLOW: Mapping[str, Callable[[_Element], Value]] = {
 }
 
 
+def _follower(opcode: str) -> _Follower:
+    """Return the function that follows the results of an opcode."""
+    known = _through_same if opcode_traits(opcode).is_forwarding else _unfollowed
+    return _FOLLOWERS.get(opcode, known)
+
+
 def _is_integer(shape: Shape | None) -> bool:
     return integer_bounds(shape) is not None
 
 
 def integer_bounds(shape: Shape | None) -> tuple[int, int] | None:
     """Return the least and greatest number of an integer type; None for other types."""
-    found = None if shape is None or shape.is_tuple else _INTEGER.match(shape.element_type)
+    return None if shape is None or shape.is_tuple else _bounds(shape.element_type)
+
+
+@functools.cache
+def _bounds(element_type: str) -> tuple[int, int] | None:
+    found = _INTEGER.match(element_type)
     if found is None:
         return None
     width = int(found[2])

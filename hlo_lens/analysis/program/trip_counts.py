@@ -25,15 +25,17 @@ from hlo_lens.analysis.program.scalar_values import (
     Scalars,
     Scope,
     Unknown,
-    body_of,
-    integer_bounds,
     of_operands,
 )
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.query import InstructionTable
 
 _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
@@ -103,27 +105,27 @@ def trip_counts(table: InstructionTable, *, derives_printed: bool = True) -> Tri
         table: Table of the module.
         derives_printed: Whether counts that XLA prints are derived too.
     """
-    loops = [table.instruction(row) for row in table.rows_of({"while"})]
+    loops = table.rows_of({"while"})
     if not loops:
         return TripCounts(loops=())
-    scalars = Scalars(table)
+    scalars = Scalars(table.module)
     found = [_trip_count(loop, scalars, derives_printed=derives_printed) for loop in loops]
     return TripCounts(loops=tuple(found))
 
 
-def _trip_count(loop: HloInstruction, scalars: Scalars, *, derives_printed: bool) -> TripCount:
-    attributes = loop.attributes
-    names = loop.computation.module.reader.names
-    printed = printed_trip_count(attributes.get("backend_config", ""))
-    derived = _derived(loop, scalars) if printed is None or derives_printed else None
+def _trip_count(row: int, scalars: Scalars, *, derives_printed: bool) -> TripCount:
+    loop = scalars.module.instruction(row)
+    calls = scalars.module.links.calls.of_row(row)
+    called = {call.role: call for call in reversed(calls)}
+    names = {role: scalars.called_name(call) for role, call in called.items()}
+    printed = printed_trip_count(loop.attribute("backend_config") or "")
+    derived = _derived(called, scalars) if printed is None or derives_printed else None
     count = derived if isinstance(derived, int) else None
     return TripCount(
         loop=loop.name,
         computation=loop.computation.name,
-        body=next(iter(names(attributes.get("body", ""))), None) if "body" in attributes else None,
-        condition=(
-            next(iter(names(attributes["condition"])), None) if "condition" in attributes else None
-        ),
+        body=names.get("body"),
+        condition=names.get("condition"),
         trip_count=count if printed is None else printed,
         trip_source="printed" if printed is not None else "derived" if count is not None else None,
         printed=printed,
@@ -159,60 +161,59 @@ class _Test:
     bounds: tuple[int, int]
 
 
-def _derived(loop: HloInstruction, scalars: Scalars) -> int | Unknown | _Varying:
+def _derived(called: Mapping[str, Call], scalars: Scalars) -> int | Unknown | _Varying:
     """Return the trip count that follows from a loop's condition, start and step."""
-    condition = loop.attribute("condition")
-    names = loop.computation.module.reader.names(condition) if condition else ()
-    computation = scalars.module.computation(names[0]) if names else None
-    root = None if computation is None else computation.root
-    if root is None or not body_of(loop):
+    condition, body = called.get("condition"), called.get("body")
+    root = NOTHING if condition is None else scalars.module.links.root(condition)
+    if root == NOTHING or body is None:
         return Unknown("condition or body is not in the text")
-    inside = scalars.inside(loop)
+    inside = scalars.inside(body)
     test = _test(root, scalars, inside)
     if isinstance(test, Unknown):
         return test
-    found = _solved(loop, test, scalars, inside)
+    found = _solved(body, test, scalars, inside)
     if isinstance(found, Unknown):
-        return _varying(loop, test, scalars, inside) or found
+        return _varying(body, test, scalars, inside) or found
     return found
 
 
-def _test(root: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unknown:
+def _test(root: int, scalars: Scalars, scope: Scope) -> _Test | Unknown:
     """Return the comparison that computes a condition."""
-    if root.opcode == "compare":
+    opcode, links = scalars.opcodes[root], scalars.module.links
+    if opcode == "compare":
         return _comparison(root, scalars, scope)
-    if root.opcode in ("fusion", "call") and root.called_computations:
-        called = scalars.module.computation(root.called_computations[0])
-        if called is not None and called.root is not None:
-            return _test(called.root, scalars, of_operands(scalars, root, scope))
-    before = root.producer(0)
-    is_forwarding = opcode_traits(root.opcode).is_forwarding
-    passes_on = is_forwarding or root.opcode in ("convert", "copy-done")
-    if passes_on and before is not None:
-        return _test(before[0], scalars, scope)
-    return Unknown(f"the condition is {root.name} ({root.opcode}), no comparison")
+    called = links.calls.of_row(root) if opcode in ("fusion", "call") else []
+    result = links.root(called[0]) if called else NOTHING
+    if result != NOTHING:
+        return _test(result, scalars, of_operands(scalars, root, scope))
+    before, _ = links.operand(root, 0)
+    is_forwarding = opcode_traits(opcode).is_forwarding
+    passes_on = is_forwarding or opcode in ("convert", "copy-done")
+    if passes_on and before != NOTHING:
+        return _test(before, scalars, scope)
+    return Unknown(f"the condition is {scalars.name(root)} ({opcode}), no comparison")
 
 
-def _comparison(compare: HloInstruction, scalars: Scalars, scope: Scope) -> _Test | Unknown:
-    bounds = integer_bounds(compare.operand_shape(0)) or integer_bounds(compare.operand_shape(1))
+def _comparison(row: int, scalars: Scalars, scope: Scope) -> _Test | Unknown:
+    bounds = scalars.operand_bounds(row, 0) or scalars.operand_bounds(row, 1)
     if bounds is None:
-        return Unknown(f"{compare.name} compares what is no integer")
-    left = scalars.operand(compare, 0, (), scope, 0)
-    right = scalars.operand(compare, 1, (), scope, 0)
+        return Unknown(f"{scalars.name(row)} compares what is no integer")
+    left = scalars.operand(row, 0, (), scope, 0)
+    right = scalars.operand(row, 1, (), scope, 0)
     if isinstance(left, Unknown):
         return left
     if isinstance(right, Unknown):
         return right
-    direction = compare.attribute("direction") or ""
+    direction = scalars.module.instruction(row).attribute("direction") or ""
     return _Test(left=left, direction=direction, right=right, bounds=bounds)
 
 
-def _solved(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope) -> int | Unknown:
+def _solved(body: Call, test: _Test, scalars: Scalars, inside: Scope) -> int | Unknown:
     """Return the number of trips for which a comparison is true."""
     sides = []
-    outside = scalars.outside(loop.computation)
+    outside = scalars.outside(body.row)
     for side in (test.left, test.right):
-        found = _start_and_step(loop, side, scalars, (inside, outside))
+        found = _start_and_step(body, side, scalars, (inside, outside))
         if isinstance(found, Unknown):
             return found
         if found.start.slot is not None:
@@ -240,12 +241,12 @@ class _Side(NamedTuple):
 
 
 def _start_and_step(
-    loop: HloInstruction, side: Linear, scalars: Scalars, scopes: tuple[Scope, Scope]
+    body: Call, side: Linear, scalars: Scalars, scopes: tuple[Scope, Scope]
 ) -> _Side | Unknown:
     """Return the first value of one side of the comparison, and its step per trip.
 
     Args:
-        loop: The loop.
+        body: The body of the loop.
         side: The side, in terms of the carried tuple.
         scalars: Values of the module.
         scopes: Values of parameters in the loop, and around it.
@@ -253,11 +254,10 @@ def _start_and_step(
     if side.slot is None:
         return _Side(side, 0)
     inside, outside = scopes
-    body = body_of(loop)[0]
-    start = scalars.operand(loop, 0, side.slot, outside, 0)
+    start = scalars.operand(body.row, 0, side.slot, outside, 0)
     after = scalars.after_trip(body, side.slot)
     if not isinstance(after, Linear):  # with the constants that the loop carries
-        after = scalars.root(body, side.slot, inside)
+        after = scalars.result(body, side.slot, inside)
     if isinstance(after, Unknown):
         return after
     if after.slot != side.slot:
@@ -285,15 +285,15 @@ class _Varying:
     reason: str
 
 
-def _varying(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope) -> _Varying | None:
+def _varying(body: Call, test: _Test, scalars: Scalars, inside: Scope) -> _Varying | None:
     """Return the trip counts of a loop whose start or bound change with the loop around it."""
-    found = scalars.around(loop.computation)
+    found = scalars.around(body.row)
     if found is None:
         return None
     outer, scope = found
-    trips = _trip_count(outer, scalars, derives_printed=False).trip_count
+    trips = _trip_count(outer.row, scalars, derives_printed=False).trip_count
     sides = [
-        _in_outer_trips(_start_and_step(loop, side, scalars, (inside, scope)), outer, scalars)
+        _in_outer_trips(_start_and_step(body, side, scalars, (inside, scope)), outer, scalars)
         for side in (test.left, test.right)
     ]
     if trips is None or not 0 < trips <= _MOST_OUTER_TRIPS or None in sides:
@@ -307,8 +307,9 @@ def _varying(loop: HloInstruction, test: _Test, scalars: Scalars, inside: Scope)
         if not isinstance(count, int):
             return None
         counts.append(count)
-    words = f"it is {min(counts)} to {max(counts)}, by the trip of {outer.name} around it"
-    return _Varying(total=sum(counts), around=outer.computation.name, reason=words)
+    loop = scalars.module.instruction(outer.row)
+    words = f"it is {min(counts)} to {max(counts)}, by the trip of {loop.name} around it"
+    return _Varying(total=sum(counts), around=loop.computation.name, reason=words)
 
 
 class _ChangingSide(NamedTuple):
@@ -325,13 +326,11 @@ class _ChangingSide(NamedTuple):
     step: int
 
 
-def _in_outer_trips(
-    side: _Side | Unknown, outer: HloInstruction, scalars: Scalars
-) -> _ChangingSide | None:
+def _in_outer_trips(side: _Side | Unknown, outer: Call, scalars: Scalars) -> _ChangingSide | None:
     """Return how a side that starts from what the loop around carries changes with its trips."""
     if isinstance(side, Unknown):
         return None
-    scopes = scalars.inside(outer), scalars.outside(outer.computation)
+    scopes = scalars.inside(outer), scalars.outside(outer.row)
     first = _start_and_step(outer, side.start, scalars, scopes)
     if isinstance(first, Unknown) or first.start.slot is not None:
         return None

@@ -151,8 +151,8 @@ class Links:
         place = self.owners[row]
         found = self._of_computations.get(place)
         if found is None:
-            computation = self._module.computations[place]
-            extent = range(computation.rows[0], computation.rows[-1] + 1)
+            rows = self._module.computation_columns.rows(place)
+            extent = range(rows[0], rows[-1] + 1)
             found = OperandColumns(self._module, [place], extent, self._printed)
             self._of_computations[place] = found
         return found
@@ -195,6 +195,19 @@ class Links:
     def elements_of(self, row: int) -> tuple[ShapeIndex, ...] | None:
         """Return the tuple index of each operand of a row; None if no operand has one."""
         return self._operands_with(row).elements.get(row)
+
+    def operand(self, row: int, position: int) -> tuple[int, ShapeIndex]:
+        """Return the row of one operand and the tuple index into its result.
+
+        `NOTHING` if there is no such operand, or the text does not define it.
+        """
+        columns = self._operands_with(row)
+        place = row - columns.first
+        edge = columns.offsets[place] + position
+        if edge >= columns.offsets[place + 1]:
+            return NOTHING, ()
+        elements = columns.elements.get(row) if columns.elements else None
+        return columns.rows[edge], () if elements is None else elements[position]
 
     def undefined_operands(self) -> Iterator[int]:
         """Yield the rows with an operand that their computation does not define."""
@@ -302,6 +315,12 @@ class Links:
     def is_root(self, row: int) -> bool:
         """Return whether a row is the root of its computation."""
         return self._module.computations[self.owners[row]].root_row == row
+
+    def root(self, call: Call) -> int:
+        """Return the row of the result of a called computation; `NOTHING` if there is none."""
+        if call.place == NOTHING:
+            return NOTHING
+        return HloComputation(self._module, call.place).root_row
 
     def reached(self, start: int, through: Callable[[OpcodeTraits], bool]) -> list[int]:
         """Return the positions of a computation and of those it reaches, ascending.
