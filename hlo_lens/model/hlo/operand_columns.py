@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _CHUNK = 4096
 """Rows parsed together; the texts of their operands are kept meanwhile."""
 
+_FEW = 64
+"""Rows of a computation up to which its lists are split one by one."""
+
 _PARTS = 16
 _COMMENT = re.compile(r"/\*[^*]*+\*/")
 _NAME = re.compile(r"%([\w.-]+)")
@@ -60,16 +63,17 @@ class OperandColumns:
         self.offsets = array("I", [0])
         self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
         listed = [module.computation_columns.rows(place) for place in places]
-        apart: Iterable[int] = extent
-        if _are_in_order(listed, extent):
+        apart: Sequence[int] = extent
+        if len(extent) <= _FEW and listed == [extent]:
+            apart = self._left_over(self._resolve_few(extent, printed), extent)
+        elif _are_in_order(listed, extent):
             names = _OperandNames(module, extent, printed)
             self._resolve(listed, names)
             apart = self._left_over(names.odd, extent)
         else:
             self.offsets.extend(repeat(0, len(extent)))
-        reread = self._read_one_by_one(apart, zip(places, listed, strict=True))
-        if reread:
-            self._put_in(reread)
+        if apart:
+            self._put_in(self._read_one_by_one(apart, zip(places, listed, strict=True)))
 
     def of(self, row: int) -> array[int]:
         """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
@@ -114,8 +118,29 @@ class OperandColumns:
                 part = iter(next(parts))
                 offsets.extend(islice(accumulate(names.counts, initial=done), 1, None))
 
-    def _left_over(self, odd: Iterable[int], extent: range) -> list[int]:
+    def _resolve_few(self, rows: range, printed: Collection[int]) -> list[int]:
+        """Add the operands of one small computation; return the rows whose lists are not plain."""
+        columns, operands, offsets = self._module.columns, self.rows, self.offsets
+        places = dict(zip(columns.names(rows), rows, strict=True))
+        text, odd = columns.source.text, []
+        spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
+        numbers = self._module.opcodes.numbers[rows.start : rows.stop]
+        lists = zip(spans[OPERANDS::STRIDE], spans[OPERANDS_END::STRIDE], strict=True)
+        for row, number, (start, end) in zip(rows, numbers, lists, strict=True):
+            if start < end and number not in printed:
+                listed = text[start:end]
+                if "(" in listed or "[" in listed or "/" in listed:
+                    odd.append(row)
+                else:
+                    for name in listed.replace("%", "").split(", "):
+                        operands.append(places.get(name, NOTHING))
+            offsets.append(len(operands))
+        return odd
+
+    def _left_over(self, odd: Sequence[int], extent: range) -> list[int]:
         """Return the rows that are read one by one, ascending."""
+        if not odd and not self._module.columns.overlays and NOTHING not in self.rows:
+            return []
         found = set(odd)
         found.update(row for row in self._module.columns.overlays if row in extent)
         if NOTHING in self.rows:
@@ -129,7 +154,7 @@ class OperandColumns:
         """Return the operands of some rows, in the computations with these positions and rows."""
         found: dict[int, array[int]] = {}
         left = set(wanted)
-        for place, rows in computations if left else ():
+        for place, rows in computations:
             inside = left.intersection(rows)
             computation = self._module.computations[place] if inside else None
             if computation is None:
