@@ -18,13 +18,14 @@ Source: collective_op_group_mode.cc, as of August 2026.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hlo_lens.analysis.collectives.data_movement import data_movement
 from hlo_lens.analysis.collectives.operation_parts import CollectiveParts, whole_operations
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL, CollectiveOp, collective_ops
-from hlo_lens.analysis.collectives.origin import CollectiveOrigins
+from hlo_lens.analysis.collectives.origin import CollectiveOrigin, CollectiveOrigins
 from hlo_lens.analysis.collectives.overlap import EXPOSED, Overlap, Transfer, overlaps
+from hlo_lens.analysis.collectives.printed_attributes import AttributeReader, CollectiveDevices
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.collectives.wire_bytes import (
     NOTHING,
@@ -32,6 +33,7 @@ from hlo_lens.analysis.collectives.wire_bytes import (
     UNKNOWN,
     Moved,
     is_payload_at_most,
+    is_scattered_at_once,
     moved_by_groups,
     moved_by_pairs,
     payload,
@@ -47,34 +49,18 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     module_meshes,
     transfer_pattern,
 )
-from hlo_lens.model.hlo.opcodes import is_collective_like, opcode_traits
+from hlo_lens.model.hlo.opcodes import is_collective_like
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
-from hlo_lens.model.shapes.replica_groups import (
-    CollectiveOpGroupMode,
-    Groups,
-    collective_op_group_mode,
-    connected_devices,
-    device_groups,
-)
-from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.replica_groups import Groups
 
 __all__ = ["Collective", "Collectives", "collectives", "end_of", "instruction_of"]
-
-_PAIRS = "_xla_send_recv_source_target_pairs"
-_HANDLER = "_xla_host_transfer_handler_name"
-_MEGASCALE = "xla_megascale_runtime"
-_STEPS = 8
-"""Callers followed from a collective to the instruction that ends it."""
-
-_SLICE_TRANSFER = "_xla_megascale_transfer_type"
-_RENDEZVOUS = "_xla_host_transfer_rendezvous"
 
 
 def collectives(
@@ -106,7 +92,7 @@ def collectives(
     read = whole_operations(every)
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
-        of_groups = (one.groups for one in read if one.op.kind not in TRANSFERS)
+        of_groups = (one.devices.groups for one in read if one.op.kind not in TRANSFERS)
         groups = [listed for listed in of_groups if listed is not None]
         meshes = module_meshes(table.module, before, mesh, groups, lowered)
     sizes = [context.sizes(one) for one in read]
@@ -135,6 +121,7 @@ class _Sizes(NamedTuple):
     payload_bytes: int | None
     element_type: str | None
     moved: Moved
+    is_at_most: bool
 
     @property
     def on_link(self) -> int | None:
@@ -152,62 +139,15 @@ class _Context:
         self._partitions = evident_partitions(table)
         self._table = table
         self._origins = CollectiveOrigins(table.module, calls, origins)
+        self._attributes = AttributeReader(table.module, self._partitions)
+        self._sizes: dict[tuple[int, str, str, str], _Sizes] = {}
+        self._made: dict[tuple[int, int, str, int], tuple[Collective, CollectiveOrigin]] = {}
         self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
-        self._devices: dict[tuple[object, ...], tuple[Groups | None, Groups | None]] = {}
-        self._payloads: dict[tuple[object, ...], tuple[int | None, str | None]] = {}
 
     def read(self, op: CollectiveOp) -> CollectiveParts:
         """Return the attributes of a collective from its text."""
-        attributes = op.instruction.attributes
-        channel = op.instruction.channel_id
-        channel_id = None if channel is None or channel < 0 else channel
-        is_custom = op.instruction.opcode == CUSTOM_CALL
-        mode = None if is_custom else _mode(op.kind, channel_id, attributes)
-        frontend = attributes.get("frontend_attributes")
-        said = self._module.reader.frontend_attributes(frontend) if frontend else {}
-        text = None if is_custom else _listed_text(op.kind, attributes, said)
-        key = (op.kind, mode, text)
-        if key not in self._devices:
-            self._devices[key] = self._groups_and_pairs(op.kind, mode, text)
-        groups, pairs = self._devices[key]
-        across = said.get(_SLICE_TRANSFER)
-        return CollectiveParts(
-            op=op,
-            channel_id=channel_id,
-            mode=mode,
-            groups=groups,
-            pairs=pairs,
-            is_host_transfer=attributes.get("is_host_transfer") == "true",
-            crosses_slices=said.get(_HANDLER) == _MEGASCALE,
-            slice_transfer=across.lower().replace("_", "-") if across else None,
-            rendezvous=said.get(_RENDEZVOUS),
-        )
-
-    def _groups_and_pairs(
-        self, kind: str, mode: CollectiveOpGroupMode | None, text: str | None
-    ) -> tuple[Groups | None, Groups | None]:
-        """Return groups, and source and target of each transfer, of flattened ids."""
-        listed = _listed(self._module, text)
-        is_transfer = kind in TRANSFERS
-        if listed is None or (mode is None and not is_transfer):
-            return None, None
-        if mode is not None and (listed or not is_transfer):
-            found = device_groups(listed, mode, self._replicas, self._partitions)
-        else:
-            found = listed
-        if not is_transfer or found is None:
-            return found, None
-        return connected_devices(found), found
-
-    def _payload(self, op: CollectiveOp, group_size: int | None) -> tuple[int | None, str | None]:
-        """Return bytes and element types of a payload; computed once per result shape."""
-        instruction = op.instruction
-        if op.kind in ("ragged-all-to-all", "send", "recv"):  # depends on the shape of an operand
-            return payload(instruction, op.kind, group_size)
-        key = (op.kind, instruction.opcode, instruction.shape_text, group_size)
-        if key not in self._payloads:
-            self._payloads[key] = payload(instruction, op.kind, group_size)
-        return self._payloads[key]
+        channel_id, printed = self._attributes.read(op.instruction, op.kind)
+        return CollectiveParts(op, channel_id, printed, is_scattered_at_once(op.instruction))
 
     def collective(
         self,
@@ -218,77 +158,120 @@ class _Context:
     ) -> Collective:
         """Return one collective with all its fields."""
         op = read.op
-        instruction = op.instruction
-        name, computation = instruction.name, instruction.computation.name
-        axes = self._axes_of(read, meshes)
-        runs = self._calls.of(computation)
-        is_bound = is_payload_at_most(instruction, op.kind)
-        starter = op.start.name
-        return Collective(
-            name=name,
-            kind=read.kind,
-            computation=computation,
+        computation = op.instruction.computation
+        runs = self._calls.at(computation.place)
+        alike = self._alike(read, meshes, sizes)
+        return alike._replace(
+            name=op.instruction.name,
+            computation=computation.name,
             channel_id=read.channel_id,
-            mode=None if read.mode is None else read.mode.value,
-            groups=read.groups,
-            group_size=sizes.group_size,
-            num_groups=None if read.groups is None else len(read.groups),
-            axes=None if axes is None else axes.axes,
-            payload_bytes=sizes.payload_bytes,
-            wire_bytes_per_device=sizes.moved.wire_bytes,
-            element_type=sizes.element_type,
             dynamic_count=runs.times,
             loop_path=runs.loop_path,
             is_async=op.is_async,
             overlap_instructions=None if overlap is None else overlap.instructions,
-            source_target_pairs=read.pairs,
-            axis_parts=None if axes is None else axes.parts,
-            transfer=None if read.pairs is None else transfer_pattern(read.pairs, axes, meshes),
-            steps=sizes.moved.steps,
-            moves_nothing=sizes.moved == NOTHING,
-            is_at_most=runs.is_at_most or is_bound,
+            is_at_most=runs.is_at_most or alike.is_payload_at_most,
             branches=runs.branches,
-            is_payload_at_most=is_bound,
             overlap_flops=None if overlap is None else overlap.flops,
             overlap_bytes=None if overlap is None else overlap.size_bytes,
             covered_ratio=None if overlap is None else overlap.covered_ratio,
-            is_host_transfer=read.is_host_transfer,
-            crosses_slices=read.crosses_slices,
-            performed_as=read.slice_transfer or (read.kind if read.kind != op.kind else None),
-            started_by=None if starter == name else starter,
+            started_by=op.started_by,
             ended_by=None if op.done is None else op.done.name,
-            **self._origins.of(op, sizes.payload_bytes)._asdict(),
+            row=op.instruction.row,
+            end_row=op.instruction.row if op.done is None else op.done.row,
         )
 
+    def _alike(
+        self, read: CollectiveParts, meshes: Sequence[ModuleMesh], sizes: _Sizes
+    ) -> Collective:
+        """Return a collective with the fields that many have in common, and others empty."""
+        origin = self._origins.of(read.op, read.printed, sizes.payload_bytes)
+        key = (id(read.devices), id(sizes), read.kind, id(origin))
+        found, _ = self._made.get(key, (None, None))
+        if found is None:
+            found = Collective(
+                name="",
+                computation="",
+                channel_id=None,
+                is_async=read.op.is_async,
+                **self._fields(read, meshes, sizes),
+                **origin._asdict(),
+            )
+            self._made[key] = found, origin  # kept, so that no other has its number
+        return found
+
+    def _fields(
+        self, read: CollectiveParts, meshes: Sequence[ModuleMesh], sizes: _Sizes
+    ) -> dict[str, Any]:
+        """Return the fields of a collective that all with its attributes and sizes share."""
+        devices = read.devices
+        axes = self._axes_of(devices, meshes)
+        return {
+            "kind": read.kind,
+            "mode": None if devices.mode is None else devices.mode.value,
+            "groups": devices.groups,
+            "group_size": sizes.group_size,
+            "num_groups": None if devices.groups is None else len(devices.groups),
+            "axes": None if axes is None else axes.axes,
+            "payload_bytes": sizes.payload_bytes,
+            "wire_bytes_per_device": sizes.moved.wire_bytes,
+            "element_type": sizes.element_type,
+            "source_target_pairs": devices.pairs,
+            "axis_parts": None if axes is None else axes.parts,
+            "transfer": None
+            if devices.pairs is None
+            else transfer_pattern(devices.pairs, axes, meshes),
+            "steps": sizes.moved.steps,
+            "moves_nothing": sizes.moved == NOTHING,
+            "is_payload_at_most": sizes.is_at_most,
+            "is_host_transfer": devices.is_host_transfer,
+            "crosses_slices": devices.crosses_slices,
+            "performed_as": devices.slice_transfer
+            or (read.kind if read.kind != read.op.kind else None),
+        }
+
     def sizes(self, read: CollectiveParts) -> _Sizes:
-        """Return the bytes of one run of a collective."""
-        counts = {len(group) for group in read.groups} if read.groups else set()
+        """Return the bytes of one run of a collective; one object for all that are alike."""
+        op = read.op
+        is_single = read.answer is None and read.shift is None
+        if not is_single or op.kind in ("ragged-all-to-all", "send", "recv"):
+            return self._sizes_of(read)  # depends on the shape of an operand, or of others
+        instruction = op.instruction
+        key = (id(read.devices), read.kind, instruction.opcode, instruction.shape_text)
+        if key not in self._sizes:
+            self._sizes[key] = self._sizes_of(read)
+        return self._sizes[key]
+
+    def _sizes_of(self, read: CollectiveParts) -> _Sizes:
+        op, groups = read.op, read.devices.groups
+        counts = {len(group) for group in groups} if groups else set()
         group_size = next(iter(counts)) if len(counts) == 1 else None
-        size, element_type = self._payload(read.op, group_size)
+        size, element_type = payload(op.instruction, op.kind, group_size)
         moved = self._moved(read, size)
         if read.answer is not None:  # a part goes there or comes back, the whole the other way
-            received, _ = self._payload(read.answer, None)
+            received, _ = payload(read.answer.instruction, read.answer.kind, None)
             size = None if size is None or received is None else max(size, received)
         if read.shift is not None:
-            size = _unpadded_bytes(read.op.instruction) or size
-            extra = self._moved(read.shift, self._payload(read.shift.op, None)[0])
+            size = _unpadded_bytes(op.instruction) or size
+            shifted = read.shift.op
+            extra = self._moved(read.shift, payload(shifted.instruction, shifted.kind, None)[0])
             moved = moved.and_then(extra)
-        return _Sizes(group_size, size, element_type, moved)
+        is_at_most = is_payload_at_most(op.instruction, op.kind)
+        return _Sizes(group_size, size, element_type, moved, is_at_most)
 
     def _moved(self, read: CollectiveParts, payload_bytes: int | None) -> Moved:
         kind = read.op.kind
-        if read.crosses_slices:
+        if read.devices.crosses_slices:
             return Moved(wire_bytes=0 if kind == "recv" else payload_bytes, steps=1)
-        if read.is_host_transfer:
+        if read.devices.is_host_transfer:
             return Moved(wire_bytes=0, steps=1)
         if kind in TRANSFERS:
             devices = None if self._partitions is None else self._partitions * self._replicas
-            return moved_by_pairs(kind, payload_bytes, read.pairs, devices)
+            return moved_by_pairs(kind, payload_bytes, read.devices.pairs, devices)
         if kind == CUSTOM_CALL:
             return UNKNOWN
-        return moved_by_groups(read.kind, payload_bytes, read.groups)
+        return moved_by_groups(read.kind, payload_bytes, read.devices.groups)
 
-    def _axes_of(self, read: CollectiveParts, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
+    def _axes_of(self, read: CollectiveDevices, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
         """Return the axes of a collective; computed once for equal groups."""
         if read.crosses_slices:
             return self._slice_axes(meshes)
@@ -348,55 +331,11 @@ def _unpadded_bytes(instruction: HloInstruction) -> int | None:
     return total or None
 
 
-def _mode(
-    kind: str, channel_id: int | None, attributes: Mapping[str, str]
-) -> CollectiveOpGroupMode | None:
-    """Return the meaning of the printed ids; None for send, recv and invalid combinations."""
-    if opcode_traits(kind).is_paired:
-        return None
-    is_global = attributes.get("use_global_device_ids") == "true"
-    try:
-        return collective_op_group_mode(kind, channel_id, is_global)
-    except DumpMismatchError:
-        return None
-
-
-def _listed_text(
-    kind: str, attributes: Mapping[str, str], frontend: Mapping[str, str]
-) -> str | None:
-    if kind == "collective-permute":
-        return attributes.get("source_target_pairs")
-    if opcode_traits(kind).is_paired:
-        return frontend.get(_PAIRS)
-    return attributes.get("replica_groups", "{}")
-
-
-def _listed(module: HloModule, text: str | None) -> Groups | None:
-    """Return the printed groups or pairs; () if empty, which means all devices."""
-    try:
-        return module.reader.device_list(text).flattened_replica_groups() if text else None
-    except DumpSyntaxError:
-        return None
+def instruction_of(module: HloModule, collective: Collective) -> HloInstruction | None:
+    """Return the instruction of a collective of a module."""
+    return None if collective.row is None else module.instruction(collective.row)
 
 
 def end_of(module: HloModule, collective: Collective) -> HloInstruction | None:
     """Return the instruction with the collective's result; by default that of `instruction_of`."""
-    instruction = instruction_of(module, collective)
-    if instruction is None or collective.ended_by is None:
-        return instruction
-    computation = instruction.computation
-    for _ in range(_STEPS):
-        end = computation.instruction(collective.ended_by)
-        if end is not None:
-            return end
-        if not computation.callers:
-            break
-        computation = computation.callers[0].computation
-    return instruction
-
-
-def instruction_of(module: HloModule, collective: Collective) -> HloInstruction | None:
-    """Return the instruction of a collective."""
-    computation = module.computation(collective.computation) if collective.computation else None
-    computation = computation or module.entry
-    return computation.instruction(collective.name)
+    return None if collective.end_row is None else module.instruction(collective.end_row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ def parts_of(collective: Collective) -> tuple[Collective, ...]:
     wires = [None] * len(sizes) if wire is None else shares(wire, sizes)
     largest = sizes.index(max(sizes))
     return tuple(
-        replace(
-            collective,
+        collective._replace(
             source_file=member.source_file,
             source_line=member.source_line,
             op_name=member.op_name,

@@ -8,57 +8,67 @@ without metadata (observed in dumps of libtpu 0.0.52).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.collectives.wire_bytes import TRANSFERS, is_scattered_at_once
+from hlo_lens.analysis.collectives.wire_bytes import TRANSFERS
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.collectives.operations import CollectiveOp
+    from hlo_lens.analysis.collectives.printed_attributes import (
+        CollectiveDevices,
+        PrintedAttributes,
+    )
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode, Groups
 
 _STEPS = 4
 """Most instructions between a reduce-scatter and the shift of its padding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveParts:
-    """Attributes of one collective, from the text of its instructions; fields as in `Collective`.
+class CollectiveParts(NamedTuple):
+    """The instructions that perform one collective, and their printed attributes.
 
-    `slice_transfer` is the kind of the collective between slices that it is part of, `rendezvous`
-    the name that the send and the recv of one have in common, `answer` the recv of a send,
-    `shift` the collective-permute behind a reduce-scatter of padded parts.
+    Attributes:
+        op: The operation.
+        channel_id: Its channel; None if there is none.
+        printed: Its other attributes.
+        is_scattered: Whether it is an all-reduce fused with the slice that each device keeps.
+        answer: The recv of a send.
+        shift: The collective-permute behind a reduce-scatter of padded parts.
     """
 
     op: CollectiveOp
     channel_id: int | None
-    mode: CollectiveOpGroupMode | None
-    groups: Groups | None
-    pairs: Groups | None
-    is_host_transfer: bool
-    crosses_slices: bool
-    slice_transfer: str | None
-    rendezvous: str | None
+    printed: PrintedAttributes
+    is_scattered: bool
     answer: CollectiveOp | None = None
     shift: CollectiveParts | None = None
 
     @property
+    def devices(self) -> CollectiveDevices:
+        """Its devices."""
+        return self.printed.devices
+
+    @property
     def kind(self) -> str:
         """Kind of the whole operation."""
-        if is_scattered_at_once(self.op.instruction):
+        if self.is_scattered:
             return "reduce-scatter"
-        is_named = self.answer is not None and self.slice_transfer in COLLECTIVE_KINDS
-        return self.slice_transfer or "" if is_named else self.op.kind
+        if self.answer is not None and self.devices.slice_transfer in COLLECTIVE_KINDS:
+            return self.devices.slice_transfer or ""
+        return self.op.kind
 
     @property
     def link(self) -> object:
         """Equal for collectives that share links: of the same devices in the same directions."""
-        across = ("slices" if self.crosses_slices else "host") if self.is_host_transfer else ""
-        return across or (self.op.kind in TRANSFERS, self.pairs or self.groups)
+        devices = self.devices
+        across = "slices" if devices.crosses_slices else "host"
+        is_transfer = self.op.kind in TRANSFERS
+        return (
+            across if devices.is_host_transfer else (is_transfer, devices.pairs or devices.groups)
+        )
 
 
 def whole_operations(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
@@ -70,21 +80,22 @@ def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectivePart
     """Return collectives with the recv of each send between slices joined to it."""
     waiting: dict[tuple[int, str | None], list[CollectiveParts]] = {}
     for one in read:
-        if one.crosses_slices and one.op.kind == "recv" and one.rendezvous is not None:
+        name = one.printed.rendezvous
+        if one.devices.crosses_slices and one.op.kind == "recv" and name is not None:
             place = one.op.instruction.computation.place
-            waiting.setdefault((place, one.rendezvous), []).append(one)
+            waiting.setdefault((place, name), []).append(one)
     if not waiting:
         return list(read)
     answers: dict[int, CollectiveOp] = {}
     joined: set[int] = set()
     for one in read:
-        key = (one.op.instruction.computation.place, one.rendezvous)
-        if one.crosses_slices and one.op.kind == "send" and waiting.get(key):
+        key = (one.op.instruction.computation.place, one.printed.rendezvous)
+        if one.devices.crosses_slices and one.op.kind == "send" and waiting.get(key):
             recv = waiting[key].pop(0)
             answers[id(one)] = recv.op
             joined.add(id(recv))
     return [
-        replace(one, op=replace(one.op, done=answers[id(one)].done), answer=answers[id(one)])
+        one._replace(op=one.op._replace(done=answers[id(one)].done), answer=answers[id(one)])
         if id(one) in answers
         else one
         for one in read
@@ -96,8 +107,8 @@ def _with_shifts_joined(read: list[CollectiveParts]) -> list[CollectiveParts]:
     """Return collectives with the shift of padded parts joined to their reduce-scatter."""
     fusions: dict[int, int] = {}
     for place, one in enumerate(read):
-        computation = one.op.instruction.computation
-        if is_scattered_at_once(one.op.instruction):
+        if one.is_scattered:
+            computation = one.op.instruction.computation
             for call in computation.module.links.calls.of_computation(computation.place):
                 fusions[call.row] = place
     shifts: dict[int, CollectiveParts] = {}
@@ -112,7 +123,7 @@ def _with_shifts_joined(read: list[CollectiveParts]) -> list[CollectiveParts]:
     if not joined:
         return read
     return [
-        replace(one, shift=shifts.get(place))
+        one._replace(shift=shifts.get(place))
         for place, one in enumerate(read)
         if place not in joined
     ]

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.links import Calls
     from hlo_lens.model.hlo.query import InstructionTable
 
 CUSTOM_CALL = "custom-call"
@@ -65,8 +63,7 @@ _STEPS = 2000
 """Most instructions that are visited from an end back to its start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveOp:
+class CollectiveOp(NamedTuple):
     """One collective operation in the text.
 
     Attributes:
@@ -84,6 +81,13 @@ class CollectiveOp:
     done: HloInstruction | None
     is_async: bool
 
+    @property
+    def started_by(self) -> str | None:
+        """Name of the instruction that starts it, if that is another."""
+        if self.start is self.instruction or self.start.name == self.instruction.name:
+            return None
+        return self.start.name
+
 
 def collective_ops(
     table: InstructionTable, calls: CallCounts
@@ -98,11 +102,10 @@ def collective_ops(
     """
     traits = map(opcode_traits, table.different_opcodes)
     kinds = {one.opcode: kind for one in traits if (kind := one.collective_kind) is not None}
-    rows = table.rows_of(kinds)
-    instructions = [table.instruction(row) for row in rows]
-    roles = _tpu_roles(instructions)
-    kept = _without_wrappers(_without_tpu_clones(instructions, roles), table.module.links.calls)
-    found = [(instruction, kinds[instruction.opcode]) for instruction in kept]
+    instructions = [table.instruction(row) for row in table.rows_of(kinds)]
+    roles = _tpu_roles(table, instructions)
+    kept = _without_wrappers(_without_tpu_clones(instructions, roles), table)
+    found = [(instruction, kinds[table.opcodes[instruction.row]]) for instruction in kept]
     custom = _custom_calls(table)
     if custom:
         found = sorted([*found, *custom], key=lambda item: item[0].span.start)
@@ -134,15 +137,13 @@ def _custom_kind(target: str, text: str) -> str | None:
     return COMMUNICATING.get(target) or COMMUNICATING.get(name)
 
 
-def _tpu_roles(instructions: Sequence[HloInstruction]) -> dict[str, str]:
+def _tpu_roles(table: InstructionTable, instructions: Sequence[HloInstruction]) -> dict[str, str]:
     """Return the roles of computations in asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
-    seen: set[int] = set()
-    for instruction in instructions:
-        computation = instruction.computation
-        if computation.place in seen or computation.is_entry or len(computation.rows) > _TPU_ROWS:
+    for place in dict.fromkeys(one.computation.place for one in instructions):
+        computation = table.module.computations[place]
+        if computation.is_entry or len(computation.rows) > _TPU_ROWS:
             continue
-        seen.add(computation.place)
         if _has_attribute(computation, _TPU_START):
             roles[computation.name] = "start"
         elif _has_attribute(computation, _TPU_DONE):
@@ -185,17 +186,24 @@ def _without_tpu_clones(
     return kept
 
 
-def _without_wrappers(instructions: Sequence[HloInstruction], calls: Calls) -> list[HloInstruction]:
+def _without_wrappers(
+    instructions: Sequence[HloInstruction], table: InstructionTable
+) -> list[HloInstruction]:
     """Drop async wrappers whose inner collective is already listed."""
-    held = {(one.computation.place, opcode_traits(one.opcode).base) for one in instructions}
+    opcodes, owners, calls = table.opcodes, table.owners, table.module.links.calls
+    starts = {o for o in table.different_opcodes if o.endswith("-start")}
+    if not any(opcodes[one.row] in starts for one in instructions):
+        return list(instructions)
+    held = {(owners[one.row], opcode_traits(opcodes[one.row]).base) for one in instructions}
 
-    def is_wrapper(instruction: HloInstruction) -> bool:
-        if not instruction.opcode.endswith("-start"):
+    def is_wrapper(row: int) -> bool:
+        opcode = opcodes[row]
+        if opcode not in starts:
             return False
-        base = opcode_traits(instruction.opcode).base
-        return any((call.place, base) in held for call in calls.of_row(instruction.row))
+        base = opcode_traits(opcode).base
+        return any((call.place, base) in held for call in calls.of_row(row))
 
-    return [instruction for instruction in instructions if not is_wrapper(instruction)]
+    return [instruction for instruction in instructions if not is_wrapper(instruction.row)]
 
 
 class _Pairing:
@@ -216,59 +224,61 @@ class _Pairing:
 
     def op(self, instruction: HloInstruction, kind: str) -> CollectiveOp:
         """Return one collective with its start and end."""
-        row = self._wrappers.get(instruction.computation.place)
+        computation = instruction.computation
+        row = self._wrappers.get(computation.place)
+        role = self._roles.get(computation.name) if self._roles else None
         start = instruction
         if row is not None:
             start = self._table.instruction(row)
-        elif self._roles.get(instruction.computation.name) == "start":
-            sites = self._calls.sites(instruction.computation.name)
+        elif role == "start":
+            sites = self._calls.sites(computation.name)
             start = sites[0].caller if sites else instruction
-        is_async = self._is_async(instruction, start) and not _is_marked_sync(instruction, start)
-        done = self._ends.get((start.computation.name, start.name)) if is_async else None
-        return CollectiveOp(
-            instruction=instruction, kind=kind, start=start, done=done, is_async=is_async
+        opcodes = self._table.opcodes
+        is_async = (
+            role == "start"
+            or opcode_traits(opcodes[instruction.row]).is_paired
+            or opcode_traits(opcodes[start.row]).phase == "start"
         )
+        if not is_async or _is_marked_sync(instruction, start):
+            return CollectiveOp(instruction, kind, start, None, is_async=False)
+        done = self._ends.get(start.row)
+        end = None if done is None else self._table.instruction(done)
+        return CollectiveOp(instruction, kind, start, end, is_async=True)
 
-    def _is_async(self, instruction: HloInstruction, start: HloInstruction) -> bool:
-        if opcode_traits(instruction.opcode).is_paired:
-            return True
-        is_tpu_start = self._roles.get(instruction.computation.name) == "start"
-        return is_tpu_start or opcode_traits(start.opcode).phase == "start"
-
-    def _ends_of_fusions(
-        self, instructions: Iterable[HloInstruction]
-    ) -> dict[tuple[str, str], HloInstruction]:
-        """Return for each fusion that starts a TPU collective the one that ends it."""
-        starts: dict[tuple[str, str], tuple[str, int | None]] = {}
-        ends: list[tuple[HloInstruction, tuple[str, int | None]]] = []
-        for instruction in instructions:
+    def _ends_of_fusions(self, instructions: Iterable[HloInstruction]) -> dict[int, int]:
+        """Return for each fusion that starts a TPU collective the one that ends it, as rows."""
+        starts: dict[int, tuple[str, int | None]] = {}
+        ends: list[tuple[int, tuple[str, int | None]]] = []
+        for instruction in instructions if self._roles else ():
             role = self._roles.get(instruction.computation.name)
             for site in self._calls.sites(instruction.computation.name) if role else ():
                 if role == "start":
-                    key = (site.caller.computation.name, site.caller.name)
-                    starts[key] = _twin_key(instruction)
+                    starts[site.caller.row] = _twin_key(instruction)
                 elif role == "done":
-                    ends.append((site.caller, _twin_key(instruction)))
-        found: dict[tuple[str, str], HloInstruction] = {}
+                    ends.append((site.caller.row, _twin_key(instruction)))
+        found: dict[int, int] = {}
         for end, twin in ends:
 
-            def is_start(candidate: HloInstruction, twin: object = twin) -> bool:
-                return starts.get((candidate.computation.name, candidate.name)) == twin
+            def is_start(candidate: int, twin: object = twin) -> bool:
+                return starts.get(candidate) == twin
 
-            start = _first_behind(end, is_start)
+            start = _first_behind(self._table, end, is_start)
             if start is not None:
-                found.setdefault((start.computation.name, start.name), end)
+                found.setdefault(start, end)
         return found
 
 
-def _ends_of_starts(table: InstructionTable) -> dict[tuple[str, str], HloInstruction]:
+def _ends_of_starts(table: InstructionTable) -> dict[int, int]:
     """Return for each start the ``-done`` that its result goes to, in the same computation."""
-    found: dict[tuple[str, str], HloInstruction] = {}
-    for row in table.rows_where(lambda traits: traits.phase == "done"):
-        done = table.instruction(row)
-        start = _first_behind(done, _is_start)
+
+    def is_start(row: int) -> bool:
+        return opcode_traits(table.opcodes[row]).is_start
+
+    found: dict[int, int] = {}
+    for done in table.rows_where(lambda traits: traits.phase == "done"):
+        start = _first_behind(table, done, is_start)
         if start is not None:
-            found.setdefault((start.computation.name, start.name), done)
+            found.setdefault(start, done)
     return found
 
 
@@ -285,33 +295,28 @@ def _wrapped(table: InstructionTable) -> dict[int, int]:
     return links.below(roots)
 
 
-def _is_start(instruction: HloInstruction) -> bool:
-    return opcode_traits(instruction.opcode).is_start
-
-
 def _first_behind(
-    end: HloInstruction, is_wanted: Callable[[HloInstruction], bool]
-) -> HloInstruction | None:
-    """Return the nearest instruction wanted that an instruction's operands come from, or None.
+    table: InstructionTable, end: int, is_wanted: Callable[[int], bool]
+) -> int | None:
+    """Return the nearest row wanted that an instruction's operands come from, or None.
 
     Only instructions that forward the result of a start are followed.
     """
-    computation = end.computation
-    waiting = deque(end.operand_names)
+    operands_of = table.module.links.operands_of
+    waiting = deque(operands_of(end))
     seen = set(waiting)
     while waiting and len(seen) < _STEPS:
-        producer = computation.instruction(waiting.popleft())
-        if producer is None:
+        producer = waiting.popleft()
+        if producer == NOTHING:
             continue
         if is_wanted(producer):
             return producer
-        traits = opcode_traits(producer.opcode)
+        traits = opcode_traits(table.opcodes[producer])
         if not traits.is_carrying and traits.phase != "update":
             continue
-        for name in producer.operand_names:
-            if name not in seen:
-                seen.add(name)
-                waiting.append(name)
+        new = [row for row in dict.fromkeys(operands_of(producer)) if row not in seen]
+        seen.update(new)
+        waiting.extend(new)
     return None
 
 

@@ -22,6 +22,7 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.operations import CollectiveOp
+    from hlo_lens.analysis.collectives.printed_attributes import PrintedAttributes
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.model.hlo.module import HloModule
@@ -33,19 +34,19 @@ _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))
 class CollectiveOrigin(NamedTuple):
     """Origin of a collective; fields as in `Collective`."""
 
-    op_name: str | None = None
-    source_file: str | None = None
-    source_line: int | None = None
-    stack: tuple[str, ...] = ()
-    origin_basis: str | None = None
-    argument: str | None = None
-    members: tuple[Member, ...] = ()
-    has_own_path: bool = False
-    member_stacks: tuple[tuple[str, ...], ...] = ()
+    op_name: str | None
+    source_file: str | None
+    source_line: int | None
+    stack: tuple[str, ...]
+    origin_basis: str | None
+    argument: str | None
+    members: tuple[Member, ...]
+    has_own_path: bool
+    member_stacks: tuple[tuple[str, ...], ...]
 
 
 class CollectiveOrigins:
-    """Finds the origins of a module's collectives; the text of each call stack is made once.
+    """Finds the origins of a module's collectives, once for equal metadata.
 
     Args:
         module: The module.
@@ -58,13 +59,30 @@ class CollectiveOrigins:
         self._calls = calls
         self._origins = origins
         self._stacks: dict[int, tuple[str, ...]] = {}
+        self._own: dict[str, CollectiveOrigin | None] = {}
 
-    def of(self, op: CollectiveOp, payload_bytes: int | None) -> CollectiveOrigin:
-        """Return the origin of a collective of a payload."""
-        found = self._find(op)
+    def of(
+        self, op: CollectiveOp, printed: PrintedAttributes, payload_bytes: int | None
+    ) -> CollectiveOrigin:
+        """Return the origin of a collective of a payload; one object for equal metadata."""
+        is_array = op.instruction.shape_text[:1].isalpha()
+        if opcode_traits(op.kind).is_combinable and not is_array:
+            whole = self._find(op)
+            listed = self._members(op, whole, payload_bytes)
+            members, stacks = tuple(zip(*listed, strict=True)) or ((), ())
+            return self._origin(whole, members, stacks)
+        if printed.text not in self._own:
+            own = self._enough(op.instruction.row)
+            self._own[printed.text] = None if own is None else self._origin(own)
+        return self._own[printed.text] or self._origin(self._find(op))
+
+    def _origin(
+        self,
+        found: Origin,
+        members: tuple[Member, ...] = (),
+        stacks: tuple[tuple[str, ...], ...] = (),
+    ) -> CollectiveOrigin:
         place = found.place
-        listed = self._members(op, found, payload_bytes)
-        members = tuple(member for member, _ in listed)
         return CollectiveOrigin(
             op_name=found.op_name,
             source_file=None if place is None else place.file,
@@ -74,18 +92,25 @@ class CollectiveOrigins:
             argument=None if members else found.argument,
             members=members,
             has_own_path=found.has_own_path,
-            member_stacks=tuple(stack for _, stack in listed),
+            member_stacks=stacks,
         )
 
     def _find(self, op: CollectiveOp) -> Origin:
-        rows = [op.instruction.row, op.start.row]
-        sites = self._calls.sites(op.instruction.computation.name)
-        rows += [s.caller.row for s in sites if s.caller.opcode in ("fusion", "async-start")]
-        for row in dict.fromkeys(rows):
-            own = self._origins.own(row)
-            if own is not None and self._origins.is_enough(own):
-                return own
-        return self._origins.of_row(op.instruction.row)
+        row = op.instruction.row
+        own = self._enough(row) or self._enough(op.start.row)
+        if own is not None:
+            return own
+        for site in self._calls.sites(op.instruction.computation.name):
+            if site.caller.opcode in ("fusion", "async-start"):
+                own = self._enough(site.caller.row)
+                if own is not None:
+                    return own
+        return self._origins.of_row(row)
+
+    def _enough(self, row: int) -> Origin | None:
+        """Return the origin of an instruction's own metadata, if it has what any have."""
+        own = self._origins.own(row)
+        return own if own is not None and self._origins.is_enough(own) else None
 
     def _stack(self, origin: Origin) -> tuple[str, ...]:
         """Return a call stack as text, innermost first: ``file:line (function)``."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.transfer_time import transfer_time, work_time
 from hlo_lens.analysis.program.instruction_work import NO_WORK, WorkFinder
-from hlo_lens.model.hlo.columns import NAME, STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -96,15 +95,8 @@ class _Schedule:
     ) -> None:
         self._transfers = transfers
         rows = table.module.computations[place].rows
-        spans = table.module.columns.spans
-
-        def position(instruction: HloInstruction) -> int:
-            return bisect_left(
-                rows, instruction.span.start, key=lambda row: spans[row * STRIDE + NAME]
-            )
-
-        self._starts = {key: position(one.start) for key, one in transfers.items()}
-        self._ends = {key: position(one.done) for key, one in transfers.items()}
+        self._starts = {key: bisect_left(rows, one.start.row) for key, one in transfers.items()}
+        self._ends = {key: bisect_left(rows, one.done.row) for key, one in transfers.items()}
         self._first = min(self._starts.values())
         last = max(self._ends.values())
         is_open = self._open_positions(last)

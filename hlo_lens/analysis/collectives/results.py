@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.operations import CUSTOM_CALL
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 UNKNOWN_TIMES = "x?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collective:
+class Collective(NamedTuple):
     """One collective operation; its fields are columns of `Collectives`.
 
     None means unknown, or that a kind has no such thing. `mode` is a `CollectiveOpGroupMode` value,
@@ -36,7 +35,8 @@ class Collective:
     `overlap_instructions` and `covered_ratio` are None if the module is not scheduled or the end is
     not found; `covered_ratio` also if bytes or work are not known. `performed_as` is the kind where
     the printed opcode is another: an all-reduce fused with a slice (TPU), a send and recv between
-    slices. `ended_by` is in the computation of the instruction that starts it.
+    slices. `ended_by` is in the computation of the instruction that starts it. `row` and `end_row`
+    are no columns: the rows of the instruction and of its end in the columns of the module.
     """
 
     name: str
@@ -47,18 +47,18 @@ class Collective:
     groups: Groups | None
     group_size: int | None
     num_groups: int | None
-    axes: tuple[str, ...] | None = None
     payload_bytes: int | None
-    wire_bytes_per_device: int | None = None
     element_type: str | None
-    static_count: int = 1
-    dynamic_count: int | None = None
-    loop_path: tuple[str, ...] = ()
     is_async: bool
-    overlap_instructions: int | None = None
     op_name: str | None
     source_file: str | None
     source_line: int | None
+    axes: tuple[str, ...] | None = None
+    wire_bytes_per_device: int | None = None
+    static_count: int = 1
+    dynamic_count: int | None = None
+    loop_path: tuple[str, ...] = ()
+    overlap_instructions: int | None = None
     source_target_pairs: Groups | None = None
     axis_parts: tuple[str, ...] | None = None
     transfer: str | None = None
@@ -81,6 +81,8 @@ class Collective:
     branches: Branches = ()
     is_payload_at_most: bool = False
     covered_ratio: float | None = None
+    row: int | None = None
+    end_row: int | None = None
 
     @property
     def is_exposed(self) -> bool | None:

@@ -58,6 +58,8 @@ def test_all_facts_of_one_collective() -> None:
         source_line=9,
         origin_basis="own",
         has_own_path=True,
+        row=found.row,
+        end_row=found.row,
     )
 
 
