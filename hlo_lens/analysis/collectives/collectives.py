@@ -92,8 +92,8 @@ def collectives(
     read = whole_operations(every)
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
-        of_groups = (one.devices.groups for one in read if one.op.kind not in TRANSFERS)
-        groups = [listed for listed in of_groups if listed is not None]
+        different = {id(one.devices): one for one in read if one.op.kind not in TRANSFERS}
+        groups = [g for one in different.values() if (g := one.devices.groups) is not None]
         meshes = module_meshes(table.module, before, mesh, groups, lowered)
     sizes = [context.sizes(one) for one in read]
     overlap = context.overlaps(read, sizes)

@@ -18,7 +18,7 @@ Fine when:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Saves
 from hlo_lens.analysis.findings.rule import ModuleRule
@@ -42,7 +42,7 @@ _MOST_STEPS = 500
 def invariant_collective(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each line with collectives of which each trip has the same operands."""
     trips = {one.loop: one.trip_count for one in known.collectives.trips.loops}
-    carried: dict[int, frozenset[int]] = {}
+    carried: dict[int, _Carried] = {}
     found: list[Collective] = []
     for one in known.once(transfers):
         count = trips.get(one.collective.loop_path[-1]) if one.collective.loop_path else None
@@ -65,7 +65,14 @@ def invariant_collective(known: ModuleAnalysis) -> Iterator[Finding]:
         )
 
 
-def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset[int]]) -> bool:
+class _Carried(NamedTuple):
+    """Elements that a loop's body hands on unchanged, by their number in the carried tuple."""
+
+    parameter: int
+    numbers: frozenset[int]
+
+
+def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, _Carried]) -> bool:
     """Return whether all operands are the same in every trip of the innermost loop.
 
     Not those of constants alone, such as the zeros that the partitioner starts a windowed product
@@ -74,18 +81,17 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset
     if not one.parts:
         return False
     place = module.links.owners[one.parts[0].operand]
-    body = module.computations[place]
     if not any(call.role == "body" for call in module.links.calls.of_computation(place)):
         return False
     if place not in carried:
-        carried[place] = _carried(module, body)
+        carried[place] = _carried(module, module.computations[place])
     waiting = [part.operand for part in one.parts]
     seen = set(waiting)
     is_carried = False
     while waiting:
         row = waiting.pop()
         traits = opcode_traits(module.opcodes[row])
-        if row in carried[place]:
+        if _element_of(module, row, carried[place].parameter) in carried[place].numbers:
             is_carried = True
             continue
         operands = module.links.operands_of(row)
@@ -98,21 +104,24 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, frozenset
     return is_carried
 
 
-def _carried(module: HloModule, body: HloComputation) -> frozenset[int]:
-    """Return the rows of a loop's body with the elements that each trip hands on unchanged."""
-    root = body.root
-    parameters = body.parameters
-    if root is None or root.opcode != "tuple" or len(parameters) != 1:
-        return frozenset()
-    results = module.links.operands_of(root.row)
-    users = (user for user, _ in module.links.users_of(parameters[0].row))
-    elements = {user: module.instruction(user).tuple_index for user in users}
-    same = {
-        index
-        for user, index in elements.items()
-        if index is not None and index < len(results) and _passed(module, results[index]) == user
-    }
-    return frozenset(user for user, index in elements.items() if index in same)
+def _carried(module: HloModule, body: HloComputation) -> _Carried:
+    """Return the elements that each trip of a loop hands on unchanged."""
+    root, opcodes = body.root_row, module.opcodes
+    parameters = [row for row in body.rows if opcodes[row] == "parameter"]
+    if root == NOTHING or opcodes[root] != "tuple" or len(parameters) != 1:
+        return _Carried(NOTHING, frozenset())
+    (parameter,) = parameters
+    results = enumerate(module.links.operands_of(root))
+    same = (k for k, row in results if _element_of(module, _passed(module, row), parameter) == k)
+    return _Carried(parameter, frozenset(same))
+
+
+def _element_of(module: HloModule, row: int, parameter: int) -> int | None:
+    """Return the number of the element of a parameter that a row is; None if it is none."""
+    if row == NOTHING or module.opcodes[row] != "get-tuple-element":
+        return None
+    operand, _ = module.links.operand(row, 0)
+    return module.instruction(row).tuple_index if operand == parameter else None
 
 
 def _passed(module: HloModule, row: int) -> int:
