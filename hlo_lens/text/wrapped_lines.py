@@ -34,7 +34,7 @@ _WIDTHS = range(40, 240)
 _RAGGED = 8
 """Characters by which lines that people wrap are shorter than they could be."""
 
-_PARAGRAPH = re.compile(r"(?:[^\n]*\S[^\n]*(?:\n|\Z))+")
+_PARAGRAPH = re.compile(r"^(?:[^\S\n]*+\S[^\n]*+(?:\n|\Z))++", re.MULTILINE)
 _BEGINS = re.compile(
     r"\s*(?:```|~~~|[|>#*$+]|[IWEF]\d{4}[ ]|\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d|[A-Z]\w*:\s"
     r"|\d+ Chunks of size|(?:InUse|Free |Chunk) at|Bin \(|(?:Sum|Total) |Stats:|Allocator )"

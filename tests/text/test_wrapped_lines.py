@@ -78,3 +78,9 @@ UNWRAPPED = {
 def test_whole_lines_are_not_joined(text: str) -> None:
     source = clean(text)
     assert without_wraps(source) is source
+
+
+def test_lines_of_spaces_cost_no_more_than_their_length() -> None:
+    """Parts of a log that other readers take are blanked out: long lines of spaces."""
+    source = clean(f"a\n{' ' * 500_000}\nb\n")
+    assert without_wraps(source) is source
