@@ -33,6 +33,36 @@ def test_no_table_is_cut_on_paper(open_page: Opener) -> None:
     opened.assert_quiet()
 
 
+def test_sums_are_printed_once_at_the_end_of_a_table(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE), width=PAPER)
+    page = opened.open()
+    opened.draw_all()
+    sheets = page.pdf(format="A4")
+    page.emulate_media(media="print")
+    shown = page.locator("tfoot").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).display)"
+    )
+    assert shown
+    assert set(shown) == {"table-row-group"}
+    assert 2 <= sheets.count(b"/Type /Page\n") <= 20
+
+
+def test_pictures_are_as_wide_as_the_paper(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE), width=1440)
+    page = opened.open()
+    opened.draw_all()
+    page.get_by_role("button", name="Treemap", exact=True).click()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = page.locator(".u-wrap, canvas.lanes, .rectangles > *").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().right)"
+    )
+    assert len(widths) > 5
+    assert max(widths) <= PAPER + 3  # borders
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".u-wrap").evaluate("one => one.offsetWidth") > PAPER
+    opened.assert_quiet()
+
+
 def test_controls_are_not_printed(open_page: Opener) -> None:
     opened = open_page(sample_page(SAMPLE), width=PAPER)
     page = opened.open("#v=nothing")

@@ -16,9 +16,10 @@ export function roleColor(role) {
   return css(`--role-${roleSlug(role)}`) || css("--role-other");
 }
 
-// Call a function when the colours change.
+// Call a function when the colours change, and before and after printing.
 export function onColors(listener) {
   for (const one of changes) one.addEventListener("change", listener);
+  for (const name of ["beforeprint", "afterprint"]) addEventListener(name, listener);
 }
 
 // Fill of a role on a canvas: its colour with a texture, for readers who do not tell colours apart.

@@ -25,7 +25,7 @@ export function differenceIcicle(place, groups, isPath) {
   d3.partition().size([width, depth * ROW])(root);
   const all = root.descendants().filter((node) => node.value > 0);
   const shown = all.filter((node) => node.x1 - node.x0 >= LEAST_WIDTH).slice(0, MOST);
-  for (const node of shown) box.append(rectangle(node));
+  for (const node of shown) box.append(rectangle(node, width));
   box.style.height = `${Math.max(0, ...shown.map((node) => node.y1))}px`;
   if (shown.length < all.length) {
     place.append(el("p", { class: "note" },
@@ -70,7 +70,7 @@ function asObject(node) {
   return { name, children };
 }
 
-function rectangle(node) {
+function rectangle(node, width) {
   const delta = node.value - node.base;
   const share = node.base ? delta / node.base : 1;
   const strength = delta ? Math.min(0.95, 0.3 + 0.65 * Math.abs(share)) : 0;
@@ -79,7 +79,8 @@ function rectangle(node) {
   const isNew = node.base === 0 ? " new" : "";
   return el("div", { class: `box delta ${kind}`, title: `${node.data.title || node.data.name}\n`
     + `base ${formatBytes(node.base)}, head ${formatBytes(node.value)}, ${signed(delta)}${isNew}`,
-  style: { left: `${node.x0}px`, top: `${node.y0}px`, width: `${node.x1 - node.x0}px`,
+  style: { left: `${(node.x0 / width) * 100}%`, top: `${node.y0}px`,
+    width: `${((node.x1 - node.x0) / width) * 100}%`,
     height: `${node.y1 - node.y0}px` } },
   el("i", { class: "tint", style: { opacity: String(strength) }, "aria-hidden": "true" }),
   node.x1 - node.x0 > 34 ? el("span", {}, text + isNew) : null);

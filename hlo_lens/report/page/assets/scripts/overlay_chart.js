@@ -1,5 +1,6 @@
 // Bytes held over two schedules, each from its begin to its end: base dashed, head solid.
 
+import { onColors } from "./colors.js";
 import { cumulated } from "./data.js";
 import { el } from "./dom.js";
 import { formatBytes } from "./format.js";
@@ -35,6 +36,7 @@ export class OverlayChart {
       else if (this.element.clientWidth !== this.width) this.draw();
     });
     watcher.observe(this.element);
+    onColors(() => { if (this.element.isConnected) this.draw(); });
     this.toPeak();
   }
 

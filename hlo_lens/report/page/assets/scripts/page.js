@@ -23,6 +23,8 @@ async function start() {
   window.hloLens = page;
   document.documentElement.dataset.kind = made.kind;
   const show = () => showModule(main, page);
+  addEventListener("beforeprint", () => document.body.classList.add("paper"));
+  addEventListener("afterprint", () => document.body.classList.remove("paper"));
   page.giveBackFocus = followFocus();
   addEventListener("keydown", (event) => {
     if (event.key === "Escape") closeCard(page);

@@ -1,5 +1,6 @@
 // What is alive at the instant that is selected: table, treemap, icicle, and places in the heap.
 
+import { onColors } from "../colors.js";
 import { choice, el, redrawn, replace, table } from "../dom.js";
 import { formatBytes, formatCount, formatShare, plural } from "../format.js";
 import { grouped, GROUPINGS } from "../groups.js";
@@ -104,6 +105,7 @@ class Alive {
       if (this.picture !== "table") this.draw();
     });
     watcher.observe(this.place);
+    onColors(() => { if (this.place.isConnected && this.picture !== "table") this.draw(); });
   }
 
   draw() {
