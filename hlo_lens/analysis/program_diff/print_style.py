@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import METADATA_KEY
-from hlo_lens.model.hlo.columns import NAME
+from hlo_lens.model.hlo.columns import NAME, OPERANDS, OPERANDS_END
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
-_DOTS = "constant({...})"
+_DOTS = "{...}"
 _CANONICAL = re.compile(r"tmp_\d+")
-_SCALAR_DOTS = re.compile(r"\[\](?:\{[^{}]*\})? constant\(\{\.\.\.\}\)")
+_SCALAR = re.compile(r"\[\](?:\{[^{}]*\})?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class Style:
         has_shapes: Whether any instruction has a shape.
         has_dots: Whether a long literal is printed as dots.
         has_scalar_dots: Whether a scalar is printed as dots (fingerprints of modules).
-        has_configs: Whether any instruction has a backend config.
-        has_controls: Whether any instruction has control predecessors.
+        has_configs: Whether any instruction of a canonical text has a backend config.
+        has_controls: Whether any instruction of a short text has control predecessors.
         is_short: Whether there are no percent signs, signatures and metadata.
         is_canonical: Whether it is short and instructions have numbers for names.
     """
@@ -77,18 +77,27 @@ def style_of(module: HloModule) -> Style:
         and not holds(METADATA_KEY)
         and not any(c.signature_text for c in module.computations)
     )
+    dots = _shapes_of_dots(module)
+    is_canonical = is_short and _has_numbers_for_names(module)
     return Style(
         has_sugar=any(opcode_traits(opcode).is_sugar for opcode in opcodes),
         has_wrapped="async-start" in opcodes,
         has_layouts=any("]{" in shape for shape in shapes),
         has_shapes=any(shapes),
-        has_dots=holds(_DOTS),
-        has_scalar_dots=holds(_DOTS) and _SCALAR_DOTS.search(text, start, end) is not None,
-        has_configs=holds("backend_config="),
-        has_controls=holds("control-predecessors="),
+        has_dots=bool(dots),
+        has_scalar_dots=any(map(_SCALAR.search, dots)),
+        has_configs=is_canonical and holds("backend_config="),  # only asked for of such texts
+        has_controls=is_short and holds("control-predecessors="),
         is_short=is_short,
-        is_canonical=is_short and _has_numbers_for_names(module),
+        is_canonical=is_canonical,
     )
+
+
+def _shapes_of_dots(module: HloModule) -> set[str]:
+    """Return the shapes of the constants whose literal is printed as dots."""
+    columns, shapes = module.columns, module.shape_texts
+    constants = module.opcodes.places_of({"constant"})
+    return {shapes[row] for row in constants if columns.text(row, OPERANDS, OPERANDS_END) == _DOTS}
 
 
 def _has_numbers_for_names(module: HloModule) -> bool:
