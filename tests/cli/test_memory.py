@@ -202,3 +202,15 @@ def test_a_log_with_peak_buffers_is_shown(tmp_path: Path) -> None:
     assert "32.51GiB" in result.stdout
     assert "f32[128,2605,2605]" in result.stdout
     assert "f.py" in result.stdout
+
+
+@pytest.mark.parametrize("width", [76, 78, 80])
+def test_definitions_of_figures_are_wrapped_whole(width: int) -> None:
+    runner = CliRunner(env={"COLUMNS": str(width), "NO_COLOR": "1"})
+    path = str(SAMPLES / "tpu" / "fsdp_transformer")
+    out = runner.invoke(main, ["memory", path], catch_exceptions=False).stdout
+    (table,) = (part for part in out.split("\n\n") if part.startswith("Memory of one device"))
+    lines = table.splitlines()[1:]
+    start = lines[0].index("definition")
+    words = " ".join(line[start:].strip() for line in lines)
+    assert "local to called computations, not in totals all allocations but thread-local" in words

@@ -196,7 +196,8 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
         shown = ("delta_bytes", "change", "source", "what", "op_name")
         title = f"{title} of {module}" if module else title
         table = Table.of(found, title=title, shown=shown)
-        yield with_marks(replace(table, read_shown=partial(_shown_contributors, found)))
+        rows = partial(_shown_contributors, found)
+        yield with_marks(replace(table, read_shown=rows, wrapped=("what",)))
 
 
 def _shown_contributors(found: Contributors) -> Iterator[Row]:

@@ -237,7 +237,7 @@ def _statement_table(results: MemoryResults) -> Table:
     )
     table = table_of("memory-statement", f"Memory of one device, {source}", columns, rows)
     notes = (f"other spaces: {', '.join(texts)}",) if texts else ()
-    return replace(table, is_text_only=True, is_whole=True, notes=notes)
+    return replace(table, is_text_only=True, is_whole=True, notes=notes, wrapped=("definition",))
 
 
 def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
