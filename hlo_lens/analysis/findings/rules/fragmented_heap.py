@@ -15,7 +15,8 @@ Fix:
     better: hlo-lens bisect compares versions.
 
 Fine when:
-    The program fits. Below 64 MiB it is an info.
+    The program fits. Below 64 MiB, and below a quarter of the memory, it is an info: no change of
+    the program is known to avoid it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE = 0.1
 _LEAST_BYTES = 1 << 20
-_WARNING_BYTES = 64 << 20
+_WARNING_BYTES, _WARNING_SHARE = 64 << 20, 0.25
 
 
 def fragmented_heap(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -47,6 +48,7 @@ def fragmented_heap(known: ModuleAnalysis) -> Iterator[Finding]:
         None,
     )
     total = memory.statement.total_bytes
+    least = max(_WARNING_BYTES, int(_WARNING_SHARE * total))
     if lost is None or lost < max(_LEAST_BYTES, _LEAST_SHARE * total):
         return
     yield Finding(
@@ -59,7 +61,7 @@ def fragmented_heap(known: ModuleAnalysis) -> Iterator[Finding]:
         place=peak.instruction_origin.place,
         values=() if peak.instruction is None else (peak.instruction,),
         saves=Saves.at_most(lost),
-        severity=None if lost >= _WARNING_BYTES else Severity.INFO,
+        severity=None if lost >= least else Severity.INFO,
     )
 
 

@@ -41,6 +41,15 @@ def test_free_bytes_at_the_peak_are_found(lost: int, severity: Severity | None) 
     assert (found.saves.bytes, found.severity) == (lost, severity)
 
 
+def test_less_than_a_quarter_of_the_memory_is_an_info() -> None:
+    known = _known(64 << 20)
+    memory = known.memory
+    assert memory is not None
+    statement = replace(memory.statement, total_bytes=512 << 20)
+    known.__dict__["memory"] = replace(memory, statement=statement)
+    assert [one.severity for one in fragmented_heap(known)] == [Severity.INFO]
+
+
 @pytest.mark.parametrize("lost", [0, 64 * 1024])
 def test_less_than_a_tenth_has_no_finding(lost: int) -> None:
     assert list(fragmented_heap(_known(lost))) == []
