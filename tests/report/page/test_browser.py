@@ -140,6 +140,17 @@ def test_values_are_those_of_the_command_at_the_chosen_instant(
     opened.assert_quiet()
 
 
+def test_a_value_of_another_space_has_the_command_of_that_space(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open("#s=1&v=all-reduce.11%7B%7D")
+    command = page.locator("aside.card .command code").last.inner_text()
+    assert command.endswith(" --space 1 --at 'all-reduce.11{}'")
+    arguments = [f"sample_dumps/{SMALL}", "--space", "1", "--at", "all-reduce.11{}", "-f", "json"]
+    live = json.loads(output_of(["memory", *arguments]))["modules"][0]["instant"]["live"]
+    (size,) = (row["size_bytes"] for row in live if row["value"] == "all-reduce.11{}")
+    assert format_bytes(size) in page.locator("aside.card").inner_text()
+
+
 def test_sizes_are_printed_as_in_the_text_report(open_page: Opener) -> None:
     opened = open_page(sample_page())
     opened.open()

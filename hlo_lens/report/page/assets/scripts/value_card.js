@@ -49,7 +49,8 @@ function draw(card, page) {
     replace(card, head, close,
       found ? facts(found, page) : el("p", {}, "This value is not among those that are listed."),
       details ? el("details", {}, el("summary", {}, "its instruction"), details) : null,
-      commandLine(`hlo-lens memory ${page.module.command} --at ${quoted(name)}`));
+      commandLine(`hlo-lens memory ${page.module.command}${found && found.space.color
+        ? ` --space ${found.space.color}` : ""} --at ${quoted(name)}`));
   }
 }
 
