@@ -71,6 +71,11 @@ def test_neighbours_on_neighbouring_chips_are_counted(
     assert f"{near} of 8 pairs of neighbours in the mesh are on neighbouring chips" in text
     assert figure.locator("path.far").count() == 8 - near
     assert figure.locator("rect.device").count() == 8
+    figure.locator("details.numbers > summary").click()
+    rows = figure.locator("details.numbers tbody tr")
+    rows.first.wait_for(state="attached")
+    cells = [[int(cell.inner_text()) for cell in row.locator("td").all()] for row in rows.all()]
+    assert cells == [[k, 0, one % 2, one // 2, 0, 0] for k, one in enumerate(order)]
     page.get_by_role("button", name="by mesh axes").click()
     assert "data=2 x model=4" in page.locator("#view-collectives figure.mesh").inner_text()
     opened.assert_quiet()

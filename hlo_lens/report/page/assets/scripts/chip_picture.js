@@ -1,7 +1,7 @@
 // The devices of a mesh on the chips of TPU slices: a grid for each layer (z) and slice, and lines
 // between devices that are next to each other along one axis of the mesh, its rings closed.
 
-import { el } from "./dom.js";
+import { el, pictureTable } from "./dom.js";
 import { formatBytes, plural } from "./format.js";
 import { svg } from "./svg.js";
 
@@ -36,7 +36,9 @@ export function chipPicture(mesh, axis, bytes) {
   if (left > 0) text.push(`${plural(left, "more layer")} like these`);
   if (Math.max(sizes[0], sizes[1]) > MOST) text.push(`the first ${MOST} chips of each axis are drawn`);
   return el("figure", { class: "mesh" }, el("div", { class: "sheets" }, drawn),
-    el("figcaption", {}, text.join(". ")));
+    el("figcaption", {}, text.join(". ")),
+    pictureTable("The chips as a table", ["device", "slice", "x", "y", "z", "core"].map((one) =>
+      [one, "", true]), () => places.map((place, k) => [mesh.devices[k], ...place])));
 }
 
 function sheetOf([slice, , , z]) {
