@@ -19,7 +19,7 @@ from hlo_lens.report.memory.page import memory_object, memory_tables
 from hlo_lens.report.program.head import memory_lines
 from hlo_lens.report.program.tables import GAP_COLUMNS, module_tables
 from hlo_lens.report.render.envelope import ModulePage
-from hlo_lens.report.render.objects import RowObjects
+from hlo_lens.report.render.objects import JoinedObjects, RowObjects
 from hlo_lens.report.render.table import Section, Sections
 from hlo_lens.report.sharding.page import sharding_rows
 
@@ -105,13 +105,13 @@ def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     }
 
 
-def _sharding_rows(analysis: ModuleAnalysis) -> list[Mapping[str, object]] | None:
+def _sharding_rows(analysis: ModuleAnalysis) -> JoinedObjects | None:
     """Return forms of shardings, then parameters and outputs; None if not all are known."""
     shardings = analysis.shardings
     if shardings is None or not shardings.is_complete:
         return None
-    forms = ({"kind": "form", **row} for row in analysis.sharding_forms.objects())
-    return [*forms, *sharding_rows(shardings)]
+    forms = [{"kind": "form", **row} for row in analysis.sharding_forms.objects()]
+    return JoinedObjects(forms, sharding_rows(shardings))
 
 
 def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, overload
 
 from hlo_lens.analysis.result import row_objects, rows_of
@@ -67,3 +68,34 @@ class RowObjects(Sequence[Mapping[str, object]]):
             return RowObjects(self._columns, self._records[index])
         (found,) = row_objects(self._columns, rows_of((self._records[index],), self._columns))
         return found
+
+
+class JoinedObjects(Sequence[Mapping[str, object]]):
+    """Lists of JSON objects one after the other.
+
+    Args:
+        parts: The lists; the objects of each have keys of their own.
+    """
+
+    def __init__(self, *parts: Sequence[Mapping[str, object]]) -> None:
+        self.parts = tuple(part for part in parts if part)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, object]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Mapping[str, object]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, object] | list[Mapping[str, object]]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        place = range(len(self))[index]
+        for part in self.parts:
+            if place < len(part):
+                return part[place]
+            place -= len(part)
+        raise IndexError(index)
+
+    def __iter__(self) -> Iterator[Mapping[str, object]]:
+        return chain.from_iterable(self.parts)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.report.render.objects import Objects, RowObjects
+from hlo_lens.report.render.objects import JoinedObjects, Objects, RowObjects
 
 if TYPE_CHECKING:
     from hlo_lens.report.render.table import RenderOptions, Report
@@ -27,8 +27,20 @@ _ROWS = 512
 _FEW = 8
 """Rows that are faster to print one by one."""
 
+_MADE = (Objects, RowObjects, JoinedObjects)
+"""Lists whose objects are made on access."""
+
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-_encoded = json.JSONEncoder(check_circular=False).encode
+
+
+def _listed(value: object) -> list[object]:
+    """Return a list of objects that are made on access, as `json` prints an empty one."""
+    if isinstance(value, _MADE):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} cannot be printed as JSON")
+
+
+_encoded = json.JSONEncoder(check_circular=False, default=_listed).encode
 _by_line = json.JSONEncoder(check_circular=False, separators=("\n", ": ")).encode
 
 
@@ -63,7 +75,7 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
         yield from _items(value, deeper)
         yield f"\n{indent}]"
     else:
-        yield _encoded([] if isinstance(value, (Objects, RowObjects)) else value)
+        yield _encoded(value)
 
 
 def _is_long(value: object) -> bool:
@@ -75,7 +87,7 @@ def _is_long(value: object) -> bool:
         return any(map(_is_object, map(type, value)))  # type: ignore[call-overload]
     if isinstance(value, Mapping):
         return len(value) > 1 or any(map(_is_long, value.values()))
-    if isinstance(value, (Objects, RowObjects)):
+    if isinstance(value, _MADE):
         return len(value) > 0
     return isinstance(value, (list, tuple)) and any(map(_is_object, map(type, value)))
 
@@ -90,6 +102,11 @@ def _is_object(kind: type) -> bool:
 
 def _items(items: Sequence[object], indent: str) -> Iterator[str]:
     """Yield the text of the items of a list, each on a line of its own or on several."""
+    if isinstance(items, JoinedObjects):
+        for position, part in enumerate(items.parts):
+            yield _NEXT if position else ""
+            yield from _items(part, indent)
+        return
     separator = f"{_NEXT}{indent}"
     is_apart = isinstance(items, Objects) or len(items) < _FEW
     step = 1 if is_apart else _ROWS

@@ -7,10 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.module_analysis import no_hlo_text
-from hlo_lens.analysis.result import sum_of
+from hlo_lens.analysis.result import Column, Unit, sum_of
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
+from hlo_lens.model.rows import Rows
 from hlo_lens.report.render.envelope import ModulePage, module_head
+from hlo_lens.report.render.objects import RowObjects
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, plural
 
@@ -243,15 +245,21 @@ _KEYS = """
 """
 
 
-def sharding_rows(results: ShardingResults) -> list[Mapping[str, object]]:
+def sharding_rows(results: ShardingResults) -> RowObjects:
     """Return the objects of parameters and outputs, which ``kind`` distinguishes."""
-    names = [column.name for column in ShardingTable.COLUMNS]
-    found: list[Mapping[str, object]] = []
-    for value in results.table.values:  # each made here, and once
-        row: dict[str, object] = dict(zip(names, sharded_row(value), strict=True))
-        row["partition_spec"] = None if value.spec is None else list(value.spec)
-        found.append(row)
-    return found
+    values = results.table.values
+    return RowObjects(_ROW_COLUMNS, Rows(partial(_sharding_row, values), range(len(values))))
+
+
+_ROW_COLUMNS = (
+    *ShardingTable.COLUMNS,
+    Column("partition_spec", Unit.NONE, "the spec as JSON: axes of each dimension"),
+)
+
+
+def _sharding_row(values: Sequence[ShardedValue], place: int) -> tuple[object, ...]:
+    value = values[place]
+    return *sharded_row(value), None if value.spec is None else list(value.spec)
 
 
 def sharding_object(dump: ModuleDump, results: ShardingResults | None) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from hlo_lens.analysis.result import Column, Unit
-from hlo_lens.report.render.objects import RowObjects
+from hlo_lens.report.render.objects import JoinedObjects, RowObjects
 from hlo_lens.report.render.table import RenderOptions, Report
 from hlo_lens.report.render.to_json import render_json
 
@@ -57,6 +57,17 @@ def test_rows_of_a_result_are_printed_from_its_records() -> None:
     assert printed({"rows": objects}) == one_by_one(list(objects))
     assert objects[1999] == {"name": "r1999", "count": 1}
     assert list(objects[5:7]) == [{"name": "r5", "count": 2}, {"name": "r6", "count": 0}]
+
+
+def test_joined_lists_are_printed_as_one() -> None:
+    rows = RowObjects([Column("name", Unit.NONE, "")], [(f"r{number}",) for number in range(20)])
+    forms = [{"kind": "form", "number": number} for number in range(2)]
+    joined = JoinedObjects([], forms, rows)
+    assert printed({"rows": joined}) == one_by_one([*forms, *rows])
+    assert printed({"rows": JoinedObjects([], ())}) == one_by_one([])
+    assert (len(joined), joined[1], joined[2]) == (22, forms[1], {"name": "r0"})
+    assert joined[-1] == joined[21] == {"name": "r19"}
+    assert joined[1:3] == [forms[1], {"name": "r0"}]
 
 
 def test_rows_that_hold_objects_are_printed_on_several_lines() -> None:
