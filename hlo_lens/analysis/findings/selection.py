@@ -56,11 +56,11 @@ class LeastSaving:
         Raises:
             UsageError: If it is neither.
         """
-        if not text.strip().endswith("%"):
-            return cls(bytes=parse_size(text), text=text)
         try:
+            if not text.strip().endswith("%"):
+                return cls(bytes=parse_size(text), text=text)
             share = float(Fraction(text.strip().removesuffix("%")) / 100)
-        except (ValueError, ZeroDivisionError, OverflowError):
+        except (UsageError, ValueError, ZeroDivisionError, OverflowError):
             raise UsageError(f"{text!r} is no saving; write 1% or 64MiB") from None
         if not 0 <= share <= 1:
             raise UsageError(f"{text!r}: a share of the program is between 0% and 100%")
