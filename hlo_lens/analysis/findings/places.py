@@ -54,17 +54,18 @@ def call_place(known: ModuleAnalysis) -> SourceLocation | None:
         return None
     name = known.module.name.removeprefix("jit_")
     numbers = {k for k, one in enumerate(frames.function_names, start=1) if one == name}
-    located = enumerate(frames.file_locations, start=1)
-    inside = {place for place, one in located if one.function_name_id in numbers}
-    for frame in frames.frames if inside else ():
-        if frame.file_location_id in inside:
-            return frames.location(frame.parent_frame_id)
+    functions = enumerate(frames.file_locations.columns["function_name_id"], start=1)
+    inside = {place for place, function in functions if function in numbers}
+    locations = frames.frames.columns["file_location_id"] if inside else ()
+    for row, location in enumerate(locations):
+        if location in inside:
+            return frames.location(frames.frames[row].parent_frame_id)
     return _shared_place(frames)
 
 
 def _shared_place(frames: StackFrames) -> SourceLocation | None:
     """Return the last frame that all stacks of the most frames share."""
-    parents = [frame.parent_frame_id for frame in frames.frames]
+    parents = frames.frames.columns["parent_frame_id"]
     roots: list[int] = []
     counts: Counter[int] = Counter(parents)
     for number, parent in enumerate(parents, start=1):  # callers come first
