@@ -66,7 +66,9 @@ def partition_spec_text(spec: PartitionSpec) -> str:
     return f"P{spec!r}"
 
 
-_SPEC_NAME = re.compile(r"""(?<![\w.'"])([A-Za-z_][\w.]*)(?![\w.'"])""")
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_SPEC_WORD = re.compile(rf"{_QUOTED}|(?<![\w.'\"])([A-Za-z_][\w.]*)(?![\w.'\"])")
+"""A string, which may be any axis, or a name without quotes."""
 
 
 def read_partition_spec(text: str) -> PartitionSpec:
@@ -81,9 +83,11 @@ def read_partition_spec(text: str) -> PartitionSpec:
     >>> read_partition_spec("(x,y),None"), read_partition_spec("P('x')"), read_partition_spec("")
     ((('x', 'y'), None), ('x',), ())
     """
-    words = _SPEC_NAME.sub(lambda m: m[1] if m[1] == "None" else repr(m[1]), _without_call(text))
+    words = _SPEC_WORD.sub(
+        lambda m: m[0] if m[1] in (None, "None") else repr(m[1]), _without_call(text)
+    )
     message = f"not a partition spec: {text!r}; write it like x,None or ('x','y'),None"
-    if re.search(r"""[\w'"]\s+[\w'"]""", words):
+    if re.search(r"""[\w'"]\s+[\w'"]""", re.sub(_QUOTED, "''", words)):
         raise UsageError(message)
     try:
         with warnings.catch_warnings(action="error", category=SyntaxWarning):  # 0in: 0 in ...

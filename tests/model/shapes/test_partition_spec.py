@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.model.shapes.partition_spec import read_partition_spec
+from hlo_lens.model.shapes.partition_spec import partition_spec_text, read_partition_spec
 from hlo_lens.text.errors import UsageError
 
 
@@ -13,3 +13,9 @@ from hlo_lens.text.errors import UsageError
 def test_text_that_python_warns_of_is_refused_without_a_warning(text: str) -> None:
     with pytest.raises(UsageError, match="not a partition spec"):
         read_partition_spec(text)
+
+
+@pytest.mark.parametrize("axis", ["</script><b>", "a b", "it's", '"q"', "None", "a,b", "(x)"])
+def test_quoted_axes_may_have_any_name(axis: str) -> None:
+    spec = (("data", axis), None)
+    assert read_partition_spec(partition_spec_text(spec)) == spec
