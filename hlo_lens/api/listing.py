@@ -5,15 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.across_processes import (
-    across_processes,
-    has_processes,
-    process_difference,
-)
 from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts, named_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
 from hlo_lens.api.modules import with_progress
-from hlo_lens.load.workers import FEW, map_modules
 from hlo_lens.report.program.listing import Listing
 
 if TYPE_CHECKING:
@@ -43,6 +37,8 @@ def list_modules(
         is_grouped: Whether the compiles of one function are one row.
         progress: Called with modules done and modules in all.
     """
+    from hlo_lens.analysis.dumps.across_processes import across_processes, process_difference
+
     facts = facts_of(modules, progress=progress)
     groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
     across = across_processes(facts) if len(groups.processes) > 1 else None
@@ -69,7 +65,7 @@ def known_listings(
     """
     programs = [one for one in known if one.dump.log is None]
     make = _hashed if needs_fingerprints([one.dump for one in programs]) else _plain
-    if on_all_cores and len(programs) >= FEW:
+    if on_all_cores and _are_many(len(programs)):
         facts = facts_of([one.dump for one in programs], progress=progress)
         for one, made in zip(programs, facts, strict=True):
             one.replace(make, partial(_given, made))
@@ -80,9 +76,19 @@ def known_listings(
     ]
 
 
+def _are_many(modules: int) -> bool:
+    from hlo_lens.load.workers import FEW  # imports what starts processes
+
+    return modules >= FEW
+
+
 def needs_fingerprints(dumps: Sequence[ModuleDump]) -> bool:
     """Return whether findings compare the programs of modules: those of several processes."""
-    return len({one.folder for one in dumps}) > 1 and has_processes([*map(named_facts, dumps)])
+    if len({one.folder for one in dumps}) <= 1:
+        return False
+    from hlo_lens.analysis.dumps.across_processes import has_processes
+
+    return has_processes([*map(named_facts, dumps)])
 
 
 def _plain(known: ModuleAnalysis) -> ListingFacts:
@@ -111,6 +117,8 @@ def facts_of(
         progress: Called with modules done and modules in all.
         processes: Number of worker processes; None for as many as help.
     """
+    from hlo_lens.load.workers import map_modules
+
     folders = {module.folder for module in modules}
     function = partial(listing_facts, with_fingerprint=len(folders) > 1)
     found = map_modules(function, modules, progress=progress, processes=processes)

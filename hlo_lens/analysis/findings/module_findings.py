@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.findings import Findings, judged
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.findings.rule import MEMORY, PEAK, ModuleRule
-from hlo_lens.analysis.findings.simulated import simulated_findings
-from hlo_lens.analysis.memory.estimate import why_no_estimate
 from hlo_lens.analysis.module_analysis import not_estimated_text
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
@@ -20,7 +18,12 @@ if TYPE_CHECKING:
 
 def module_findings(known: ModuleAnalysis) -> Findings:
     """Return the findings in one module; `ModuleAnalysis.once` keeps them."""
-    return simulated_findings(known, rule_findings(known))
+    found = rule_findings(known)
+    if not found.findings or known.memory is None:  # which is not simulated
+        return found
+    from hlo_lens.analysis.findings.simulated import simulated_findings  # imports the simulator
+
+    return simulated_findings(known, found)
 
 
 def rule_findings(known: ModuleAnalysis) -> Findings:
@@ -55,4 +58,6 @@ def _why(known: ModuleAnalysis) -> str:
     if known.is_estimate_left_out:
         dump = known.dump
         return not_estimated_text(len(known.module.columns), dump.path, dump.name)
+    from hlo_lens.analysis.memory.estimate import why_no_estimate  # imports the estimate
+
     return why_no_estimate(known.table) or "the dump has no buffer assignment"
