@@ -83,5 +83,7 @@ def test_every_picture_has_a_table_beside_it(open_page: Opener) -> None:
     for place in ("#view-memory", "#view-collectives .block", "figure.tiles"):
         assert page.locator(f"{place} details.numbers").count() >= 1
     page.locator("figure.tiles details.numbers > summary").click()
-    assert page.locator("figure.tiles tbody tr").count() == 8
+    tiles = page.locator("figure.tiles tbody tr")
+    tiles.first.wait_for(state="attached")
+    assert tiles.count() == 8
     opened.assert_quiet()

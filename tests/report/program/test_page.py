@@ -131,7 +131,7 @@ def test_facts_of_a_module() -> None:
         "replicated": "2 values of 68B on each device; not known for 1 value (4B)",
         "work": "0 FLOP of products in one run",
         "coverage": "100% understood, no gaps; 18 instructions in 4 computations",
-        "findings": "no warnings, 1 info: hlo-lens lint PATH",
+        "findings": "no warnings, 2 info: hlo-lens lint PATH",
     }
 
 
