@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts, named_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups
 from hlo_lens.api.modules import with_progress
-from hlo_lens.report.program.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
     from hlo_lens.model.dump import Dump, ModuleDump
+    from hlo_lens.report.program.listing import Listing
 
 _DIED = "the process that read it died; it may have run out of memory"
 
@@ -38,6 +38,7 @@ def list_modules(
         progress: Called with modules done and modules in all.
     """
     from hlo_lens.analysis.dumps.across_processes import across_processes, process_difference
+    from hlo_lens.report.program.listing import Listing  # reports use the facts alone
 
     facts = facts_of(modules, progress=progress)
     groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
