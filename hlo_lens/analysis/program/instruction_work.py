@@ -178,7 +178,9 @@ class WorkFinder:
                 flops.append(self.of(row).flops)
         users = self._users(rows)
         read = [self._read(row, users) for row in rows if opcodes[row] == "parameter"]
-        return Work(sum_of([*read, self._written(computation.root_row)]), sum_of(flops))
+        root = computation.root_row
+        written = None if root == NOTHING else self._written(root)  # of a text that lost lines
+        return Work(sum_of([*read, written]), sum_of(flops))
 
     def _users(self, rows: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         """Return the users of each row of a body, with the number of the operand."""

@@ -105,3 +105,20 @@ def test_work_of_an_instruction(name: str, expected: Work) -> None:
     instruction = table.module.entry.instruction(name)
     assert instruction is not None
     assert WorkFinder(table, CallCounts(table)).of(instruction.row) == expected
+
+
+def test_a_fusion_whose_body_lost_its_root_has_unknown_work() -> None:
+    text = """HloModule m
+lost {
+}
+
+ENTRY e {
+  x = f32[8] parameter(0)
+  ROOT f = f32[8] fusion(x), kind=kLoop, calls=lost
+}
+"""
+    module = hlo_lens.parse_hlo(text)
+    table = tabulate(module)
+    assert module.entry is not None
+    assert module.entry.root is not None
+    assert WorkFinder(table, CallCounts(table)).of(module.entry.root.row).size_bytes is None
