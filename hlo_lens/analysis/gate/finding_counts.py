@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.changes import module_finding_changes
+from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.gate.steps import Step, Value
 from hlo_lens.text.units import listed
 
@@ -64,7 +65,7 @@ def finding_count(
         return Value(number=len(counted))
     if name in _SEVERITIES:
         return Value(number=sum(one.severity == name for one in counted))
-    if _CODE.fullmatch(name):
+    if any(rule.code.startswith(name) for rule in all_rules()):
         return Value(number=sum(one.code.startswith(name) for one in counted))
     names = "new, gone, all, error, warning, info, or a code such as M001"
     return Value(number=None, reason=f"findings has no {name!r}; there is {names}")

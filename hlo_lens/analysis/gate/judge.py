@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import TOTAL, code_problem, memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
+from hlo_lens.analysis.gate.finding_counts import counts_changes
 from hlo_lens.analysis.gate.rule_values import rule_value, weakness
 from hlo_lens.text.units import format_bytes, format_count
 
@@ -188,6 +189,10 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     if verdict.reason:
         return verdict
     problem = _problem(rule, candidate, sides)
+    if counts_changes(rule.metric.steps):
+        reason = problem or ("" if partner is None else weakness(rule, partner.facts))
+        if reason:
+            return replace(verdict, reason=f"in the baseline: {reason}")
     if not problem and partner is not None and sides.has_baseline:
         found = rule_value(rule, partner)
         least, most = found.least, found.most

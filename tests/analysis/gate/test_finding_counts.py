@@ -77,3 +77,19 @@ def test_a_snapshot_without_findings_is_undecided() -> None:
     assert "save it again" in new.reason
     found = hlo_lens.check(base, rules=["findings.M001>9"])
     assert "save it again" in found.judgement.verdicts[0].reason
+
+
+def test_a_code_of_no_rule_is_not_known() -> None:
+    assert finding_count(Metric.parse("findings.Z999").steps, FACTS).number is None
+
+
+def test_new_findings_are_undecided_against_a_baseline_of_another_backend() -> None:
+    samples = ROOT / "sample_dumps"
+    found = hlo_lens.check(
+        samples / "cpu" / "wasteful",
+        baseline=samples / "gpu" / "wasteful",
+        rules=["findings.new>0"],
+    )
+    (verdict,) = found.judgement.verdicts
+    assert verdict.status == "undecided"
+    assert "backend gpu -> cpu" in verdict.reason
