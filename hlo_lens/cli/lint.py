@@ -152,7 +152,13 @@ def lint(
         targets = () if target is None else (target,)
         means = compiling.means
         proof = Proof(means=means, targets=targets, progress=progress) if prove else None
-        found = lint_modules(modules, sieve=sieve, progress=progress, proof=proof)
+        found = lint_modules(
+            modules,
+            sieve=sieve,
+            is_chosen=reading.pattern is not None,
+            progress=progress,
+            proof=proof,
+        )
     ci.write(found.report, output, found.annotations)
     reading.judge(modules)
     least = sieve.settings.fail_on

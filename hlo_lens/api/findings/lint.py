@@ -134,13 +134,15 @@ def lint(
     targets = () if target is None else (target,)
     means = Means(python=python, minutes=minutes)
     proof = Proof(means=means, targets=targets) if prove else None
-    return lint_modules(modules_of(program, module=module), sieve=sieve, proof=proof)
+    modules = modules_of(program, module=module)
+    return lint_modules(modules, sieve=sieve, is_chosen=module is not None, proof=proof)
 
 
 def lint_modules(
     modules: Sequence[ModuleDump],
     *,
     sieve: Sieve,
+    is_chosen: bool = False,
     progress: Progress | None = None,
     proof: Proof | None = None,
 ) -> Lint:
@@ -149,6 +151,7 @@ def lint_modules(
     Args:
         modules: The modules.
         sieve: Settings, comments and baseline.
+        is_chosen: Whether the user chose them of those in the dump, as the printed commands do.
         progress: Called with modules done and modules in all.
         proof: Means of compiling with the fixes; None to compile nothing.
     """
@@ -156,14 +159,14 @@ def lint_modules(
     found = [one.once(module_findings) for one in with_progress(known, progress)]
     if proof is not None:
         found = proven_findings(known, found, proof)
-    several = len(modules) > 1
+    is_named = is_chosen or len(modules) > 1
     return Lint(
         modules=tuple(
             FindingsView(
                 name=one.dump.name,
                 findings=findings,
                 path=one.dump.path,
-                options=f"--module {one.dump.name}" if several else "",
+                options=f"--module {one.dump.name}" if is_named else "",
                 place=one.once(call_place) if one.has_hlo else None,
                 problem="" if one.has_hlo else no_hlo_text(one.dump),
                 gap=coverage_facts(one.summary).problem if one.has_hlo else "",

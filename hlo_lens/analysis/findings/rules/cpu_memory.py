@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import DumpRule
+from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,12 +47,14 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
     if devices < 2 or modules[largest].total_bytes is None:
         return
     target = _SLICES.get(devices, "h100_sxm")
-    path = modules[largest].path or "DIR"
+    words = [shell_word(modules[largest].path) if modules[largest].path else "DIR"]
+    if len(modules) > 1:
+        words += ["--module", shell_word(modules[largest].key)]
     yield (
         largest,
         Finding(
             message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU",
-            fix=f"hlo-lens what-if {path} --target {target}",
+            fix=f"hlo-lens what-if {' '.join(words)} --target {target}",
             severity=Severity.INFO,
         ),
     )

@@ -24,7 +24,7 @@ def test_the_largest_program_of_a_dump_has_the_info() -> None:
     ((place, found),) = cpu_memory(listed(_program(64), _program(4096)))
     assert place == 1
     assert found.message == "compiled for 8 CPU devices: memory is not that of a TPU or GPU"
-    assert found.fix == "hlo-lens what-if DIR --target v5e:2x4"
+    assert found.fix == "hlo-lens what-if DIR --module m --target v5e:2x4"
     assert found.severity is Severity.INFO
 
 
