@@ -9,17 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis
+from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.analysis.findings.findings import WARNING_SHARE, Findings, judged
-from hlo_lens.analysis.simulation.simulate import KINDS, WIRE, simulate
+from hlo_lens.analysis.simulation.simulate import KINDS, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
 from hlo_lens.text.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
-    from hlo_lens.analysis.simulation.simulate import Simulated
 
 MOST_INSTRUCTIONS = 10_000
 """Instructions of the largest module that is simulated; the first answer takes 0.1 ms for each."""
@@ -31,6 +30,9 @@ MOST_FINDINGS = 16
 """Findings of a module that are simulated, most saving first."""
 
 TOTAL = "total_bytes"
+
+SIMULATED = "simulated: "
+"""Beginning of the evidence of a simulation that leaves a saving an upper bound."""
 
 
 def simulated_findings(known: ModuleAnalysis, found: Findings) -> Findings:
@@ -74,20 +76,33 @@ def _simulated(finding: Finding, simulator: Simulator) -> Finding:
     if saved is None or low is None or high is None:
         return finding
     if low <= 0:
-        return _uncertain(finding, answer, saved)
+        return _uncertain(finding, saved, low, max(high, saved))
     saves = Saves(
         bytes=saved, low=min(low, saved), high=max(high, saved), basis=SavingBasis.SIMULATED
     )
     return replace(finding, saves=saves, severity=None)
 
 
-def _uncertain(finding: Finding, answer: Simulated, saved: int) -> Finding:
-    """Return a finding whose fix may save nothing: its saving remains an upper bound."""
-    wire = saving(answer.base, answer.predicted or {}, WIRE)
-    more = wire is not None and wire < 0
-    sent = f", and sends {format_bytes(-(wire or 0))} more in a run" if more else ""
-    what = f"{format_bytes(saved)} or nothing" if saved > 0 else "nothing"
-    return with_evidence(finding, f"simulated: saves {what}{sent}")
+def _uncertain(finding: Finding, saved: int, low: int, high: int) -> Finding:
+    """Return a finding whose fix may save nothing: its saving remains an upper bound.
+
+    It is an info where the simulation itself saves nothing.
+    """
+    bounds = f"{less_text(low, format_bytes)} to {less_text(high, format_bytes)}"
+    text = f"{SIMULATED}must fit {less_text(saved, format_bytes)}, with bounds of {bounds}"
+    saves, known = finding.saves, finding.saves.bytes or 0
+    if high > known:
+        saves = replace(saves, bytes=high, own_bytes=saves.own_bytes or known)
+    return replace(
+        with_evidence(finding, text),
+        saves=saves,
+        severity=finding.severity if saved > 0 else Severity.INFO,
+    )
+
+
+def less_text(part: int, show: Callable[[int], str]) -> str:
+    """Return a decrease in words: ``12.00MiB less``, or ``3.00MiB more`` below zero."""
+    return f"{show(abs(part))} {'more' if part < 0 else 'less'}"
 
 
 def with_evidence(finding: Finding, text: str) -> Finding:

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.recompiled import Change
 from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.analysis.findings.findings import Findings, judged
-from hlo_lens.analysis.findings.simulated import TOTAL, saving, with_evidence
+from hlo_lens.analysis.findings.simulated import (
+    SIMULATED,
+    TOTAL,
+    less_text,
+    saving,
+    with_evidence,
+)
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_base
 from hlo_lens.api.recompile.what_if import changed_module
 from hlo_lens.jax_bridge.recompile.program import has_program
-from hlo_lens.text.units import format_bytes, format_flops, plural
+from hlo_lens.text.units import flops_text, format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +135,8 @@ def _proven(finding: Finding, known: ModuleAnalysis, base: Base, pool: Compiler)
     saved = saving(before.to_dict(), after.to_dict(), TOTAL)
     sent = saving(before.to_dict(), after.to_dict(), "wire_bytes_per_device")
     work = None if before.flops is None or after.flops is None else before.flops - after.flops
-    found = with_evidence(finding, _text(saved, sent, work))
+    others = tuple(one for one in finding.evidence if not one.startswith(SIMULATED))
+    found = with_evidence(replace(finding, evidence=others), _text(saved, sent, work))
     if refused:
         text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0].why_not}"
         found = with_evidence(found, text)
@@ -164,11 +171,11 @@ def _reason(row: Recompiled) -> str:
 def _text(saved: int | None, sent: int | None, work: int | None) -> str:
     """Return the differences of the compile with the fix."""
     parts = [
-        f"{words} {show(abs(part))} {'less' if part > 0 else 'more'}"
+        f"{words} {less_text(part, show)}"
         for words, part, show in (
             ("must fit", saved, format_bytes),
             ("sent in a run", sent, format_bytes),
-            ("work", work, format_flops),
+            ("work", work, flops_text),
         )
         if part
     ]

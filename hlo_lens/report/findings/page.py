@@ -16,7 +16,7 @@ from hlo_lens.report.render.objects import Objects
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.shell_words import shell_word
-from hlo_lens.text.units import format_bytes, format_flops, format_seconds, listed, plural
+from hlo_lens.text.units import flops_text, format_bytes, format_seconds, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -172,7 +172,7 @@ def saves_text(finding: Finding) -> str:
     if saves.wire_bytes is not None:
         parts.append(f"{format_bytes(saves.wire_bytes)} sent a run")
     if saves.flops is not None:
-        parts.append(format_flops(saves.flops))
+        parts.append(flops_text(saves.flops))
     if saves.seconds is not None:
         parts.append(format_seconds(saves.seconds))
     if not parts:

@@ -31,7 +31,8 @@ def test_a_fix_that_may_save_nothing_keeps_its_bound() -> None:
     found = simulated_findings(known := _analysis("cpu/wasteful"), rule_findings(known))
     (one,) = [one for one in found.findings if one.values == ("embedding",)]
     assert one.saves.basis is SavingBasis.AT_MOST
-    assert one.evidence[0].startswith("simulated: saves 12.00MiB or nothing, and sends ")
+    assert one.evidence[0].startswith("simulated: must fit 12.00MiB less, with bounds of ")
+    assert one.saves.own_bytes == 12 << 20
 
 
 def test_shardings_are_no_error_and_of_a_divided_batch_an_info() -> None:
