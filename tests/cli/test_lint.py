@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,3 +91,13 @@ def test_modules_without_findings_are_counted() -> None:
     assert code == 0
     assert "\nhlo-lens lint\nfindings  none in " in out
     assert "findings  none\n" not in out
+
+
+def test_text_alone_leaves_rules_undecided(tmp_path: Path) -> None:
+    (text,) = Path(WASTEFUL).glob("*cpu_after_optimizations.txt")
+    alone = tmp_path / "alone.txt"
+    alone.write_bytes(text.read_bytes())
+    code, out, err = _run("lint", str(alone), "--select", "M003", "--fail-on", "warning")
+    assert code == 4
+    assert "replicated over an unknown mesh" in out
+    assert "cannot be decided" in err

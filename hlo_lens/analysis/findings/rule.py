@@ -25,6 +25,9 @@ They have a severity, and save nothing that is a share of the program.
 MEMORY, PEAK = "memory", "peak"
 """What a rule may need: the memory of the program, and the values at its peak."""
 
+NO_TEXT_BEFORE = "the text from before optimizations is missing"
+"""Reason of a `MissingDumpError` by which rules that need that text are undecided."""
+
 PARTS = ("What", "Why it costs", "Fix", "Fine when")
 """Headings of the description of a rule, in this order."""
 

@@ -35,10 +35,12 @@ def listed(*known: ModuleAnalysis) -> list[ListingFacts]:
     return [listing_facts(one.dump, known=one, with_fingerprint=True) for one in known]
 
 
-def findings_of(text: str, code: str, before: str | None = None) -> tuple[Finding, ...]:
-    """Return the findings of one rule in a module's text; the rule must be decided."""
+def findings_of(
+    text: str, code: str, before: str | None = None, *, is_decided: bool = True
+) -> tuple[Finding, ...]:
+    """Return the findings of one rule in a module's text; the rule must be decided, or not."""
     found = rule_findings(analysis_of_text(text, before))
-    assert code not in dict(found.undecided)
+    assert (code not in dict(found.undecided)) == is_decided
     return tuple(one for one in found.findings if one.code == code)
 
 

@@ -15,7 +15,7 @@ Fix:
     better: hlo-lens bisect compares versions.
 
 Fine when:
-    The program fits. Below 64 MiB, and below a quarter of the memory, it is an info: no change of
+    The program fits. Below 64 MiB, or below a quarter of the memory, it is an info: no change of
     the program is known to avoid it.
 """
 

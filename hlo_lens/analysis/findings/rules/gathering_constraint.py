@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.collectives.dropped_axes import DroppedAxes, dropped_axes
 from hlo_lens.analysis.collectives.operation_search import member_paths
 from hlo_lens.analysis.findings.finding import Remedy
-from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, ModuleRule
 from hlo_lens.analysis.findings.transfers import finding_of
+from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -41,11 +42,17 @@ if TYPE_CHECKING:
 
 
 def gathering_constraint(known: ModuleAnalysis) -> Iterator[Finding]:
-    """Yield a finding for each line whose constraints gather computed values."""
+    """Yield a finding for each line whose constraints gather computed values.
+
+    Raises:
+        MissingDumpError: If there are gathers, but no text from before optimizations.
+    """
     gathers = [one for one in known.collectives.collectives if one.kind == "all-gather"]
-    before = known.read_before() if gathers else None
-    if before is None:
+    if not gathers:
         return
+    before = known.read_before()
+    if before is None:
+        raise MissingDumpError(NO_TEXT_BEFORE)
     meshes = known.collectives.meshes
     dropped = dropped_axes(before, meshes[0].mesh if meshes else None)
     groups: dict[SourceLocation | None, tuple[list[DroppedAxes], list[Collective]]] = {}

@@ -45,9 +45,10 @@ def low_precision_reduction(known: ModuleAnalysis) -> Iterator[Finding]:
         and all(is_converted(module, part.result, ("f32",)) for part in one.parts)
     ]
     for group in by_line(found):
+        verb = "adds" if len(group) == 1 else "add"
         yield finding_of(
             group,
-            f"{subject(group)} adds {group[0].element_type} values, converted to f32 at once",
+            f"{subject(group)} {verb} {group[0].element_type} values, converted to f32 at once",
             "convert before the sum, or preferred_element_type=jnp.float32 in the product",
             saves=Saves(),
             severity=Severity.INFO,

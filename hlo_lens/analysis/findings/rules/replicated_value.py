@@ -34,6 +34,7 @@ from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
 from hlo_lens.analysis.memory.argument_roles import ArgumentRoles
 from hlo_lens.analysis.memory.role_names import CACHES, OTHER, STATE, WEIGHTS
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
+from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -47,15 +48,30 @@ _MOST_SHOWN = 5
 _LARGE = 0.1
 """Least share of the memory that a warning saves."""
 
+_LEAST_BYTES = 64 * 1024
+"""Least bytes of values over an unknown mesh that leave the rule undecided."""
+
 
 def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
-    """Yield a finding for the values of one argument and role, with the axis that saves most."""
-    if known.shardings is None or not known.shardings.is_complete or is_part(known):
+    """Yield a finding for the values of one argument and role, with the axis that saves most.
+
+    Raises:
+        MissingDumpError: If the text ends before its entry, or values are replicated over a mesh
+            that is not known.
+    """
+    if known.shardings is None or is_part(known):
         return
+    if not known.shardings.is_complete:
+        raise MissingDumpError("the text has not the whole entry computation")
+    replicated = known.shardings.replicated
     best: dict[object, Saving] = {}
-    for saving in known.shardings.replicated.savings:  # largest first
+    for saving in replicated.savings:  # largest first
         entry = saving.value.value
         best.setdefault((entry.kind, entry.number, entry.index), saving)
+    if replicated.no_axes and not best:
+        size = sum(one.device_bytes or 0 for one in replicated.replicated)
+        if size >= _LEAST_BYTES:
+            raise MissingDumpError(f"{format_bytes(size)} are replicated over an unknown mesh")
     if not best:
         return
     roles = known.once(_argument_roles)

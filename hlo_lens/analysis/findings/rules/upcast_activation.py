@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
+from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.makers import values_of
@@ -37,6 +37,7 @@ from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _MOST_VALUES = 200
 
 _MOST_ROWS = 100_000
 """Most instructions of a text before optimizations that is searched."""
+_TOO_LARGE = f"the text from before optimizations has more than {_MOST_ROWS:,} instructions"
 
 _MOST_SHOWN = 5
 _FIX = (
@@ -91,15 +93,19 @@ class _Upcast(NamedTuple):
 
 
 def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
-    """Yield a finding for each line that converts to f32 before products, and for pairs."""
+    """Yield a finding for each line that converts to f32 before products, and for pairs.
+
+    Raises:
+        MissingDumpError: If the module has values of 16 bits, and its text from before
+            optimizations is missing or too large.
+    """
     peak = None if known.memory is None else known.memory.peak
     if peak is None:
         return
-    live = [one for one in peak.live[:_MOST_VALUES] if _is_wide(one)]
+    left = [one for one in peak.live[:_MOST_VALUES] if _is_wide(one)]
     before = known.read_before()
-    upcasts = [] if before is None or len(before.columns) > _MOST_ROWS else _upcasts(before)
-    left = live
-    for upcast in upcasts:
+    is_read = before is not None and len(before.columns) <= _MOST_ROWS
+    for upcast in _upcasts(before) if before is not None and is_read else ():
         made = [one for one in left if _maker(peak, one) in upcast.makers]
         left = [one for one in left if one not in made]
         if sum(one.owned_bytes for one in made) >= _LEAST_SHARE * peak.total_bytes:
@@ -108,6 +114,12 @@ def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
             yield _slow_finding(known, upcast)
     if known.backend != "cpu":
         yield from _pairs(known, peak, left)
+    if not is_read and _has_narrow(known.module):
+        raise MissingDumpError(NO_TEXT_BEFORE if before is None else _TOO_LARGE)
+
+
+def _has_narrow(module: HloModule) -> bool:
+    return any(f"{one}[" in text for text in set(module.shape_texts) for one in _NARROW)
 
 
 def _is_wide(value: LiveValue) -> bool:

@@ -63,14 +63,19 @@ def test_conversion_back_before_the_product_has_no_finding() -> None:
 
 
 def test_a_conversion_alive_beside_its_operand_is_found() -> None:
-    found = [one for one in findings_of(PAIR, "M006") if one.source_line == 6]
+    pairs = findings_of(PAIR, "M006", is_decided=False)  # no text before optimizations
+    found = [one for one in pairs if one.source_line == 6]
     assert [one.values for one in found] == [("f{}",)]
     assert found[0].evidence == ("f{} f32[256,256] is a{}, converted",)
 
 
 def test_conversions_that_the_compiler_of_a_cpu_makes_are_no_findings() -> None:
     text = PAIR.replace("sine(f)", 'sine(f), backend_config={"outer_dimension_partitions":["2"]}')
-    assert findings_of(text, "M006") == ()
+    assert findings_of(text, "M006", is_decided=False) == ()
+
+
+def test_a_program_without_values_of_16_bits_is_decided_without_the_text_before() -> None:
+    assert findings_of(PAIR.replace("bf16[", "f32["), "M006") == ()
 
 
 def test_products_in_f32_without_values_at_the_peak_are_found() -> None:
