@@ -108,7 +108,7 @@ class CollectiveOrigins:
         return self._origins.of_row(row)
 
     def _enough(self, row: int) -> Origin | None:
-        """Return the origin of an instruction's own metadata, if it has what any have."""
+        """Return the origin of an instruction's own metadata; None if that is not enough."""
         own = self._origins.own(row)
         return own if own is not None and self._origins.is_enough(own) else None
 

@@ -190,9 +190,10 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         return verdict
     problem = _problem(rule, candidate, sides)
     if counts_changes(rule.metric.steps):
-        reason = problem or ("" if partner is None else weakness(rule, partner.facts))
+        weak = "" if partner is None else weakness(rule, partner.facts)
+        reason = problem or (weak and f"in the baseline: {weak}")
         if reason:
-            return replace(verdict, reason=f"in the baseline: {reason}")
+            return replace(verdict, reason=reason)
     if not problem and partner is not None and sides.has_baseline:
         found = rule_value(rule, partner)
         least, most = found.least, found.most

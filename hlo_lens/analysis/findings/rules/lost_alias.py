@@ -134,7 +134,7 @@ def _is_needed(known: ModuleAnalysis, row: int) -> bool:
 
 
 def _computed_from(known: ModuleAnalysis, row: int) -> set[int]:
-    """Return what is computed from a value, the nearest first and not without end."""
+    """Return what is computed from a value, nearest first, up to a limit."""
     seen: set[int] = set()
     waiting = [row]
     while waiting and len(seen) < _MOST_STEPS:

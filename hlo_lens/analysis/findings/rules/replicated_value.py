@@ -62,7 +62,7 @@ def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
     if known.shardings is None or is_part(known):
         return
     if not known.shardings.is_complete:
-        raise MissingDumpError("the text has not the whole entry computation")
+        raise MissingDumpError("the text ends before the end of its entry computation")
     replicated = known.shardings.replicated
     best: dict[object, Saving] = {}
     for saving in replicated.savings:  # largest first
