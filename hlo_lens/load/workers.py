@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import signal
-import sys
-import threading
 import time
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from hlo_lens.processes.forks import cores, is_fork_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,8 +77,7 @@ def map_modules(
 def _processes(modules: Sequence[ModuleDump]) -> int:
     if len(modules) < FEW and sum(map(_size, modules)) < SMALL:
         return 1
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return cores()
 
 
 def _size(module: ModuleDump) -> int:
@@ -133,12 +131,8 @@ def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:
 
 
 def _context() -> BaseContext:
-    """Return the start method of processes: fork where it is safe, since it is fast.
-
-    Fork is not safe with threads: Python's own, or those that JAX starts outside of Python.
-    """
-    is_alone = threading.active_count() == 1 and "jaxlib" not in sys.modules
-    if sys.platform == "linux" and is_alone:
+    """Return the start method of processes: fork where it is safe, since it is fast."""
+    if is_fork_safe():
         return multiprocessing.get_context("fork")
     return multiprocessing.get_context("spawn")
 

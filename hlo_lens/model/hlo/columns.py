@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.model.hlo.name_index import NameIndex
     from hlo_lens.model.shapes.shape import ShapeIndex
@@ -72,6 +72,18 @@ class InstructionColumns:
 
     def __len__(self) -> int:
         return len(self.spans) // STRIDE
+
+    def extend(self, spans: array[int], roots: Iterable[int], first: int | None = None) -> None:
+        """Append rows.
+
+        Args:
+            spans: Their offsets.
+            roots: Those marked ROOT, as numbers that count from `first`.
+            first: Row that has the number 0; None for the first of these.
+        """
+        zero = len(self) if first is None else first
+        self.spans.extend(spans)
+        self.roots.extend([zero + root for root in roots])
 
     def column(self, column: int) -> memoryview[int]:
         """Return one column of all rows, without a copy; no row can be added while it is held."""
@@ -225,6 +237,22 @@ class ComputationColumns:
         self.flags.append(
             parts.is_entry * _ENTRY | parts.is_complete * _COMPLETE | parts.is_inline * _INLINE
         )
+
+    def extend(self, others: ComputationColumns, first: int) -> None:
+        """Append computations whose rows are ranges, numbered from a first row."""
+        spans, count = others.spans[:], len(self)
+        for column in (FIRST_ROW, LAST_ROW):
+            spans[column::_STRIDE] = array("I", [first + row for row in spans[column::_STRIDE]])
+        self.spans.extend(spans)
+        self.flags.extend(others.flags)
+        self.names.update({count + place: name for place, name in others.names.items()})
+
+    def cut(self, count: int) -> None:
+        """Remove all computations but the first ones."""
+        del self.spans[count * _STRIDE :], self.flags[count:]
+        for known in (self.names, self.scattered):
+            for place in [place for place in known if place >= count]:
+                del known[place]
 
     def start(self, place: int) -> int:
         """Return the offset of a computation."""

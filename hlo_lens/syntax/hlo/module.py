@@ -16,6 +16,7 @@ from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.repeated import repetitions
 from hlo_lens.syntax.hlo.rows import HloRows, ReadComputation, first_values, new_module
 from hlo_lens.syntax.hlo.scan import HloScan
+from hlo_lens.syntax.hlo.scan_ahead import start_ahead
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -74,8 +75,13 @@ def parse_hlo_modules(
     Raises:
         DumpSyntaxError: If the text has no computation and no header.
     """
-    scan = HloScan(source, progress)
-    scan.run()
+    ahead = start_ahead(source)
+    scan = HloScan(source, progress, ahead)
+    try:
+        scan.run()
+    finally:
+        if ahead is not None:
+            ahead.end()
     is_strange = scan.is_strange or not scan.modules
     if is_strange and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
         scan = HloScan(cut, progress)

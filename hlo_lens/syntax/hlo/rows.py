@@ -131,6 +131,11 @@ class HloRows:
         self._inline = 0
         self._foreign: list[range] = []
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether the text prints all parts of all rows in their places."""
+        return not (self.columns.overlays or self.shapeless)
+
     def add_match(self, match: re.Match[str], *, attributes_end: int) -> None:
         """Add an instruction that a pattern matched."""
         columns = self.columns

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ProgramShape
+    from hlo_lens.syntax.hlo.scan_ahead import ScanAhead
     from hlo_lens.text.source import Source
 
 
@@ -77,7 +78,12 @@ class HloScan:
         is_strange: Whether any part of it was no HLO.
     """
 
-    def __init__(self, source: Source, progress: Callable[[int], None] | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        progress: Callable[[int], None] | None,
+        ahead: ScanAhead | None = None,
+    ) -> None:
         self.source = source
         self.text = source.text
         self.modules: list[HloModule] = []
@@ -85,6 +91,7 @@ class HloScan:
         self.is_strange = False
         self._failed = 0
         self._progress = progress
+        self._ahead = ahead
         self._reader = HloTextReader()
         self._check = AttributeCheck(self._reader)
         self._units = HloUnits(source.text)
@@ -104,8 +111,20 @@ class HloScan:
                 break
             if self._progress is not None:
                 self._progress(position)
-            position = self._unit(position)
+            if self._ahead is not None and position == self._ahead.at:
+                position = self._join_rest(position, self._ahead)
+            else:
+                position = self._unit(position)
         self._end_module(size)
+
+    def _join_rest(self, position: int, ahead: ScanAhead) -> int:
+        """Take the computations that a scan ahead has read, and return their end."""
+        read = ahead.take_rest(self._rows, has_entry=self._has_entry)
+        if read is None:
+            return self._unit(position)
+        self._has_entry |= read.has_entry
+        self._check.unknown |= read.unknown_attributes
+        return read.end
 
     def _unit(self, position: int) -> int:
         """Read one item between computations and return its end."""
@@ -236,16 +255,26 @@ class HloScan:
             start, end = match.span(3)
             self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
 
-    def _body(self, position: int, computation: ComputationParts, rows: HloRows) -> int:
-        """Read instructions up to the closing brace and return the offset after it."""
+    def _body(
+        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool = False
+    ) -> int:
+        """Read instructions up to the closing brace and return the offset after it.
+
+        Args:
+            position: Offset of the first.
+            computation: The computation.
+            rows: Rows so far.
+            rooted: Whether it has its ROOT.
+        """
         text, columns = self.text, rows.columns
         extend, roots = columns.spans.extend, columns.roots
         match_line, match_long_line = patterns.LINE_INSTRUCTION.match, self._match_long_line
         shapes, attributes = self._check.shapes, self._check.attributes
         accepts = self._check.instruction
         row = len(columns)
-        rooted = is_long = False
-        while True:
+        stop = -1 if self._ahead is None else self._ahead.at
+        is_long = False
+        while position != stop:
             match = match_long_line(position) if is_long else match_line(text, position)
             if match is not None:
                 (
@@ -295,6 +324,19 @@ class HloScan:
                 self._check_root(self._units.blank(start), is_second=rooted)
                 rooted = True
             row = len(columns)
+        return self._join_body(position, computation, rows, rooted=rooted)
+
+    def _join_body(
+        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool
+    ) -> int:
+        """Take the rest of a computation from a scan ahead, or read it; return its end."""
+        read = None if self._ahead is None else self._ahead.take_body(rows, rooted=rooted)
+        if read is None or read.body is None:
+            return self._body(position, computation, rows, rooted=rooted)
+        computation.is_complete = True
+        computation.attributes = read.body.attributes
+        self._check.unknown |= read.unknown_attributes
+        return read.rest
 
     def _match_long_line(self, position: int) -> re.Match[str] | None:
         """Match a printed instruction, without backslashes by the pattern that is faster then."""

@@ -1,0 +1,98 @@
+"""A function that runs in a second process, next to this one.
+
+The second process is a fork: it has all that this one has read, without a copy, and sends back the
+pickled result. Whoever starts one can do its work too, and does so where there is no result: where
+a fork is not safe, on one core, or if the second process dies.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from hlo_lens.processes.forks import cores, is_fork_safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+
+_is_second = False
+"""Whether this process is a second one, which starts no third one."""
+
+
+class SecondProcess(Generic[R]):
+    """A function and the process that runs it.
+
+    Args:
+        function: The function; its result can be pickled.
+    """
+
+    def __init__(self, function: Callable[[], R]) -> None:
+        reading, writing = os.pipe()
+        self._process = os.fork()
+        if self._process == 0:
+            os.close(reading)
+            _run(function, writing)
+        os.close(writing)
+        self._pipe: int | None = reading
+
+    def result(self) -> R | None:
+        """Return the result, at the first call; None if there is none. Waits for it."""
+        pipe, self._pipe = self._pipe, None
+        if pipe is None:
+            return None
+        try:
+            with os.fdopen(pipe, "rb") as file:
+                data = file.read()
+        finally:
+            self._wait()
+        try:
+            return cast("R", pickle.loads(data))
+        except (EOFError, pickle.UnpicklingError):  # it died before it had sent all
+            return None
+
+    def end(self) -> None:
+        """End the process, if nobody has asked for the result."""
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            os.close(pipe)
+            self._wait()
+
+    def _wait(self) -> None:
+        """Kill what is still running, and let the kernel forget the process."""
+        with suppress(OSError):  # a caller may ignore its children, which the kernel then forgets
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+
+
+def start_second(function: Callable[[], R]) -> SecondProcess[R] | None:
+    """Return the second process that runs a function; None where there can be none."""
+    is_first = not _is_second and multiprocessing.parent_process() is None
+    if not is_first or cores() < 2 or not is_fork_safe():
+        return None
+    try:
+        return SecondProcess(function)
+    except OSError:  # no memory, or too many processes
+        return None
+
+
+def _run(function: Callable[[], object], pipe: int) -> None:
+    """Run the function in the second process, and end it without a word, whatever happens."""
+    global _is_second
+    _is_second = True
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        gc.disable()
+        data = pickle.dumps(function(), pickle.HIGHEST_PROTOCOL)
+        with os.fdopen(pipe, "wb") as file:
+            file.write(data)
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,175 @@
+"""Scan of the second half of a long text in a second process, while this one reads the first.
+
+The scan of the second half begins at a line in its middle and may misjudge where it is. It tells
+what it took the line for, and the scan of the first half takes its rows only if it arrives at that
+line in the same state. It stops before the first computation with anything out of the ordinary,
+such as a gap, which the scan of the first half reads then.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.model.hlo.columns import STRIDE, ComputationColumns, ComputationParts
+from hlo_lens.processes.second_process import SecondProcess, start_second
+from hlo_lens.syntax.hlo import patterns
+from hlo_lens.syntax.hlo.scan import HloScan
+
+if TYPE_CHECKING:
+    from hlo_lens.syntax.hlo.rows import HloRows
+    from hlo_lens.text.source import Source
+
+SHORTEST = 4 << 20
+"""Characters of the shortest text that is worth a second process."""
+
+
+_LINE = re.compile(r"\n++(?=.)")
+"""What is before the first character of a line that is not empty."""
+
+
+def _unsigned() -> array[int]:
+    return array("I")
+
+
+@dataclass(slots=True, kw_only=True)
+class RowsAhead:
+    """Computations and instructions of a part of a text.
+
+    Attributes:
+        body: Computation in whose body the part begins, without start and name; None for a part
+            that begins between computations.
+        rest: Offset of the first computation after this body.
+        spans: Offsets of instructions, first those of the body.
+        roots: Rows marked ROOT, counted from the first of the part.
+        computations: Computations after the body, with rows counted like this.
+        end: Offset after them.
+        has_entry: Whether one of them is the entry.
+        unknown_attributes: Names of attributes of the part that are not known.
+    """
+
+    body: ComputationParts | None
+    rest: int
+    spans: array[int] = field(default_factory=_unsigned)
+    roots: array[int] = field(default_factory=_unsigned)
+    computations: ComputationColumns
+    end: int
+    has_entry: bool
+    unknown_attributes: set[str]
+
+
+class ScanAhead:
+    """A scan from a line in the middle of a text on, in a second process.
+
+    Attributes:
+        at: Offset at which the scan of the first half can take rows; -1 if it cannot any more.
+    """
+
+    def __init__(self, start: int, process: SecondProcess[RowsAhead | None]) -> None:
+        self.at = start
+        self._process = process
+        self._read: RowsAhead | None = None
+
+    def end(self) -> None:
+        """End the process, if its result was not asked for."""
+        self._process.end()
+
+    def take_body(self, rows: HloRows, *, rooted: bool) -> RowsAhead | None:
+        """Add the rest of the computation that is being read; None if that is not possible.
+
+        Args:
+            rows: Rows so far.
+            rooted: Whether the computation has its ROOT.
+        """
+        self.at, read = -1, self._process.result()
+        if read is None or read.body is None:
+            return None
+        count = len(read.body.rows)
+        roots = bisect_left(read.roots, count)
+        if roots and rooted:
+            return None
+        rows.columns.extend(read.spans[: count * STRIDE], read.roots[:roots])
+        self._read, self.at = read, read.rest
+        return read
+
+    def take_rest(self, rows: HloRows | None, *, has_entry: bool) -> RowsAhead | None:
+        """Add the computations that begin here; None if that is not possible.
+
+        Args:
+            rows: Rows so far; None before the first computation.
+            has_entry: Whether the module has its entry.
+        """
+        self.at, read = -1, self._read
+        if read is None:
+            read = self._process.result()
+            if read is None or read.body is not None:
+                return None
+        if rows is None or (has_entry and read.has_entry):
+            return None
+        count = 0 if read.body is None else len(read.body.rows)
+        roots = bisect_left(read.roots, count)
+        first = len(rows.columns) - count
+        rows.module.computation_columns.extend(read.computations, first)
+        rows.columns.extend(read.spans[count * STRIDE :], read.roots[roots:], first)
+        return read
+
+
+def start_ahead(source: Source) -> ScanAhead | None:
+    """Return the scan of the second half of a long text; None where this process scans it all."""
+    if len(source.text) < SHORTEST:
+        return None
+    line = _LINE.search(source.text, len(source.text) // 2)
+    if line is None:
+        return None
+    process = start_second(partial(rows_from, source, line.end()))
+    return None if process is None else ScanAhead(line.end(), process)
+
+
+def rows_from(source: Source, start: int) -> RowsAhead | None:
+    """Return the rows from a line on; None if there is nothing that begins in an ordinary way."""
+    return _PartScan(source, None).read(start)
+
+
+class _PartScan(HloScan):
+    """A scan that begins at any line, and ends before what is out of the ordinary."""
+
+    def read(self, position: int) -> RowsAhead | None:
+        rows = self._begin_module("", position)
+        columns, computations = rows.columns, rows.module.computation_columns
+        body = None
+        if patterns.LINE_COMPUTATION.match(self.text, position) is None:
+            body = ComputationParts(is_complete=False)
+            position = self._body(position, body, rows)
+            body.rows = rows.take(0)
+            if not body.is_complete or not self._is_ordinary(rows):
+                return None
+        rest = position = self._units.blank(position)
+        while True:
+            ends = position, len(columns), len(columns.roots), len(computations)
+            has_entry = self._has_entry
+            match = patterns.LINE_COMPUTATION.match(self.text, position)
+            if match is None or not self._is_head(match):
+                break
+            position = self._units.blank(self._computation(match))
+            if not self._is_ordinary(rows):
+                break
+        end, count, roots, complete = ends
+        computations.cut(complete)
+        return RowsAhead(
+            body=body,
+            rest=rest,
+            spans=columns.spans[: count * STRIDE],
+            roots=columns.roots[:roots],
+            computations=computations,
+            end=end,
+            has_entry=has_entry,
+            unknown_attributes=self._check.unknown,
+        )
+
+    def _is_ordinary(self, rows: HloRows) -> bool:
+        """Return whether spans alone tell what was read so far, and nothing was left out."""
+        return self.gaps.is_empty and rows.are_plain

@@ -1,0 +1,97 @@
+"""A second process: its result, its death, and where there is none."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hlo_lens.processes import second_process
+from hlo_lens.processes.forks import is_fork_safe
+from hlo_lens.processes.second_process import SecondProcess, start_second
+from tests.timing import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork is used on Linux only")
+
+
+def children() -> int:
+    """Return how many child processes there are, ended ones included."""
+    listed = Path(f"/proc/self/task/{threading.get_native_id()}/children")
+    return len(listed.read_text().split())
+
+
+def test_the_result_is_that_of_the_function() -> None:
+    before = children()
+    process = SecondProcess(lambda: ["x" * 1_000_000, os.getpid()])
+    found = process.result()
+    assert found is not None
+    assert found[0] == "x" * 1_000_000
+    assert found[1] != os.getpid()
+    assert process.result() is None
+    assert children() == before
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda: 1 / 0, lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: lambda: 0, sys.exit],
+    ids=["error", "killed", "cannot be pickled", "exit"],
+)
+def test_a_function_that_fails_has_no_result(
+    function: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = children()
+    assert SecondProcess(function).result() is None  # type: ignore[arg-type]
+    assert capfd.readouterr() == ("", "")
+    assert children() == before
+
+
+def test_a_process_that_nobody_waits_for_is_ended() -> None:
+    before = children()
+    process = SecondProcess(lambda: time.sleep(PATIENCE_SECONDS))
+    assert children() == before + 1
+    process.end()
+    process.end()
+    assert children() == before
+
+
+def test_a_result_that_was_sent_in_part_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickle, "dumps", lambda *_: b"\x80\x05\x95")
+    assert SecondProcess(lambda: 1).result() is None
+
+
+def test_a_second_process_starts_no_third_one() -> None:
+    found = SecondProcess(lambda: start_second(lambda: 1) is None).result()
+    assert found is True
+
+
+def test_there_is_none_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process, "cores", lambda: 1)
+    assert start_second(lambda: 1) is None
+
+
+def test_fork_is_not_safe_with_a_second_thread() -> None:
+    code = (
+        "import threading\n"
+        "from hlo_lens.processes.forks import is_fork_safe\n"
+        "alone = is_fork_safe()\n"
+        "event = threading.Event()\n"
+        "thread = threading.Thread(target=event.wait)\n"
+        "thread.start()\n"
+        "print(alone, is_fork_safe())\n"
+        "event.set()\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "False"]
+
+
+def test_there_is_none_where_a_fork_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process, "is_fork_safe", lambda: False)
+    assert start_second(lambda: 1) is None
+    assert isinstance(is_fork_safe(), bool)
