@@ -93,7 +93,7 @@ def not_estimated_text(instructions: int, path: str, name: str) -> str:
     Args:
         instructions: Number of its instructions.
         path: File, folder or archive that it was read from; empty if unknown.
-        name: Its name.
+        name: Its name, or address.
     """
     command = f"hlo-lens memory {shell_word(path) if path else 'PATH'} --module {shell_word(name)}"
     return (

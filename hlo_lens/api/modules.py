@@ -71,12 +71,14 @@ def select_modules(
 ) -> tuple[ModuleDump, ...]:
     """Return the modules in whose name or title a pattern is found, all for None.
 
+    A pattern that is the whole address of a module selects that one alone.
+
     Raises:
         UnknownNameError: If there are none.
     """
     if pattern is None:
         return tuple(modules)
-    chosen = tuple(
+    chosen = tuple(one for one in modules if one.address == pattern.text) or tuple(
         one for one in modules if pattern.found_in(one.name) or pattern.found_in(one.title)
     )
     if not chosen:

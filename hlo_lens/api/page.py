@@ -12,7 +12,7 @@ from hlo_lens.model.devices.topology import topology_of
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.page.sections import section_object
-from hlo_lens.report.program.first_page import others_sections
+from hlo_lens.report.program.first_page import command_on, others_sections
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.report.program.first_page import Lead
     from hlo_lens.report.render.table import Section
 
 MOST_MODULES = 24
@@ -67,11 +66,10 @@ def module_subjects(
     chosen = _with_views(known, places)
     titles = dict(zip(chosen, unique_titles([known[k].dump for k in chosen]), strict=True))
     subjects = [
-        (k, _subject(known[k], titles[k], lead.role if k == places[0] else "", lead))
-        for k in chosen
+        (k, _subject(known[k], titles[k], lead.role if k == places[0] else "")) for k in chosen
     ]
     opened = [titles.get(shown[k]) for k in order.others]
-    notes = _left_out_notes(known, places[len(chosen) :], lead)
+    notes = _left_out_notes(known, places[len(chosen) :])
     others: list[Mapping[str, object]] = [
         {
             **section_object(replace(one, title="Other modules", notes=notes), _ROWS),
@@ -95,13 +93,11 @@ def _with_views(known: Sequence[ModuleAnalysis], places: Sequence[int]) -> list[
     return chosen
 
 
-def _left_out_notes(
-    known: Sequence[ModuleAnalysis], left_out: Sequence[int], lead: Lead
-) -> tuple[str, ...]:
+def _left_out_notes(known: Sequence[ModuleAnalysis], left_out: Sequence[int]) -> tuple[str, ...]:
     """Return the command that makes a page with the views of a module that has none here."""
     if not left_out:
         return ()
-    command = lead.command("report", known[left_out[0]].dump, "-f html -o page.html")
+    command = command_on("report", known[left_out[0]].dump, "-f html -o page.html")
     return (
         f"{plural(len(left_out), 'module')} without views in this file; a page of the first: "
         f"{command}",
@@ -125,9 +121,9 @@ def unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
     return titles
 
 
-def _subject(known: ModuleAnalysis, title: str, role: str, lead: Lead) -> Subject:
+def _subject(known: ModuleAnalysis, title: str, role: str) -> Subject:
     dump = known.dump
-    tail = lead.command("", dump).removeprefix("hlo-lens  ")
+    tail = command_on("", dump).removeprefix("hlo-lens  ")
     target, devices = own_target(dump, known.backend), device_assignment(dump)
     return Subject(
         analysis=known,

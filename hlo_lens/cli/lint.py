@@ -155,7 +155,6 @@ def lint(
         found = lint_modules(
             modules,
             sieve=sieve,
-            is_chosen=reading.pattern is not None,
             progress=progress,
             proof=proof,
         )

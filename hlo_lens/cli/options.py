@@ -181,7 +181,7 @@ module_option = click.option(
     metavar="REGEX",
     callback=regular_expression,
     shell_complete=complete_module,
-    help="Only modules whose name matches this expression.",
+    help="Only modules whose name matches this expression; FOLDER/NAME is one of a subfolder.",
 )
 """The option that selects modules; the command gets it as ``pattern``."""
 

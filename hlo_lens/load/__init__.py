@@ -130,10 +130,10 @@ def _dump_of(
     skipped: tuple[SkippedFiles, ...] = (),
     files: int = 1,
 ) -> Dump:
-    """Return a dump whose modules know its path."""
+    """Return a dump whose modules know its path, and whether it has others."""
     found = tuple(modules)
     for module in found:
-        module.path = path
+        module.path, module.is_only = path, len(found) == 1
     return Dump(path=path, modules=found, skipped=skipped, files=files)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from hlo_lens.text.dump_files import AFTER, BEFORE
+from hlo_lens.text.dump_files import AFTER, BEFORE, module_address
 from hlo_lens.text.errors import Gap, UnknownNameError
 from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class ModuleDump:
         mlir_text: The program as the framework lowered it (``module.mlir``); None if there is none.
         lowered_text: The same, parsed, where it is the text that was loaded.
         path: File, folder or archive that was loaded, as the user named it; empty if unknown.
+        is_only: Whether the path has no other module.
     """
 
     name: str
@@ -158,6 +160,7 @@ class ModuleDump:
     mlir_text: Lazy[str | None] | None = field(default=None, repr=False)
     lowered_text: Lazy[LoweredModule] | None = field(default=None, repr=False)
     path: str = field(default="", compare=False)
+    is_only: bool = field(default=True, compare=False)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -177,12 +180,24 @@ class ModuleDump:
         stages = self.stages
         found = _stages_like(stages, wanted)
         if len(found) == 1:
-            return found[0].dump.get() or self
+            made = found[0].dump.get() or self
+            made.path, made.is_only = self.path, self.is_only
+            return made
         names = listed([stage.name for stage in (found or stages)], _STAGES_SHOWN)
         what = "more than one stage matches" if found else "no stage"
         there = f"there is {names}" if names else "the file names have none"
         hint = "" if found else did_you_mean(wanted, [stage.name for stage in stages])
         raise UnknownNameError(f"{self.name}: {what} {wanted!r}; {there}{hint}")
+
+    @property
+    def address(self) -> str:
+        """Name after the folder of its files: what ``--module`` takes to select it alone."""
+        return module_address(self.folder, self.name)
+
+    @property
+    def module_option(self) -> str:
+        """Option with which commands on its path read it alone; empty if there is no other."""
+        return "" if self.is_only else f"--module {shell_word(self.address)}"
 
     @property
     def title(self) -> str:

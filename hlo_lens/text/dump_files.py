@@ -106,6 +106,18 @@ def split_file_name(name: str) -> DumpFileName:
     )
 
 
+def module_address(folder: str, name: str) -> str:
+    """Return the folder and name of a module, which ``--module`` takes to select it alone.
+
+    Newer dumps have a folder for each module, of its name, which is left out.
+
+    >>> module_address("host0", "module_0001.jit_f"), module_address("jit_f", "jit_f")
+    ('host0/module_0001.jit_f', 'jit_f')
+    """
+    above, _, last = folder.rpartition("/")
+    return "/".join(part for part in (above if last == name else folder, name) if part)
+
+
 _ARCHIVE_ENDS = re.compile(r"\.(?:zip|t[gbxz]z2?|tar(?:\.\w+)?)$", re.IGNORECASE)
 
 

@@ -12,6 +12,9 @@ import pandas as pd
 import pytest
 
 import hlo_lens
+from hlo_lens.api.comparison.sides import load_side
+from hlo_lens.api.modules import modules_of
+from hlo_lens.text.name_pattern import NamePattern
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 
@@ -195,3 +198,21 @@ def test_functions_for_notebooks_have_examples(name: str) -> None:
 def test_paths_and_strings_mean_the_same() -> None:
     one, other = hlo_lens.signature(str(TEXT)), hlo_lens.signature(Path(TEXT))
     assert one == other
+
+
+def test_a_name_in_full_selects_one_module_and_a_pattern_all_that_match(tmp_path: Path) -> None:
+    """The whole name wins over names that contain it; `FOLDER/NAME` is one of a subfolder."""
+    for path in ("jit_f.txt", "jit_f.txt.txt", "sub/jit_f.txt", "m/m.jit_f.txt"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(EVIL)
+
+    def addresses(pattern: str) -> list[str]:
+        return [one.address for one in modules_of(str(tmp_path), module=pattern)]
+
+    everything = ["jit_f.txt", "jit_f.txt.txt", "m/m.jit_f.txt", "sub/jit_f.txt"]
+    assert sorted(addresses("jit_f")) == everything
+    for one in everything:
+        assert addresses(one) == [one]
+    assert addresses("^jit_f.txt$") == ["jit_f.txt", "sub/jit_f.txt"]
+    side = load_side(str(tmp_path), pattern=NamePattern("sub/jit_f.txt"))
+    assert [one.dump and one.dump.address for one in side.modules] == ["sub/jit_f.txt"]

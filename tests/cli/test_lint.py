@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,7 +90,8 @@ def test_findings_of_a_text_without_a_program_are_not_known() -> None:
 def test_modules_without_findings_are_counted() -> None:
     code, out, _ = _run("lint", str(ROOT / "sample_dumps" / "cpu"))
     assert code == 0
-    assert "\nhlo-lens lint\nfindings  none in " in out
+    assert "\nhlo-lens lint\ncopy      tp_mlp/compiled.txt: the program of " in out
+    assert "\nfindings  none in " in out
     assert "findings  none\n" not in out
 
 
@@ -101,3 +103,47 @@ def test_text_alone_leaves_rules_undecided(tmp_path: Path) -> None:
     assert code == 4
     assert "replicated over an unknown mesh" in out
     assert "cannot be decided" in err
+
+
+def test_commands_select_one_of_several_texts_of_one_name(tmp_path: Path) -> None:
+    """In folders, and in an archive, whose folders no path names."""
+    for name in ("a", "b/c"):
+        (text,) = Path(WASTEFUL).glob("*cpu_after_optimizations.txt")
+        (tmp_path / "dump" / name).mkdir(parents=True)
+        (tmp_path / "dump" / name / "as_text.txt").write_bytes(text.read_bytes())
+    with tarfile.open(tmp_path / "dump.tar", "w") as archive:
+        archive.add(tmp_path / "dump", arcname="")
+    for path in (tmp_path / "dump", tmp_path / "dump.tar"):
+        out = " ".join(_run("lint", str(path))[1].split())
+        for address in ("a/as_text.txt", "b/c/as_text.txt"):
+            assert f"{address} findings" in out
+            assert f"hlo-lens what-if {path} --module {address} --donate params" in out
+            data = json.loads(_run("lint", str(path), "--module", address, "-f", "json")[1])
+            assert [one["address"] for one in data["modules"]] == [address]
+        both = json.loads(_run("lint", str(path), "--module", "as_text", "-f", "json")[1])
+        assert len(both["modules"]) == 2
+
+
+def test_a_text_with_the_program_of_a_dump_beside_it_is_counted_once() -> None:
+    path = str(ROOT / "sample_dumps" / "cpu" / "tp_mlp")
+    code, out, _ = _run("lint", path)
+    assert code == 0
+    assert "\nhlo-lens lint\ncopy  compiled.txt: the program of module_0000.jit_train_step\n" in out
+    data = json.loads(_run("lint", path, "-f", "json")[1])
+    copies = {one["name"]: (one["copy_of"], len(one["findings"])) for one in data["modules"]}
+    name = "module_0000.jit_train_step"
+    assert copies == {"compiled.txt": (name, 0), name: (None, 4)}
+    alone = json.loads(_run("lint", path, "--module", "compiled.txt", "-f", "json")[1])
+    assert [one["copy_of"] for one in alone["modules"]] == [None]
+    assert len(alone["modules"][0]["findings"]) == 1
+
+
+def test_a_text_of_another_program_is_no_copy(tmp_path: Path) -> None:
+    (text,) = Path(WASTEFUL).glob("*cpu_after_optimizations.txt")
+    (tmp_path / text.name).write_bytes(text.read_bytes())
+    other = text.read_text().replace("constant(0)", "constant(1)", 1)
+    assert other != text.read_text()
+    (tmp_path / "as_text.txt").write_text(other)
+    assert [one.copy_of for one in lint(tmp_path).modules] == ["", ""]
+    (tmp_path / "as_text.txt").write_text(text.read_text())
+    assert [one.copy_of for one in lint(tmp_path).modules] == ["module_0000.jit_wasteful_step", ""]

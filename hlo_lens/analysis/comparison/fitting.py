@@ -109,6 +109,7 @@ class FittedModule:
 
     Attributes:
         name: Name of the module.
+        module_option: Option with which commands on the dump read it alone; may be empty.
         limit_bytes: Memory that it must fit in; None if not known.
         limit_source: Source of that number.
         base: The program without changes: as compiled, or as the dump has it.
@@ -131,6 +132,7 @@ class FittedModule:
     limit_source: str
     base: Attempt
     is_compiled: bool
+    module_option: str = ""
     is_open: bool = False
     reproduced: bool | None = None
     plans: tuple[Attempt, ...] = ()

@@ -31,6 +31,7 @@ class ListingFacts:
         key: Name in the file names, with its number.
         folder: Folder of its files, relative to the listed path.
         path: File, folder or archive that was loaded; empty if unknown.
+        module_option: Option with which commands on the path read it alone; may be empty.
         stage: Stage of these facts: the latest with an HLO text.
         devices: Devices of one replica: the header's number, or that of the entry's shardings.
         is_estimate_left_out: Whether memory was not estimated because the module is large.
@@ -50,6 +51,7 @@ class ListingFacts:
     passes: int
     files: int
     path: str = ""
+    module_option: str = ""
     backend: str | None = None
     partitions: int | None = None
     devices: int | None = None
@@ -97,6 +99,7 @@ def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts
         number=dump.number,
         folder=dump.folder,
         path=dump.path,
+        module_option=dump.module_option,
         stage=dump.stage,
         stages=sum(stage.pass_number is None for stage in stages),
         passes=sum(stage.pass_number is not None for stage in stages),

@@ -57,7 +57,7 @@ def _why(known: ModuleAnalysis) -> str:
     """Return why the memory of a module is not known."""
     if known.is_estimate_left_out:
         dump = known.dump
-        return not_estimated_text(len(known.module.columns), dump.path, dump.name)
+        return not_estimated_text(len(known.module.columns), dump.path, dump.address)
     from hlo_lens.analysis.memory.estimate import why_no_estimate  # imports the estimate
 
     return why_no_estimate(known.table) or "the dump has no buffer assignment"

@@ -70,16 +70,22 @@ class LoadedSide:
     is_snapshot: bool
 
     def selected(self, pattern: NamePattern | None) -> LoadedSide:
-        """Return the side with the modules in whose names a pattern is found."""
+        """Return the side with the modules in whose names a pattern is found, as elsewhere."""
         if pattern is None:
             return self
-        chosen = tuple(m for m in self.modules if pattern.found_in(m.snapshot.name))
+        exact = [m for m in self.modules if m.dump and m.dump.address == pattern.text]
+        chosen = tuple(exact or (m for m in self.modules if _is_found(pattern, m)))
         return dataclasses.replace(self, modules=_with_dump_findings(chosen))
 
     @property
     def names(self) -> list[str]:
         """Names of its modules, each once."""
         return list(dict.fromkeys(module.snapshot.name for module in self.modules))
+
+
+def _is_found(pattern: NamePattern, module: SideModule) -> bool:
+    names = (module.snapshot.name, *((module.dump.name,) if module.dump else ()))
+    return any(map(pattern.found_in, names))
 
 
 def load_sides(

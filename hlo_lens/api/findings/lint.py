@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.facts import coverage_facts
+from hlo_lens.analysis.findings.findings import Findings
 from hlo_lens.analysis.findings.module_findings import module_findings
 from hlo_lens.analysis.findings.places import call_place
 from hlo_lens.analysis.findings.registry import all_rules, find_rule
@@ -20,6 +21,7 @@ from hlo_lens.api.findings.lint_baseline import sieve_of
 from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.findings.proof import Proof, proven_findings
 from hlo_lens.api.findings.sifted import with_sifted_findings
+from hlo_lens.api.findings.text_copies import text_copies
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.recompile.recompiling import Means
 from hlo_lens.report.findings.page import FindingsView, finding_annotations, lint_report
@@ -135,14 +137,13 @@ def lint(
     means = Means(python=python, minutes=minutes)
     proof = Proof(means=means, targets=targets) if prove else None
     modules = modules_of(program, module=module)
-    return lint_modules(modules, sieve=sieve, is_chosen=module is not None, proof=proof)
+    return lint_modules(modules, sieve=sieve, proof=proof)
 
 
 def lint_modules(
     modules: Sequence[ModuleDump],
     *,
     sieve: Sieve,
-    is_chosen: bool = False,
     progress: Progress | None = None,
     proof: Proof | None = None,
 ) -> Lint:
@@ -151,28 +152,41 @@ def lint_modules(
     Args:
         modules: The modules.
         sieve: Settings, comments and baseline.
-        is_chosen: Whether the user chose them of those in the dump, as the printed commands do.
         progress: Called with modules done and modules in all.
         proof: Means of compiling with the fixes; None to compile nothing.
     """
-    known = with_sifted_findings([ModuleAnalysis(one) for one in modules], sieve)
+    copies = text_copies(modules)
+    programs = [one for k, one in enumerate(modules) if k not in copies]
+    known = with_sifted_findings([ModuleAnalysis(one) for one in programs], sieve)
     found = [one.once(module_findings) for one in with_progress(known, progress)]
     if proof is not None:
         found = proven_findings(known, found, proof)
-    is_named = is_chosen or len(modules) > 1
+    views = map(_view, known, found)
     return Lint(
         modules=tuple(
-            FindingsView(
-                name=one.dump.name,
-                findings=findings,
-                path=one.dump.path,
-                options=f"--module {one.dump.name}" if is_named else "",
-                place=one.once(call_place) if one.has_hlo else None,
-                problem="" if one.has_hlo else no_hlo_text(one.dump),
-                gap=coverage_facts(one.summary).problem if one.has_hlo else "",
-            )
-            for one, findings in zip(known, found, strict=True)
+            _copy(one, modules[copies[k]]) if k in copies else next(views)
+            for k, one in enumerate(modules)
         )
+    )
+
+
+def _view(known: ModuleAnalysis, found: Findings) -> FindingsView:
+    dump = known.dump
+    return FindingsView(
+        name=dump.name,
+        findings=found,
+        address=dump.address,
+        path=dump.path,
+        options=dump.module_option,
+        place=known.once(call_place) if known.has_hlo else None,
+        problem="" if known.has_hlo else no_hlo_text(dump),
+        gap=coverage_facts(known.summary).problem if known.has_hlo else "",
+    )
+
+
+def _copy(dump: ModuleDump, of: ModuleDump) -> FindingsView:
+    return FindingsView(
+        name=dump.name, findings=Findings(findings=()), address=dump.address, copy_of=of.address
     )
 
 

@@ -197,6 +197,7 @@ def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
     source = "--limit" if wanted.limit_bytes or target is None else target.memory_source
     return FittedModule(
         name=dump.title,
+        module_option=dump.module_option,
         limit_bytes=limit,
         limit_source=source,
         base=base,

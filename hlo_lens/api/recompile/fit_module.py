@@ -92,6 +92,7 @@ class Fitting:
         state = self.state or Candidates(candidates=())
         return FittedModule(
             name=self.base.dump.title,
+            module_option=self.base.dump.module_option,
             limit_bytes=limit,
             limit_source=source if target is not None or self.wanted.limit_bytes else "",
             base=first,

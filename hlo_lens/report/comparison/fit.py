@@ -41,7 +41,7 @@ _SHOWN = ("changes", "total_bytes", "delta_bytes", "wire_bytes_per_device", "wir
 def fit_report(modules: Sequence[FittedModule], path: str) -> Report:
     """Return the report on the plans for some modules; one section for each module."""
     is_only = len(modules) == 1
-    pages = [_Page(one, path, is_only=is_only) for one in modules]
+    pages = [_Page(one, path) for one in modules]
     large = [page for page in pages if not page.module.base.fits or is_only]
     small = [page.module for page in pages if page not in large]
     sections = [page.section() for page in large]
@@ -71,10 +71,9 @@ def _fitting(modules: Sequence[FittedModule], path: str) -> Section:
 class _Page:
     """Page of one module."""
 
-    def __init__(self, module: FittedModule, path: str, *, is_only: bool) -> None:
+    def __init__(self, module: FittedModule, path: str) -> None:
         self.module = module
         self.path = path or "PATH"
-        self.is_only = is_only
 
     # ---- text ----------------------------------------------------------------------------------
 
@@ -170,7 +169,8 @@ class _Page:
         return f"what-if with {plural(len(plan.options), 'option')}: command in -f json"
 
     def _module_option(self) -> str:
-        return "" if self.is_only else f" --module {shell_word(self.module.name)}"
+        option = self.module.module_option
+        return option and f" {option}"
 
     def _reproduced(self) -> str:
         names = {True: "reproduced, every figure equal", False: "not reproduced exactly"}

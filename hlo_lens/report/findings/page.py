@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.snapshot.facts import FindingFact
 
+NONE = "none"
+"""Text for no findings where all rules are decided."""
+
 _MOST_EVIDENCE = 3
 
 
@@ -35,6 +38,9 @@ class FindingsView:
 
     Attributes:
         name: Name of the module.
+        address: Its name after its folder; empty where there is none.
+        copy_of: Address of the module whose program this text has, too; its findings are counted
+            there. Empty for others.
         path: Dump that it was read from; empty if unknown.
         options: Options of commands on this module alone.
         findings: Its findings.
@@ -45,6 +51,8 @@ class FindingsView:
 
     name: str
     findings: Findings
+    address: str = ""
+    copy_of: str = ""
     path: str = ""
     options: str = ""
     place: SourceLocation | None = None
@@ -72,11 +80,22 @@ def undecided_rules(found: Findings) -> dict[str, list[str]]:
 
 def lint_report(views: Sequence[FindingsView]) -> Report:
     """Return the report on the findings of some modules; those without are only counted."""
-    sections = [_section(view) for view in views if _is_shown(view) or len(views) == 1]
-    rest = len(views) - len(sections)
+    programs = [view for view in views if not view.copy_of]
+    names = Counter(view.name for view in views)
+    sections = [
+        _section(view, view.address if view.address and names[view.name] > 1 else view.name)
+        for view in programs
+        if _is_shown(view) or len(programs) == 1
+    ]
+    rest = len(programs) - len(sections)
+    facts = [
+        ("copy", f"{one.address}: the program of {one.copy_of}") for one in views if one.copy_of
+    ]
     if rest:
-        fact = ("findings", f"none in {plural(rest, 'other module' if sections else 'module')}")
-        sections.append(Section(title="hlo-lens lint", facts=(fact,)))
+        other = "other module" if sections else "module"
+        facts.append(("findings", f"none in {plural(rest, other)}"))
+    if facts:
+        sections.append(Section(title="hlo-lens lint", facts=tuple(facts)))
     objects = Objects([partial(findings_object, view) for view in views])
     return Report(kind="lint", sections=sections, data=envelope("lint", modules=objects))
 
@@ -91,6 +110,8 @@ def findings_object(view: FindingsView) -> dict[str, object]:
     found = view.findings
     return {
         "name": view.name,
+        "address": view.address or None,
+        "copy_of": view.copy_of or None,
         "findings": None
         if view.problem
         else [facts_object(finding_fact(one)) for one in found.findings],
@@ -102,14 +123,14 @@ def findings_object(view: FindingsView) -> dict[str, object]:
     }
 
 
-def _section(view: FindingsView) -> Section:
+def _section(view: FindingsView, title: str) -> Section:
     found = view.findings
     if view.problem:
-        return Section(title=view.name, facts=(("findings", f"not known: {view.problem}"),))
+        return Section(title=title, facts=(("findings", f"not known: {view.problem}"),))
     table = Table.of(found, title="Findings", is_data_only=True)
     counts = counts_text(found.findings, len(found.undecided))
     return Section(
-        title=view.name,
+        title=title,
         facts=(("findings", counts), *finding_facts(found.counted, view)),
         tables=(table,),
         notes=tuple(_notes(view)),
@@ -126,7 +147,7 @@ def counts_text(found: Sequence[Finding], undecided: int = 0) -> str:
         if count
     ]
     rest = len(found) - len(counted)
-    text = f"{', '.join(parts)}, most saving first" if parts else "none"
+    text = f"{', '.join(parts)}, most saving first" if parts else NONE
     text += f"; {plural(undecided, 'rule')} not decided" if undecided else ""
     return text + (f"; {rest} suppressed" if rest else "")
 

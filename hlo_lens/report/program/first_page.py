@@ -14,7 +14,6 @@ from hlo_lens.report.program.head import head_facts, head_notes
 from hlo_lens.report.program.listing import modules_table
 from hlo_lens.report.program.tables import detail_tables, largest_table
 from hlo_lens.report.render.table import Section, Table
-from hlo_lens.text.dump_files import without_archive_end
 from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import listed, plural
 
@@ -53,31 +52,16 @@ class Lead:
         parts = [role, *([f"the largest of {compiles} compiles"] if compiles > 1 else [])]
         return ", ".join([*parts, *([f"in {self.group.process}"] if self.group.process else [])])
 
-    def command(self, name: str, dump: ModuleDump, options: str = "") -> str:
-        """Return a command on the module alone; in its folder, where others have its name."""
-        path = dump.path
-        if self.others is None:
-            return command_text(name, path, "", options)
-        groups = () if self.group is None else (self.group, *self.others.groups)
-        keys = [module.key for group in groups for module in group.modules]
-        if path and dump.folder and keys.count(dump.name) > 1:
-            path = f"{path.rstrip('/')}/{_readable(dump.folder)}"
-        return command_text(name, path, dump.name, options)
+
+def command_on(name: str, dump: ModuleDump, options: str = "") -> str:
+    """Return a command on a module alone."""
+    return command_text(name, dump.path, dump.module_option, options)
 
 
-def _readable(folder: str) -> str:
-    """Return a folder inside a path up to the first archive, which is read as a whole."""
-    parts = folder.split("/")
-    ends = (k for k, part in enumerate(parts) if without_archive_end(part) != part)
-    return "/".join(parts[: next(ends, len(parts)) + 1])
-
-
-def command_text(name: str, path: str, module: str = "", options: str = "") -> str:
-    """Return a command on a path, restricted to a module if one is named."""
-    parts = ["hlo-lens", name, shell_word(path) if path else "PATH"]
-    if module:
-        parts += ["--module", shell_word(module)]
-    return " ".join((*parts, options) if options else parts)
+def command_text(name: str, path: str, *options: str) -> str:
+    """Return a command on a path with some options, of which empty ones are left out."""
+    head = f"hlo-lens {name} {shell_word(path) if path else 'PATH'}"
+    return " ".join((head, *filter(None, options)))
 
 
 _MORE = "values at the peak, largest instructions, parameters, outputs, opcodes:"
@@ -90,10 +74,10 @@ _ROLES = {
 
 def first_section(analysis: ModuleAnalysis, lead: Lead, findings: Findings) -> Section:
     """Return the page of a module with HLO text."""
-    more = lead.command("report", analysis.dump, "-n 10")
+    more = command_on("report", analysis.dump, "-n 10")
     return Section(
         title=analysis.summary.name or analysis.dump.name,
-        facts=(*head_facts(analysis, lead.role), *_findings(analysis, lead, findings)),
+        facts=(*head_facts(analysis, lead.role), *_findings(analysis, findings)),
         tables=tuple(_tables(analysis, lead)),
         notes=(*head_notes(analysis), f"{_MORE} {more}"),
         make_more=lambda: _more(analysis),
@@ -104,13 +88,11 @@ def first_section(analysis: ModuleAnalysis, lead: Lead, findings: Findings) -> S
 _FINDINGS_SHOWN = 3
 
 
-def _findings(
-    analysis: ModuleAnalysis, lead: Lead, findings: Findings
-) -> Iterator[tuple[str, str]]:
+def _findings(analysis: ModuleAnalysis, findings: Findings) -> Iterator[tuple[str, str]]:
     """Yield the lines on the findings that save most, infos aside."""
     counted = findings.counted
     shown = [one for one in counted if one.severity is not Severity.INFO][:_FINDINGS_SHOWN]
-    command = lead.command("lint", analysis.dump)
+    command = command_on("lint", analysis.dump)
     open_rules = len(findings.undecided)
     undecided = f"{plural(open_rules, 'rule')} not decided" if open_rules else ""
     if not shown:
@@ -134,12 +116,12 @@ def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:
 def _tables(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Table]:
     by_source = analysis.peak_by_source
     if by_source is not None:
-        command = lead.command("memory", analysis.dump, "--by source")
+        command = command_on("memory", analysis.dump, "--by source")
         yield replace(source_table(by_source), command=command)
     elif analysis.largest.row_count:
         yield largest_table(analysis.largest)
     if analysis.collectives.collectives:
-        command = lead.command("collectives", analysis.dump)
+        command = command_on("collectives", analysis.dump)
         yield replace(groups_table(analysis), command=command)
     if lead.others is not None and lead.others.groups:
         yield _others_table(lead.others, analysis.dump.path)
@@ -157,20 +139,17 @@ def _more(analysis: ModuleAnalysis) -> Iterator[Table]:
 def _others_table(groups: ModuleGroups, path: str) -> Table:
     """Return the table with a line for each other module, largest first."""
     modules = [module for group in groups.groups for module in group.modules]
-    left_out = [module.key for module in modules if module.is_estimate_left_out]
+    left_out = [module for module in modules if module.is_estimate_left_out]
     shown = (
         "name",
         *(("process",) if len(groups.processes) > 1 else ()),
         *("total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
         *(("problem",) if any(module.problem for module in modules) else ()),
     )
-    notes = (
-        [
-            f"memory of {listed(left_out, 1)} is not estimated for size; the estimate: "
-            f"{command_text('memory', path, left_out[0])}"
-        ]
-        if left_out
-        else []
-    )
+    notes: tuple[str, ...] = ()
+    if left_out:
+        names = listed([module.key for module in left_out], 1)
+        command = command_text("memory", path, left_out[0].module_option)
+        notes = (f"memory of {names} is not estimated for size; the estimate: {command}",)
     table = modules_table(groups, plural(len(modules), "other module"), shown)
-    return replace(table, notes=tuple(notes), command=command_text("ls", path))
+    return replace(table, notes=notes, command=command_text("ls", path))

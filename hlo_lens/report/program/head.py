@@ -94,7 +94,7 @@ def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
             yield "others", others
     elif analysis.is_estimate_left_out:
         dump = analysis.dump
-        text = not_estimated_text(analysis.summary.instructions, dump.path, dump.name)
+        text = not_estimated_text(analysis.summary.instructions, dump.path, dump.address)
         yield "memory", text
     elif analysis.has_hlo and not analysis.module.is_scheduled:
         yield (

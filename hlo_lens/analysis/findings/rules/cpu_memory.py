@@ -40,6 +40,8 @@ _SLICES = {
 def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Yield a finding for the largest program of a dump of CPU devices."""
     programs = [place for place, one in enumerate(modules) if one.instructions is not None]
+    # a text without number repeats a compile, if others have numbers
+    programs = [place for place in programs if modules[place].number is not None] or programs
     if not programs or any(modules[place].backend != "cpu" for place in programs):
         return
     largest = max(programs, key=lambda place: (modules[place].total_bytes or 0, -place))
@@ -47,9 +49,9 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
     if devices < 2 or modules[largest].total_bytes is None:
         return
     target = _SLICES.get(devices, "h100_sxm")
-    words = [shell_word(modules[largest].path) if modules[largest].path else "DIR"]
-    if len(modules) > 1:
-        words += ["--module", shell_word(modules[largest].key)]
+    one = modules[largest]
+    words = [shell_word(one.path) if one.path else "DIR"]
+    words += [one.module_option] if one.module_option else []
     yield (
         largest,
         Finding(

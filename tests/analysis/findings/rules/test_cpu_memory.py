@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Severity
@@ -24,8 +25,17 @@ def test_the_largest_program_of_a_dump_has_the_info() -> None:
     ((place, found),) = cpu_memory(listed(_program(64), _program(4096)))
     assert place == 1
     assert found.message == "compiled for 8 CPU devices: memory is not that of a TPU or GPU"
-    assert found.fix == "hlo-lens what-if DIR --module m --target v5e:2x4"
+    assert found.fix == "hlo-lens what-if DIR --target v5e:2x4"
     assert found.severity is Severity.INFO
+
+
+def test_a_text_without_a_number_is_not_chosen_where_others_have_one() -> None:
+    text, compiled = listed(_program(4096), _program(64))
+    option = "--module a/module_0001.jit_step"
+    compiled = replace(compiled, number=1, path="dump", module_option=option)
+    ((place, found),) = cpu_memory([text, compiled])
+    assert place == 1
+    assert found.fix == f"hlo-lens what-if dump {option} --target v5e:2x4"
 
 
 def test_one_device_and_other_hardware_have_no_finding() -> None:

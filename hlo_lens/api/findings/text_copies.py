@@ -1,0 +1,39 @@
+"""Texts of a dump that have the program of a compiled module once more.
+
+Such is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.program_diff.digest import program_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.model.dump import ModuleDump
+
+
+def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
+    """Return the places of texts without a number, each with that of the module it repeats.
+
+    A text repeats a module with a number in its name if both have one name and equal programs.
+    """
+    texts = [k for k, one in enumerate(modules) if one.number is None and one.hlo is not None]
+    names = {modules[k].title for k in texts}
+    compiled: dict[tuple[str, str | None], int] = {}
+    for place, one in enumerate(modules):
+        if texts and one.number is not None and one.title in names:
+            compiled.setdefault((one.title, _fingerprint(one)), place)
+    found: dict[int, int] = {}
+    for place in texts if compiled else ():
+        one = modules[place]
+        own = _fingerprint(one)
+        if own is not None and (one.title, own) in compiled:
+            found[place] = compiled[one.title, own]
+    return found
+
+
+def _fingerprint(module: ModuleDump) -> str | None:
+    return None if module.hlo is None else program_fingerprint(module.hlo)
