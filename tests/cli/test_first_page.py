@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,9 +86,29 @@ def test_peaks_of_other_tools_are_named_where_they_differ(path: str, text: str) 
 
 def test_commands_name_the_folder_of_a_module_whose_name_others_have() -> None:
     text = output_of(["report", "sample_dumps/pairs/tpu"])
-    command = "hlo-lens collectives sample_dumps/pairs/tpu/four_layers.tar.xz --module "
+    command = "hlo-lens collectives sample_dumps/pairs/tpu --module four_layers.tar.xz/module_0000."
     assert command in text
-    assert "  base.tar.xz  " in text
+    assert "  f32_upcast.tar.xz  " in text
+
+
+def test_the_three_findings_that_save_most_are_shown_whatever_their_severity() -> None:
+    """As `lint` sorts them: the info of unknown saving comes last, and is not among them."""
+    command = ["sample_dumps/cpu/wasteful"]
+    page = output_of(["report", *command], columns=120)
+    assert "findings      4 warnings, 6 info, most saving first; 7 more: hlo-lens lint" in page
+    assert "X006" not in page
+    heads = re.compile(r"^([A-Z]\d{3} \w+) ", re.MULTILINE)
+    listed = heads.findall(output_of(["lint", *command], columns=120))
+    assert heads.findall(page) == listed[:3]
+    infos = output_of(["report", "sample_dumps/tpu/tp_mlp"])
+    assert heads.findall(infos) == ["M007 info", "M003 info", "M003 info"]
+
+
+def test_commands_of_a_module_that_the_user_chose_name_it() -> None:
+    path, name = "sample_dumps/cpu/tp_mlp", "module_0000.jit_train_step"
+    text = output_of(["report", path, "--module", name])
+    assert f"hlo-lens lint {path} --module {name}" in text
+    assert f"hlo-lens memory {path} --module {name} --by source" in text
 
 
 @pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops", "tree"])

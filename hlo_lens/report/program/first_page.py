@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.module_groups import MOST_FLOPS, MOST_MEMORY, STEP
-from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.report.collectives.page import groups_table
-from hlo_lens.report.findings.page import finding_facts
+from hlo_lens.report.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.report.memory.page import peak_table, source_table, statement_tables
 from hlo_lens.report.program.head import head_facts, head_notes
 from hlo_lens.report.program.listing import modules_table
@@ -89,20 +88,14 @@ _FINDINGS_SHOWN = 3
 
 
 def _findings(analysis: ModuleAnalysis, findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield the lines on the findings that save most, infos aside."""
-    counted = findings.counted
-    shown = [one for one in counted if one.severity is not Severity.INFO][:_FINDINGS_SHOWN]
-    command = command_on("lint", analysis.dump)
-    open_rules = len(findings.undecided)
-    undecided = f"{plural(open_rules, 'rule')} not decided" if open_rules else ""
-    if not shown:
-        parts = [f"no warnings, {len(counted)} info" if counted else "none", undecided]
-        text = "; ".join(filter(None, parts))
-        yield "findings", text if text == "none" else f"{text}: {command}"
-        return
-    rest = f" of {len(counted)}" if len(counted) > len(shown) else ""
-    text = "; ".join(filter(None, (f"{len(shown)}{rest}, most saving first", undecided)))
-    yield "findings", f"{text}: {command}"
+    """Yield the number of findings by severity, and those that save most, of any severity."""
+    shown = findings.counted[:_FINDINGS_SHOWN]
+    rest = len(findings.counted) - len(shown)
+    text = counts_text(findings.findings, len(findings.undecided))
+    if text != NONE:
+        more = f"; {rest} more" if rest else ""
+        text = f"{text}{more}: {command_on('lint', analysis.dump)}"
+    yield "findings", text
     yield from finding_facts(shown)
 
 
