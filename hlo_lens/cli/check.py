@@ -49,6 +49,9 @@ def check(
     With a baseline but no rules, no collective may be added, and memory and bytes on the wire may
     not grow by more than the larger of 0.1 % and 64 KiB. Exit codes: 0 all rules hold; 1 a rule
     failed; 4 a rule cannot be decided, which is not a pass.
+
+    Rules such as 'findings.new>0' count the findings of lint, by the settings that lint has here:
+    [lint] of the nearest hlo-lens.toml. Of the file of --budget, [lint] is not read.
     """
     from hlo_lens.api.comparison import check as api
 

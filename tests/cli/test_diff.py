@@ -366,7 +366,7 @@ def test_a_gap_in_counted_figures_is_4(tmp_path: Path) -> None:
 def test_no_rules_and_no_baseline_is_2() -> None:
     code, _, err = _run("check", BASE)
     assert code == 2
-    assert "nothing to judge by: give --budget FILE, --baseline FILE or both" in err
+    assert "nothing to judge by: give --budget FILE, --baseline PATH or --fail-on RULE" in err
 
 
 def test_a_mistake_in_the_budget_is_2_with_its_place(tmp_path: Path) -> None:

@@ -155,11 +155,47 @@ def test_wrong_settings(text: str, message: str, folder: Path) -> None:
     assert _run("report", WASTEFUL)[0] == 0
 
 
-def test_check_ignores_the_table_of_lint(folder: Path) -> None:
-    budget = folder / "hlo-lens.toml"
+def test_check_accepts_the_table_of_lint_in_a_budget(folder: Path) -> None:
+    budget = folder / "budget.toml"
     rule = '[[budget]]\nmetric = "memory.temp_bytes"\nmax = "1GiB"\n'
     budget.write_text(f'[lint]\nselect = ["M001"]\n\n{rule}')
     assert _run("check", WASTEFUL, "--budget", str(budget))[0] == 0
+
+
+def test_check_with_settings_of_lint_alone_needs_another_rule(folder: Path) -> None:
+    budget = folder / "hlo-lens.toml"
+    budget.write_text('[lint]\nselect = ["M001"]\n')
+    options = ("check", WASTEFUL, "--budget", str(budget))
+    code, _, err = _run(*options)
+    assert code == 2
+    assert f"{budget}: no rule in it: [lint] has settings of hlo-lens lint; add [[budget]]" in err
+    code, out, _ = _run(*options, "--fail-on", "memory.temp_bytes>1GiB")
+    assert code == 0
+    assert f" budget {budget}: no rule in it " in " ".join(out.split())
+    code, out, _ = _run(*options, "--baseline", WASTEFUL)
+    assert (code, "collectives.static.*" in out) == (0, True)
+
+
+def test_check_counts_by_the_nearest_settings_and_not_by_those_of_the_budget(folder: Path) -> None:
+    """A budget with settings of lint does not change what is counted, unless it is the nearest."""
+    rule = '[[budget]]\nmetric = "findings.M003"\nequals = 5\n'
+    (folder / "budget.toml").write_text(f'[lint]\nignore = ["M003"]\n\n{rule}')
+    code, out, _ = _run("check", WASTEFUL, "--budget", "budget.toml")
+    assert (code, "\nlint " in out) == (1, False)
+    count = len([one for one in _findings() if one["code"] == "M003"])
+    assert f"fail    findings.M003  {count} " in out
+    (folder / "hlo-lens.toml").write_text('[lint]\nignore = ["M003"]\n')
+    code, out, _ = _run("check", WASTEFUL, "--budget", "budget.toml")
+    assert code == 1
+    assert "fail    findings.M003  0 " in out
+    assert f" lint [lint] of {folder / 'hlo-lens.toml'} " in " ".join(out.split())
+    assert "M003" not in _codes()
+
+
+def test_check_says_that_settings_are_wrong(folder: Path) -> None:
+    (folder / "hlo-lens.toml").write_text('[lint]\nignore = ["M9"]\n')
+    out = _run("check", WASTEFUL, "--fail-on", "findings.all>99")[1]
+    assert " lint settings not used: " in " ".join(out.split())
 
 
 # ---- comments ----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from hlo_lens.analysis.result import Column, Result, Row, Unit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.model.snapshot.facts import FindingFact, ModuleFacts
 
 _NUMBERS = re.compile(r"(?:\.\d+)+$")
@@ -66,7 +67,7 @@ class FindingChanges(Result):
                 )
 
 
-def source_of(finding: FindingFact) -> str | None:
+def source_of(finding: Finding | FindingFact) -> str | None:
     """Return the line of a finding as ``file:line``; None if not known."""
     if finding.source_file is None:
         return None

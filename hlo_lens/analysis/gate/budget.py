@@ -41,7 +41,7 @@ from hlo_lens.analysis.gate.rules import (
 from hlo_lens.text.errors import UsageError
 
 _OTHERS = "lint"
-"""Table of another command, which is not read here."""
+"""Table of ``hlo-lens lint``, which is not read here; a file may have it alone."""
 
 _LIMITS = {"max": ">", "min": "<", "equals": "!="}
 _DEFAULT_KEYS = ("threshold", "min_change", "direction")
@@ -52,7 +52,7 @@ _RULE_KEYS = (
 
 
 def read_budget(text: str, path: str) -> tuple[Rule, ...]:
-    """Return the rules of a budget file.
+    """Return the rules of a budget file; none of one that has settings of ``lint`` alone.
 
     Raises:
         UsageError: If it is no TOML, or has an unknown key or a wrong value; with the place in
@@ -84,7 +84,7 @@ class _Reader:
             message = "budget is a list of tables: [[budget]]"
             raise self._fail(message, self._line("budget", None))
         self._check(defaults, _DEFAULT_KEYS, "[defaults]", 0)
-        if not budget:
+        if not budget and [*data] != [_OTHERS]:
             raise self._fail("the file has no rule: no [[budget]]", None)
         for number, table in enumerate(budget):
             self._check(table, _RULE_KEYS, "[[budget]]", number)

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.memory_diff import TOTAL, code_problem, memory_problem
 from hlo_lens.analysis.comparison.module_pairs import plain_name
 from hlo_lens.analysis.gate.contributors import Contributors, contributors
-from hlo_lens.analysis.gate.finding_counts import counts_changes
+from hlo_lens.analysis.gate.finding_counts import (
+    ROOT as FINDINGS,
+    counted_findings,
+    counts_changes,
+    new_among,
+)
 from hlo_lens.analysis.gate.rule_values import rule_value, weakness
 from hlo_lens.text.units import format_bytes, format_count
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
     from hlo_lens.analysis.gate.rules import Condition, Rule
+    from hlo_lens.model.snapshot.facts import FindingFact
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
@@ -71,6 +77,7 @@ class Verdict:
         head_most: Upper bound of `head`.
         reason: Which condition failed, or why the rule is undecided; empty for a pass.
         contributors: Largest parts of the value or its change; None for a rule that did not fail.
+        findings: Findings that a rule that failed counts, most saving first.
     """
 
     status: str
@@ -84,6 +91,7 @@ class Verdict:
     head_most: float | None = None
     reason: str = ""
     contributors: Contributors | None = None
+    findings: tuple[FindingFact, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -223,7 +231,8 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
         diff = None if base is None else candidate.diff
         found = contributors(rule.metric, candidate.head, diff)
         reason = ", ".join(map(str, broken))
-        return replace(verdict, status=FAIL, reason=reason, contributors=found)
+        counted = _findings(rule, candidate, broken)
+        return replace(verdict, status=FAIL, reason=reason, contributors=found, findings=counted)
     if changes and not sides.has_baseline:
         status, reason = (PASS, NO_CHANGE_JUDGED) if limits else (UNDECIDED, NO_BASELINE)
         return replace(verdict, status=status, reason=reason)
@@ -232,6 +241,19 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
     spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
     reason = "" if spared is None else f"the change is less than {spared.least_text}"
     return replace(verdict, status=PASS, reason=reason)
+
+
+def _findings(
+    rule: Rule, candidate: Candidate, broken: Sequence[Condition]
+) -> tuple[FindingFact, ...]:
+    """Return the findings that break conditions: of conditions on a change the new ones."""
+    if rule.metric.root != FINDINGS:
+        return ()
+    facts = candidate.head.facts
+    base = None if candidate.diff is None else candidate.diff.base.facts
+    found = counted_findings(rule.metric.steps, facts, base) or ()
+    is_change = base is not None and all(condition.is_change for condition in broken)
+    return new_among(found, facts, base) if base is not None and is_change else found
 
 
 def _bound_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.budget import read_budget
+from hlo_lens.analysis.gate.finding_counts import ROOT as FINDINGS
 from hlo_lens.analysis.gate.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.analysis.gate.rules import Rule, default_rules, short_rule
 from hlo_lens.api.comparison.changes import Diff, diff_sides
@@ -62,8 +63,14 @@ class Checked:
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens check`` prints."""
-        report = check_report(self.judgement, self._facts())
+        report = self.verdicts(self._facts())
         return dataclasses.replace(report, make_page=lambda: self._page_data(report))
+
+    def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
+        """Return the report on the verdicts alone, below some facts."""
+        head = "" if self.head.is_snapshot else self.head.source
+        base = "" if self.diff is None else self.diff.base.source
+        return check_report(self.judgement, facts, head=head, base=base)
 
     def _page_data(self, report: Report) -> Mapping[str, object]:
         from hlo_lens.api.check_page import check_page  # only for HTML
@@ -89,8 +96,9 @@ class Checked:
         """Return the paths, and differences that may be the cause of a failure."""
         diff = self.diff
         baseline = None if diff is None else diff.base.path
-        paths = (("head", self.head.path), ("baseline", baseline), ("budget", self.budget))
+        paths = (("head", self.head.path), ("baseline", baseline), ("budget", self._budget_text()))
         facts = [(role, path) for role, path in paths if path is not None]
+        facts += self._settings_fact() if self._counts_findings() else []
         if diff is None:
             return facts
         for label, name in (("toolchain", "toolchain"), ("pair", "note")):
@@ -100,6 +108,23 @@ class Checked:
         facts += [("incomparable", text) for text in apart]
         alone = (("only in baseline", diff.removed), ("only in head", diff.added))
         return [*facts, *((label, listed_names(found)) for label, found in alone if found)]
+
+    def _budget_text(self) -> str | None:
+        """Return the path of the budget, and whether it has no rule."""
+        rules = (verdict.rule for verdict in self.judgement.verdicts)
+        is_used = any(rule.place.startswith(str(self.budget)) for rule in rules)
+        return self.budget if is_used or self.budget is None else f"{self.budget}: no rule in it"
+
+    def _settings_fact(self) -> list[tuple[str, str]]:
+        from hlo_lens.api.findings.lint_settings import settings_text  # imports the rules
+
+        settings = settings_text()
+        return [("lint", settings)] if settings else []
+
+    def _counts_findings(self) -> bool:
+        """Return whether a rule counts findings of a dump; those of a snapshot are as saved."""
+        verdicts = self.judgement.verdicts
+        return not self.head.is_snapshot and any(v.rule.metric.root == FINDINGS for v in verdicts)
 
 
 def check(
@@ -132,7 +157,7 @@ def check(
     given += [short_rule(rule) for rule in rules]
     if not given:
         if baseline is None:
-            raise UsageError("nothing to judge by: give --budget FILE, --baseline FILE or both")
+            raise _nothing_to_judge_by(budget)
         given = [*default_rules()]
     compared = None
     if baseline is None:
@@ -145,6 +170,17 @@ def check(
     checked = judge_sides(given, side, compared, is_forced=force)
     return dataclasses.replace(
         checked, budget=None if budget is None else str(budget), rules=tuple(rules)
+    )
+
+
+def _nothing_to_judge_by(budget: str | Path | None) -> UsageError:
+    """Return the error for no rule at all: no budget, or one without rules."""
+    if budget is None:
+        text = "nothing to judge by: give --budget FILE, --baseline PATH or --fail-on RULE"
+        return UsageError(text)
+    return UsageError(
+        f"{budget}: no rule in it: [lint] has settings of hlo-lens lint; add [[budget]] with "
+        'metric = "memory.total_bytes" and max = "16GiB", or give --baseline PATH or --fail-on RULE'
     )
 
 
@@ -197,7 +233,7 @@ class Comparison:
         report = self.diff.report(by=by)
         if self.checked is None:
             return report
-        judged = check_report(self.checked.judgement)
+        judged = self.checked.verdicts()
         made = dataclasses.replace(
             report,
             sections=(*judged.sections, *report.sections),

@@ -20,7 +20,7 @@ from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.findings.findings import Findings
@@ -76,6 +76,15 @@ class LoadedSide:
         exact = [m for m in self.modules if m.dump and m.dump.address == pattern.text]
         chosen = tuple(exact or (m for m in self.modules if _is_found(pattern, m)))
         return dataclasses.replace(self, modules=_with_dump_findings(chosen))
+
+    @property
+    def source(self) -> str:
+        """Path that it was read from, for commands; empty for programs in memory."""
+        return self.path if self.is_snapshot else next((m.path for m in self._dumps), "")
+
+    @property
+    def _dumps(self) -> Iterator[ModuleDump]:
+        return (module.dump for module in self.modules if module.dump is not None)
 
     @property
     def names(self) -> list[str]:

@@ -16,7 +16,7 @@ from hlo_lens.analysis.findings.selection import (
     checked_codes,
     severity_of,
 )
-from hlo_lens.analysis.findings.settings import LintSettings, read_settings, sifted
+from hlo_lens.analysis.findings.settings import TABLE, LintSettings, read_settings, sifted
 from hlo_lens.load import read_source
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
@@ -84,6 +84,15 @@ def quiet_settings() -> LintSettings:
         return nearest_settings()
     except UsageError:
         return LintSettings()
+
+
+def settings_text() -> str:
+    """Return where the settings of commands other than ``lint`` are from; empty for no file."""
+    try:
+        found = nearest_settings()
+    except UsageError as error:
+        return f"settings not used: {error}"
+    return f"[{TABLE}] of {found.path}" if found.path else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.findings.changes import source_of
 from hlo_lens.report.comparison.memory import donation_text
 from hlo_lens.report.comparison.page import detail_text
 from hlo_lens.report.comparison.verdicts import amount_texts
+from hlo_lens.report.findings.page import saves_text
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.units import format_bytes, format_delta
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.comparison.collective_diff import CollectiveRow
     from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
-    from hlo_lens.analysis.gate.judge import Judgement
+    from hlo_lens.analysis.gate.judge import Judgement, Verdict
 
 LEAST_BYTES = 1 << 10
 """Smaller increases at a peak get no annotation."""
@@ -82,12 +84,18 @@ def _collective(row: CollectiveRow, module: str) -> Annotation:
 
 
 def check_annotations(judgement: Judgement) -> list[Annotation]:
-    """Return failed and undecided rules, at the line of their largest contributor."""
+    """Return failed and undecided rules, at the line of their largest contributor.
+
+    A rule on findings has one for each of them, at its line.
+    """
     found: list[Annotation] = []
     for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):
         if verdict.status not in ("fail", "undecided"):
             continue
         is_hard = verdict.is_failure or verdict.is_undecided
+        if verdict.findings:
+            found += _counted_findings(verdict)
+            continue
         rows = () if verdict.contributors is None else verdict.contributors.contributors
         source = next((one.source for one in rows if one.source is not None), None)
         metric = verdict.rule.metric.text
@@ -111,3 +119,18 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
             )
         )
     return _merged(found)
+
+
+def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
+    """Yield the findings that a failed rule counts, most saving first."""
+    where = f" of {verdict.module}" if verdict.module else ""
+    count = amount_texts(verdict)[1]
+    rule = f"{verdict.rule.metric.text}{where}: {count}, fails if {verdict.reason}"
+    for one in verdict.findings:
+        saves = saves_text(one)
+        yield Annotation(
+            level="error" if verdict.is_failure else "warning",
+            title=f"{one.code} {one.name}",
+            message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}; {rule}",
+            source=source_of(one),
+        )

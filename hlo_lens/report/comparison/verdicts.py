@@ -7,19 +7,25 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.findings.changes import source_of
+from hlo_lens.analysis.gate.finding_counts import counts_new
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
+from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.page import at_most_text
 from hlo_lens.report.comparison.page import MOST_CHARACTERS
+from hlo_lens.report.findings.page import finding_facts
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.origins import with_marks
-from hlo_lens.report.render.table import Report, Section, Table
+from hlo_lens.report.render.table import Report, Section, Table, table_of
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import format_bytes, format_change, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.gate.contributors import Contributors
+    from hlo_lens.model.snapshot.facts import FindingFact
 
 _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
@@ -42,12 +48,16 @@ _COLUMNS = (
 )
 
 
-def check_report(judgement: Judgement, facts: Sequence[tuple[str, str]] = ()) -> Report:
+def check_report(
+    judgement: Judgement, facts: Sequence[tuple[str, str]] = (), *, head: str = "", base: str = ""
+) -> Report:
     """Return the report on rules.
 
     Args:
         judgement: Their verdicts.
         facts: Labels and texts above the verdicts, such as the paths of both sides.
+        head: Path of the dump that is judged, for commands; empty for none.
+        base: Path of the baseline, likewise.
     """
     verdicts = judgement.verdicts
     section = Section(
@@ -57,7 +67,7 @@ def check_report(judgement: Judgement, facts: Sequence[tuple[str, str]] = ()) ->
     )
     return Report(
         kind="check",
-        sections=(section,),
+        sections=(section, *_finding_sections(verdicts, head, base)),
         data=check_object(judgement),
         most_characters=MOST_CHARACTERS,
     )
@@ -208,6 +218,45 @@ def _shown_contributors(found: Contributors) -> Iterator[Row]:
         yield row if text is None else (*row[:place], text, *row[place + 1 :])
 
 
+_FINDING_COLUMNS = (
+    Column("module", Unit.NONE, "module"),
+    Column("metric", Unit.NONE, "metric that counts the finding"),
+    Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
+    Column("name", Unit.NONE, "name of the rule"),
+    Column("severity", Unit.NONE, "error, warning or info"),
+    Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
+    Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
+    Column("source", Unit.NONE, "line of the program, file:line"),
+    Column("message", Unit.NONE, "what is wrong"),
+    Column("fix", Unit.NONE, "what to write instead"),
+)
+
+
+def _finding_sections(verdicts: Sequence[Verdict], head: str, base: str) -> Iterator[Section]:
+    """Yield the findings that failed rules count, with the command that shows more of them."""
+    for verdict in verdicts:
+        if not verdict.findings:
+            continue
+        metric = verdict.rule.metric
+        where = f" of {verdict.module}" if verdict.module else ""
+        known = f" --baseline {shell_word(base)}" if base and counts_new(metric.steps) else ""
+        command = f"hlo-lens lint {shell_word(head)}{known}"
+        rows = [_finding_row(verdict, one) for one in verdict.findings]
+        data = table_of("counted-findings", "", _FINDING_COLUMNS, rows, is_data_only=True)
+        yield Section(
+            title=f"{metric.label}{where}",
+            facts=(*finding_facts(verdict.findings), *((("next", command),) if head else ())),
+            tables=(data,),
+        )
+
+
+def _finding_row(verdict: Verdict, one: FindingFact) -> Row:
+    return (
+        *(verdict.module, verdict.rule.metric.text, one.code, one.name, one.severity),
+        *(one.saves.bytes, one.saves.basis, source_of(one), one.message, one.fix),
+    )
+
+
 def check_object(judgement: Judgement) -> dict[str, object]:
     """Return the JSON object of ``hlo-lens check``."""
     return envelope(
@@ -222,7 +271,11 @@ def _object(verdict: Verdict) -> Mapping[str, object]:
     (row,) = row_objects(_COLUMNS, [_row(verdict)])
     del row["change"]
     found = verdict.contributors
-    return {**row, "contributors": [] if found is None else found.objects()}
+    return {
+        **row,
+        "contributors": [] if found is None else found.objects(),
+        "findings": [facts_object(one) for one in verdict.findings],
+    }
 
 
 def _plain(number: float | None) -> float | int | None:

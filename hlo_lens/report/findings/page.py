@@ -131,7 +131,7 @@ def _section(view: FindingsView, title: str) -> Section:
     counts = counts_text(found.findings, len(found.undecided))
     return Section(
         title=title,
-        facts=(("findings", counts), *finding_facts(found.counted, view)),
+        facts=(("findings", counts), *_whole_facts(found.counted, view)),
         tables=(table,),
         notes=tuple(_notes(view)),
     )
@@ -153,32 +153,33 @@ def counts_text(found: Sequence[Finding], undecided: int = 0) -> str:
 
 
 def finding_facts(
-    found: Sequence[Finding], view: FindingsView | None = None
+    found: Sequence[Finding | FindingFact],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the lines of some findings, each with its label.
-
-    Args:
-        found: The findings.
-        view: Their module, for evidence and commands; None for message and fix alone.
-    """
+    """Yield the message and the fix of some findings, each with its label."""
     for one in found:
         yield f"{one.code} {one.severity}", finding_text(one)
         yield "  fix", one.fix
-        for text in one.evidence[:_MOST_EVIDENCE] if view is not None else ():
+
+
+def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple[str, str]]:
+    """Yield the lines of some findings of a module, evidence and commands included."""
+    for one in found:
+        yield from finding_facts([one])
+        for text in one.evidence[:_MOST_EVIDENCE]:
             yield "  see", text
-        if view is not None and one.remedies:
+        if one.remedies:
             yield "  try", what_if_command(one.remedies, view.path, view.options)
 
 
-def finding_text(finding: Finding) -> str:
+def finding_text(finding: Finding | FindingFact) -> str:
     """Return the saving, the line and the message of a finding."""
-    saves = saves_text(finding)
+    saves, source = saves_text(finding), source_of(finding)
     lead = f"saves {saves}; " if saves else ""
-    place = f"{finding.source}: " if finding.source else ""
+    place = f"{source}: " if source else ""
     return f"{lead}{place}{finding.message}"
 
 
-def saves_text(finding: Finding) -> str:
+def saves_text(finding: Finding | FindingFact) -> str:
     """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty."""
     saves = finding.saves
     parts: list[str] = []

@@ -86,6 +86,10 @@ def test_direction_decides_which_change_fails(direction: str, worse: int, better
     assert not any(condition.holds(100, better) for condition in rule.fails)
 
 
+def test_settings_of_lint_alone_are_no_rule_and_no_mistake() -> None:
+    assert read_budget('[lint]\nignore = ["M003"]\n', "b.toml") == ()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -108,6 +112,7 @@ def test_direction_decides_which_change_fails(direction: str, worse: int, better
         ("budget = 1", "b.toml:1: budget is a list of tables"),
         ("defaults = 1", "b.toml:1: defaults is a table"),
         ("", "the file has no rule"),
+        ("[lint]\n[defaults]\nthreshold = 1", "the file has no rule"),
         ("[[budget", "b.toml: not TOML:"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,44 @@ def test_new_findings_are_undecided_against_a_baseline_of_another_backend() -> N
     (verdict,) = found.judgement.verdicts
     assert verdict.status == "undecided"
     assert "backend gpu -> cpu" in verdict.reason
+
+
+def test_a_broken_rule_has_the_findings_that_it_counts() -> None:
+    dump = ROOT / "sample_dumps" / "cpu" / "wasteful"
+    found = hlo_lens.check(dump, rules=["findings.warning>0", "findings.all>99"])
+    failed, passed = found.judgement.verdicts
+    assert [one.code for one in failed.findings] == ["M003", "M003", "M001", "M003"]
+    assert (failed.head, passed.findings) == (4, ())
+    data: Any = found.report().to_dict()["rules"]
+    assert [one["code"] for one in data[0]["findings"]] == ["M003", "M003", "M001", "M003"]
+
+
+def test_new_findings_are_named_with_their_lines() -> None:
+    """In text and in annotations, by `check` and by `diff`."""
+    base, head = _with_and_without("M001", "M002")
+    rules = ["findings.new>0", "findings.warning>+0"]
+    checked = hlo_lens.check(head, baseline=base, rules=rules)
+    assert [[one.code for one in v.findings] for v in checked.judgement.verdicts] == [
+        ["M001", "M002"],
+        ["M001"],
+    ]
+    text = " ".join(str(checked.report()).split())
+    assert "findings.new of jit_wasteful_step M001 warning saves 4.00MiB (7%), simulated; " in text
+    assert "compile_program.py:165: argument params (2 of 3 arrays, 4.00MiB) is not donated" in text
+    notes = [(one.level, one.title, one.source) for one in checked.annotations()]
+    assert notes == [
+        ("error", "M001 undonated-argument", "compile_program.py:165"),
+        ("error", "M002 unused-donation", "compile_program.py:165"),
+    ]
+    message = checked.annotations()[0].message
+    assert message.startswith("argument params (2 of 3 arrays, 4.00MiB) is not donated (saves 4.00")
+    assert "findings.new of jit_wasteful_step: 2, fails if >0" in message
+
+
+def _with_and_without(*codes: str) -> tuple[hlo_lens.Snapshot, hlo_lens.Snapshot]:
+    """Return a snapshot without findings of some rules, and the snapshot itself."""
+    head = hlo_lens.snapshot(ROOT / "sample_dumps" / "cpu" / "wasteful")
+    (module,) = head.modules
+    findings = tuple(one for one in module.facts.findings or () if one.code not in codes)
+    facts = replace(module.facts, findings=findings)
+    return replace(head, modules=(replace(module, facts=facts),)), head
