@@ -90,6 +90,13 @@ def test_each_rule_has_a_code_of_its_own_and_a_whole_description() -> None:
         assert all(rule.text.parts.values())
 
 
+def test_the_description_of_a_rule_says_when_it_is_an_info() -> None:
+    for rule in all_rules():
+        source = inspect.getsource(sys.modules[rule.function.__module__])
+        if "Severity.INFO" in source:
+            assert "an info" in " ".join(" ".join(rule.text.parts.values()).split()), rule.code
+
+
 def test_each_rule_has_a_test_of_its_own() -> None:
     tests = ROOT / "tests" / "analysis" / "findings" / "rules"
     for rule in all_rules():

@@ -15,7 +15,8 @@ Fix:
 
 Fine when:
     The value is needed at once, and nothing else could run. On CPU every collective is synchronous,
-    so this rule does not look at CPU dumps.
+    so this rule does not look at CPU dumps. It is an info: what overlaps depends on times that the
+    dump does not have.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from hlo_lens.analysis.collectives.operation_search import member_paths
 from hlo_lens.analysis.findings.finding import Remedy
 from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, ModuleRule
 from hlo_lens.analysis.findings.transfers import finding_of
+from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import plural
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.hlo.metadata import SourceLocation
+
+
+_NO_COMPILED_TEXT = "this is the text from before optimizations; the compiled one has the gathers"
 
 
 def gathering_constraint(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -52,7 +56,8 @@ def gathering_constraint(known: ModuleAnalysis) -> Iterator[Finding]:
         return
     before = known.read_before()
     if before is None:
-        raise MissingDumpError(NO_TEXT_BEFORE)
+        is_early = known.dump.stage == BEFORE
+        raise MissingDumpError(_NO_COMPILED_TEXT if is_early else NO_TEXT_BEFORE)
     meshes = known.collectives.meshes
     dropped = dropped_axes(before, meshes[0].mesh if meshes else None)
     groups: dict[SourceLocation | None, tuple[list[DroppedAxes], list[Collective]]] = {}

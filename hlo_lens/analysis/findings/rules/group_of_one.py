@@ -13,7 +13,7 @@ Fix:
     exist), or build the mesh without it.
 
 Fine when:
-    The same program also runs on larger meshes.
+    The same program also runs on larger meshes. It is an info.
 """
 
 from __future__ import annotations

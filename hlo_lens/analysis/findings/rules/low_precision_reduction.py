@@ -13,7 +13,7 @@ Fix:
     partitioner reduces, preferred_element_type=jnp.float32 in the product that makes them.
 
 Fine when:
-    The precision is enough and the bytes matter, as for gradients of large models.
+    The precision is enough and the bytes matter, as for gradients of large models. It is an info.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ Fix:
     "v5p:4x4x4", "tpu", wrap=(True, True, True)). what-if --target v5p:4x4x4 does so.
 
 Fine when:
-    Only memory is of interest; or the slice really has no wraparound.
+    Only memory is of interest; or the slice really has no wraparound. Without collectives it is an
+    info.
 """
 
 from __future__ import annotations

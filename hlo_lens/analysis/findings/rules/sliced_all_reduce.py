@@ -14,7 +14,7 @@ Fix:
 
 Fine when:
     The dump is of a CPU, whose compiler forms no reduce-scatter: TPU's and GPU's do, also behind
-    this text. Then the severity is info, and what-if --target shows it.
+    this text. Then it is an info, and what-if --target shows it.
 """
 
 from __future__ import annotations
