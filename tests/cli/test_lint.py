@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens import lint
-from hlo_lens.analysis.findings.finding import Saves, SavingBasis
+from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves, SavingBasis, Severity
+from hlo_lens.analysis.findings.findings import Findings
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.cli import main
-from hlo_lens.report.findings.page import saves_text
+from hlo_lens.report.findings.page import FindingsView, lint_report, saves_text
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def test_commands_select_one_of_several_texts_of_one_name(tmp_path: Path) -> Non
         out = " ".join(_run("lint", str(path))[1].split())
         for address in ("a/as_text.txt", "b/c/as_text.txt"):
             assert f"{address} findings" in out
-            assert f"hlo-lens what-if {path} --module {address} --donate params" in out
+            assert f"hlo-lens what-if {path} --module {address} --simulate --donate params" in out
             data = json.loads(_run("lint", str(path), "--module", address, "-f", "json")[1])
             assert [one["address"] for one in data["modules"]] == [address]
         both = json.loads(_run("lint", str(path), "--module", "as_text", "-f", "json")[1])
@@ -147,3 +149,47 @@ def test_a_text_of_another_program_is_no_copy(tmp_path: Path) -> None:
     assert [one.copy_of for one in lint(tmp_path).modules] == ["", ""]
     (tmp_path / "as_text.txt").write_text(text.read_text())
     assert [one.copy_of for one in lint(tmp_path).modules] == ["module_0000.jit_wasteful_step", ""]
+
+
+def _tries(*arguments: str) -> list[str]:
+    """Return the commands below findings."""
+    out = CliRunner(env={"COLUMNS": "2000"}).invoke(main, ["lint", *arguments]).stdout
+    return [line.split(maxsplit=1)[1] for line in out.splitlines() if line.startswith("  try ")]
+
+
+def test_a_command_is_whole_and_what_it_leaves_out_is_below_it() -> None:
+    remedies = tuple(Remedy(kind="shard", target=f"p{k}=P('x')") for k in range(6))
+    one = Finding(message="m", fix="f", code="M003", severity=Severity.INFO, remedies=remedies)
+    view = FindingsView(name="n", path="dump", findings=Findings(findings=(one,)))
+    facts = dict(lint_report([view]).sections[0].facts)
+    shards = " ".join(f"--shard \"p{k}=P('x')\"" for k in range(4))
+    assert facts["  try"] == f"hlo-lens what-if dump {shards}"
+    assert facts[""] == "and 2 others likewise: all are in -f json, changes"
+
+
+def test_commands_can_be_run_as_they_are_printed(tmp_path: Path) -> None:
+    """Compiled where the dump has program and device, else simulated; none where neither can be."""
+    assert f"hlo-lens what-if {WASTEFUL} --donate params" in _tries(WASTEFUL)
+    assert f"hlo-lens what-if {WASTEFUL} --donate params" in _tries(WASTEFUL, "--stage", "before")
+    gpu = str(ROOT / "sample_dumps" / "gpu" / "wasteful")
+    assert f"hlo-lens what-if {gpu} --simulate --donate params" in _tries(gpu)
+    assert "--target, such as v5e:2x4: the dump names no device" in _run("lint", gpu)[1]
+    stage = _tries(gpu, "--stage", "before")
+    assert f"hlo-lens what-if {gpu} --simulate --donate params" in stage
+    for command in dict.fromkeys((*_tries(gpu), *stage)):
+        code, out, err = _run(*shlex.split(command)[1:])
+        assert (code, err) == (0, ""), out
+    (compiled,) = Path(WASTEFUL).glob("*cpu_after_optimizations.txt")
+    (before,) = Path(WASTEFUL).glob("*before_optimizations.txt")
+    for name, text in (("as_text.txt", compiled), (before.name, before), ("before.txt", before)):
+        (tmp_path / name).write_bytes(text.read_bytes())
+    alone = [str(tmp_path / name) for name in ("as_text.txt", before.name, "before.txt")]
+    assert _tries(alone[0]) == [f"hlo-lens what-if {alone[0]} --simulate --donate params"]
+    assert f"hlo-lens what-if {alone[1]} --target NAME --donate params" in _tries(alone[1])
+    assert _tries(alone[2]) == []
+    assert "what-if has no program to compile or simulate" in _run("lint", alone[2])[1]
+
+
+def test_rules_that_need_the_compiled_text_say_so_of_an_earlier_one() -> None:
+    out = " ".join(_run("lint", WASTEFUL, "--stage", "before")[1].split())
+    assert "C014: this is the text from before optimizations; the compiled one has" in out

@@ -25,7 +25,8 @@ from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.findings.text_copies import text_copies
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.recompile.recompiling import Means
-from hlo_lens.report.findings.page import FindingsView, finding_annotations, lint_report
+from hlo_lens.jax_bridge.recompile.program import has_program, own_target
+from hlo_lens.report.findings.page import FindingsView, Trial, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ def lint_modules(
     found = [one.once(module_findings) for one in with_progress(known, progress)]
     if proof is not None:
         found = proven_findings(known, found, proof)
-    views = map(_view, known, found)
+    targets = () if proof is None else proof.targets
+    views = (_view(one, its, targets) for one, its in zip(known, found, strict=True))
     return Lint(
         modules=tuple(
             _copy(one, modules[copies[k]]) if k in copies else next(views)
@@ -171,7 +173,7 @@ def lint_modules(
     )
 
 
-def _view(known: ModuleAnalysis, found: Findings) -> FindingsView:
+def _view(known: ModuleAnalysis, found: Findings, targets: Sequence[str]) -> FindingsView:
     dump = known.dump
     return FindingsView(
         name=dump.name,
@@ -179,9 +181,23 @@ def _view(known: ModuleAnalysis, found: Findings) -> FindingsView:
         address=dump.address,
         path=dump.path,
         options=dump.module_option,
+        trial=_trial(known, targets),
         place=known.once(call_place) if known.has_hlo else None,
         problem="" if known.has_hlo else no_hlo_text(dump),
         gap=coverage_facts(known.summary).problem if known.has_hlo else "",
+    )
+
+
+def _trial(known: ModuleAnalysis, targets: Sequence[str]) -> Trial:
+    """Return what ``what-if`` can do with the dump of a module, whose last stage it reads."""
+    stages = [stage.name for stage in known.dump.stages]
+    if known.dump.stage in stages[:-1]:
+        known = ModuleAnalysis(known.dump.at_stage(stages[-1]))
+    return Trial(
+        has_program=has_program(known.dump),
+        has_device=own_target(known.dump, known.backend) is not None,
+        target=next(iter(targets), ""),
+        has_memory=known.memory is not None,
     )
 
 

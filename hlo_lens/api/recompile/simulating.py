@@ -35,14 +35,16 @@ if TYPE_CHECKING:
     from hlo_lens.model.dump import ModuleDump
 
 
-def simulate_command(path: str, changes: Sequence[tuple[str, str]]) -> str:
+def simulate_command(path: str, changes: Sequence[tuple[str, str]], module_option: str = "") -> str:
     """Return the command that simulates changes, those that can be.
 
     Args:
         path: The dump.
         changes: Kind and value of each.
+        module_option: Option that chooses one of its modules; empty for all.
     """
-    return _command(path, [one for one in changes if one[0] in KINDS], "--simulate")
+    made = [one for one in changes if one[0] in KINDS]
+    return _command(path, made, module_option, "--simulate")
 
 
 def simulated_modules(
@@ -62,10 +64,9 @@ def simulated_modules(
 
 
 def _command(path: str, changes: Sequence[tuple[str, str]], *options: str) -> str:
-    words = ["hlo-lens", "what-if", path or "PATH", *options]
-    for kind, value in changes:
-        words += [f"--{kind}", value]
-    return " ".join(map(shell_word, words))
+    words = ["hlo-lens what-if", shell_word(path or "PATH"), *filter(None, options)]
+    words += [f"--{kind} {shell_word(value)}" for kind, value in changes]
+    return " ".join(words)
 
 
 def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Recompiled:
@@ -87,7 +88,7 @@ def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Rec
         elif one in named:
             listed.append(_naming(one))
         else:
-            why = f"only compiling again answers it: {_command(path, [one])}"
+            why = f"only compiling again answers it: {_command(path, [one], dump.module_option)}"
             listed.append(_refused(one, why))
     if sum(one.applies and one.kind in KINDS for one in listed) > 1:
         listed = [_with_alone(simulator, one, own) for one in listed]

@@ -253,7 +253,8 @@ def what_if_modules(
         try:
             bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
         except MissingPackageError as error:
-            command = simulate_command(path, asked.changes)
+            option = modules[0].module_option if len(modules) == 1 else ""
+            command = simulate_command(path, asked.changes, option)
             text = f"{error}, or --with 'jax==0.10.2'; without jax: {command}"
             raise MissingPackageError(text) from error
         rows = [(base, changes) for base in bases for changes in asked.combinations(base)]
@@ -263,10 +264,16 @@ def what_if_modules(
         found = tuple(_with_parts(one, base, pool) for one, base in zip(found, bases, strict=True))
     if output is not None:
         found = kept_dumps(found, Path(output))
-    hint = f"without it: {simulate_command(path, asked.changes)}"
-    lacking = {one.dump.title for one in bases if one.program is None and one.own.total_bytes}
+    lacking = {
+        one.dump.title: simulate_command(path, asked.changes, one.dump.module_option)
+        for one in bases
+        if one.program is None and one.own.total_bytes
+    }
     found = tuple(
-        replace(one, notes=(*one.notes, hint)) if one.name in lacking else one for one in found
+        replace(one, notes=(*one.notes, f"without it: {lacking[one.name]}"))
+        if one.name in lacking
+        else one
+        for one in found
     )
     return WhatIf(path=path, modules=found)
 

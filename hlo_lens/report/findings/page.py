@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,47 @@ _MOST_EVIDENCE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What ``what-if`` can do with a module, for the commands below findings.
+
+    Attributes:
+        has_program: Whether it can be compiled again: the dump has the text that XLA compiled.
+        has_device: Whether the dump names the device to compile for.
+        target: Device that the user named, where the dump names none; empty for none.
+        has_memory: Whether it can be simulated.
+    """
+
+    has_program: bool = True
+    has_device: bool = True
+    target: str = ""
+    has_memory: bool = True
+
+    def options(self, remedies: Sequence[Remedy]) -> str | None:
+        """Return the options that changes need; None where nothing can make them."""
+        if self.has_program and (self.has_device or self.target):
+            return "" if self.has_device else f"--target {shell_word(self.target)}"
+        from hlo_lens.analysis.simulation.simulate import KINDS  # imports the simulator
+
+        if self.has_memory and {one.kind for one in remedies}.issubset(KINDS):
+            return "--simulate"
+        return "--target NAME" if self.has_program else None
+
+    @property
+    def note(self) -> str:
+        """What more ``what-if`` needs; empty for nothing."""
+        if not self.has_program and self.has_memory:
+            return "what-if only simulates: there is no text from before optimizations"
+        if not self.has_program:
+            return (
+                "what-if has no program to compile or simulate: the text is not in execution "
+                "order, and not named as one from before optimizations"
+            )
+        if not self.has_device and not self.target:
+            return "what-if compiles with --target, such as v5e:2x4: the dump names no device"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FindingsView:
     """Findings of one module, as ``lint`` shows them.
 
@@ -43,6 +84,7 @@ class FindingsView:
             there. Empty for others.
         path: Dump that it was read from; empty if unknown.
         options: Options of commands on this module alone.
+        trial: What ``what-if`` can do with it.
         findings: Its findings.
         place: Line that calls the program, for findings without a line.
         problem: Why its findings are not known; empty if they are.
@@ -55,6 +97,7 @@ class FindingsView:
     copy_of: str = ""
     path: str = ""
     options: str = ""
+    trial: Trial = field(default_factory=Trial)
     place: SourceLocation | None = None
     problem: str = ""
     gap: str = ""
@@ -167,8 +210,12 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
         yield from finding_facts([one])
         for text in one.evidence[:_MOST_EVIDENCE]:
             yield "  see", text
-        if one.remedies:
-            yield "  try", what_if_command(one.remedies, view.path, view.options)
+        trial = view.trial.options(one.remedies) if one.remedies else None
+        if trial is not None:
+            yield "  try", what_if_command(one.remedies, view.path, view.options, trial)
+            rest = len(one.remedies) - _MOST_REMEDIES
+            if rest > 0:
+                yield "", f"and {plural(rest, 'other')} likewise: all are in -f json, changes"
 
 
 def finding_text(finding: Finding | FindingFact) -> str:
@@ -224,13 +271,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.1f}%"
 
 
-def what_if_command(remedies: Sequence[Remedy], path: str, options: str = "") -> str:
-    """Return the command that compiles a program with some changes."""
+def what_if_command(remedies: Sequence[Remedy], path: str, *options: str) -> str:
+    """Return the command that makes some changes, the first few, in a program."""
     words = [f"--{one.kind} {shell_word(one.target)}" for one in remedies[:_MOST_REMEDIES]]
-    rest = len(remedies) - _MOST_REMEDIES
-    more = f" (and {rest} more)" if rest > 0 else ""
     head = f"hlo-lens what-if {shell_word(path) if path else 'PATH'}"
-    return " ".join(part for part in (head, options, *words) if part) + more
+    return " ".join(part for part in (head, *options, *words) if part)
 
 
 _MOST_REMEDIES = 4
@@ -260,6 +305,8 @@ def _notes(view: FindingsView) -> Iterator[str]:
     if view.findings.not_simulated:
         why = view.findings.not_simulated
         yield f"savings not simulated: {why}; hlo-lens what-if --simulate computes them"
+    if view.trial.note and any(one.remedies for one in view.findings.counted):
+        yield view.trial.note
     if view.findings.unread:
         files = listed([file.rpartition("/")[2] for file in view.findings.unread], _MOST_REASONS)
         yield f"comments not read: {files} not found from the current folder"
