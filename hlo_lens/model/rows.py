@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TypeVar, overload
 
 _Item = TypeVar("_Item")
@@ -81,7 +83,7 @@ class FewTexts(Sequence[str]):
         numbers: For each place the number of its text among these.
     """
 
-    __slots__ = ("different", "numbers")
+    __slots__ = ("_places", "different", "numbers")
 
     def __init__(self, texts: Iterable[str]) -> None:
         known = _Numbers()
@@ -94,13 +96,27 @@ class FewTexts(Sequence[str]):
             self.numbers.append(len(known) - 1)
             self.numbers.extend(found)
         self.different = tuple(known)
+        self._places: dict[str, array[int]] | None = None
 
-    def places_of(self, wanted: Collection[str]) -> list[int]:
-        """Return the positions of some texts, ascending."""
-        numbers = {number for number, text in enumerate(self.different) if text in wanted}
-        if not numbers:
-            return []
-        return [place for place, number in enumerate(self.numbers) if number in numbers]
+    @property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """Each different text to its positions, ascending; made at the first access."""
+        if self._places is None:
+            self._places = {text: array("I") for text in self.different}
+            append = [places.append for places in self._places.values()]
+            for place, number in enumerate(self.numbers):
+                append[number](place)
+        return self._places
+
+    def places_of(self, wanted: Collection[str], within: range | None = None) -> list[int]:
+        """Return the positions of some texts, ascending: all of them, or those in a range."""
+        found = [places for text, places in self.places.items() if text in wanted]
+        if within is not None:
+            found = [
+                places[bisect_left(places, within.start) : bisect_left(places, within.stop)]
+                for places in found
+            ]
+        return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
+from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.query import evident_partitions
 from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import HloLensError
@@ -19,7 +20,7 @@ from hlo_lens.text.errors import HloLensError
 if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
             partitions=module.num_partitions,
             devices=evident_partitions(known.table) or module.num_partitions,
             instructions=module.instruction_count,
-            signature=_signature(module),
+            signature=_signature(known.table),
             fingerprint=fingerprint(module) if with_fingerprint else None,
             is_estimate_left_out=known.is_estimate_left_out,
         )
@@ -139,14 +140,15 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
     return replace(facts, gaps=len(gaps), coverage=coverage_of(module, gaps))
 
 
-def _signature(module: HloModule) -> tuple[str, ...] | None:
+def _signature(table: InstructionTable) -> tuple[str, ...] | None:
     """Return the shapes of the entry's parameters without layouts, by parameter number.
 
     None for a text that is cut off before the end of the entry.
     """
-    if not module.has_whole_entry:
+    if not table.module.has_whole_entry:
         return None
-    parameters = sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
+    parameters = [HloInstruction(table.module.entry, row) for row in table.entry_parameters]
+    parameters.sort(key=lambda one: (one.parameter_number or 0, one.parameter_number is None))
     shapes = [parameter.shape for parameter in parameters]
     return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)
 

@@ -158,10 +158,10 @@ class Links:
         return found
 
     @functools.cached_property
-    def _printed(self) -> frozenset[int]:
-        """Numbers of the opcodes whose parentheses hold a value, no operands."""
+    def _printed(self) -> frozenset[str]:
+        """Opcodes whose parentheses hold a value, no operands."""
         traits = map(opcode_traits, self._module.opcodes.different)
-        return frozenset(n for n, one in enumerate(traits) if one.is_printed_value)
+        return frozenset(one.opcode for one in traits if one.is_printed_value)
 
     @property
     def _operands(self) -> OperandColumns:
@@ -363,11 +363,9 @@ def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
     opcodes, columns = module.opcodes, module.columns
     text, spans = columns.source.text, columns.spans
     traits = map(opcode_traits, opcodes.different)
-    wanted = {k for k, one in enumerate(traits) if one.is_caller or not one.is_known}
+    wanted = {one.opcode for one in traits if one.is_caller or not one.is_known}
     calling = {row for row, overlay in columns.overlays.items() if overlay.called}
-    for row, number in enumerate(opcodes.numbers):
-        if number not in wanted and row not in calling:
-            continue
+    for row in sorted(calling.union(opcodes.places_of(wanted))):
         start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
         matches = () if row in columns.overlays else tuple(_CALLED.finditer(text, start, end))
         if matches and _is_plain(text, start, matches[-1].end(), end):

@@ -45,7 +45,7 @@ class OperandColumns:
         module: The module.
         places: Positions of all its computations, or of one.
         extent: Rows from their first to their last.
-        printed: Numbers of the opcodes whose parentheses hold a value, no operands.
+        printed: Opcodes whose parentheses hold a value, no operands.
 
     Attributes:
         first: The first row.
@@ -55,7 +55,7 @@ class OperandColumns:
     """
 
     def __init__(
-        self, module: HloModule, places: Sequence[int], extent: range, printed: Collection[int]
+        self, module: HloModule, places: Sequence[int], extent: range, printed: Collection[str]
     ) -> None:
         self._module = module
         self.first = extent.start
@@ -118,16 +118,16 @@ class OperandColumns:
                 part = iter(next(parts))
                 offsets.extend(islice(accumulate(names.counts, initial=done), 1, None))
 
-    def _resolve_few(self, rows: range, printed: Collection[int]) -> list[int]:
+    def _resolve_few(self, rows: range, printed: Collection[str]) -> list[int]:
         """Add the operands of one small computation; return the rows whose lists are not plain."""
         columns, operands, offsets = self._module.columns, self.rows, self.offsets
         places = dict(zip(columns.names(rows), rows, strict=True))
         text, odd = columns.source.text, []
         spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
-        numbers = self._module.opcodes.numbers[rows.start : rows.stop]
+        opcodes = self._module.opcodes[rows.start : rows.stop]
         lists = zip(spans[OPERANDS::STRIDE], spans[OPERANDS_END::STRIDE], strict=True)
-        for row, number, (start, end) in zip(rows, numbers, lists, strict=True):
-            if start < end and number not in printed:
+        for row, opcode, (start, end) in zip(rows, opcodes, lists, strict=True):
+            if start < end and opcode not in printed:
                 listed = text[start:end]
                 if "(" in listed or "[" in listed or "/" in listed:
                     odd.append(row)
@@ -226,7 +226,7 @@ class _OperandNames:
         odd: Rows whose operands need to be read one by one.
     """
 
-    def __init__(self, module: HloModule, rows: range, printed: Collection[int]) -> None:
+    def __init__(self, module: HloModule, rows: range, printed: Collection[str]) -> None:
         self.counts: list[int] = []
         self.odd: list[int] = []
         self._module = module
@@ -236,15 +236,14 @@ class _OperandNames:
     def __iter__(self) -> Iterator[list[str]]:
         """Yield names, many rows at a time; `counts` and `odd` are set before each yield."""
         columns, opcodes = self._module.columns, self._module.opcodes
-        text, spans, printed = columns.source.text, columns.spans, self._printed
+        text, spans = columns.source.text, columns.spans
         for start in range(self._rows.start, self._rows.stop, _CHUNK):
             stop = min(start + _CHUNK, self._rows.stop)
             part = spans[start * STRIDE : stop * STRIDE]
             slices = map(slice, part[OPERANDS::STRIDE], part[OPERANDS_END::STRIDE])
             lists = list(map(text.__getitem__, slices))
-            for row, number in enumerate(opcodes.numbers[start:stop]):
-                if number in printed:
-                    lists[row] = ""
+            for row in opcodes.places_of(self._printed, range(start, stop)):
+                lists[row - start] = ""
             self.counts = []
             yield self._names(start, lists)
 

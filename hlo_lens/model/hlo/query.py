@@ -1,15 +1,15 @@
 """Instruction table of a module, for passes that read every instruction.
 
-A module has up to hundreds of thousands of instructions. `tabulate` reads them once: opcodes, the
-bytes of results, which instructions produce arrays. A shape is parsed once per distinct text.
+A module has up to hundreds of thousands of instructions. The table of `tabulate` reads them once:
+opcodes, the bytes of results, which instructions produce arrays. A shape is parsed once per
+distinct text.
 """
 
 from __future__ import annotations
 
+import functools
 from array import array
 from collections import Counter
-from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import NAME, NAME_END
@@ -22,56 +22,60 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.rows import FewTexts
     from hlo_lens.model.shapes.shape import Shape
     from hlo_lens.model.text_reader import HloReader
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class InstructionTable:
     """Opcodes and result bytes of all instructions, one entry per row of the columns.
+
+    Columns that only some passes read are made when first asked for.
+
+    Args:
+        module: The module.
 
     Attributes:
         module: The module.
         opcodes: Opcode as written.
-        opcode_sizes: Number of instructions of each pair of an opcode and the bytes of a result
-            (see `result_bytes`).
-        producers: Rows that produce arrays of their own, in text order: no views (see
-            `left_out_views`), nothing embedded (see `OpcodeTraits`).
-        produced_bytes: For each of `producers` the bytes of these arrays; None where unknown.
-        left_out_views: Number of rows that pass on arrays of others: tuple, get-tuple-element,
-            bitcast, while, conditional, call, opt-barrier, send, async-start, ``-done``,
-            ``-update`` and the parameters of computations other than the entry.
-        left_out_embedded: Number of rows in computations that the entry reaches only through
-            fusions, reducers and the like, or not at all.
-        owners: Position, in the module's list, of the computation of each row.
     """
 
-    module: HloModule
-    opcodes: Sequence[str]
-    opcode_sizes: Mapping[tuple[str, int | None], int]
-    producers: Sequence[int]
-    produced_bytes: Sequence[int | None]
-    left_out_views: int
-    left_out_embedded: int
-    owners: Sequence[int]
-    _sizes: _Sizes
-    _rows: Mapping[str, Sequence[int]]
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.opcodes = module.opcodes
+        self._sizes = _Sizes(module.reader)
+
+    @property
+    def owners(self) -> Sequence[int]:
+        """Position, in the module's list, of the computation of each row."""
+        return self.module.links.owners
 
     @property
     def different_opcodes(self) -> Collection[str]:
         """The different opcodes."""
-        return self._rows.keys()
+        return self.opcodes.different
 
     @property
     def opcode_counts(self) -> dict[str, int]:
         """Number of instructions of each opcode."""
-        return {opcode: len(rows) for opcode, rows in self._rows.items()}
+        return {opcode: len(rows) for opcode, rows in self.opcodes.places.items()}
+
+    @functools.cached_property
+    def opcode_sizes(self) -> Mapping[tuple[str, int | None], int]:
+        """Number of instructions of each pair of opcode and bytes of a result.
+
+        See `result_bytes`.
+        """
+        opcodes, shapes = self.opcodes, self.module.shape_texts
+        found: Counter[tuple[str, int | None]] = Counter()
+        pairs = Counter(zip(opcodes.numbers, shapes.numbers, strict=True))
+        for (opcode, shape), count in pairs.items():
+            found[opcodes.different[opcode], self._sizes[shapes.different[shape]]] += count
+        return found
 
     @property
     def shape_texts(self) -> Collection[str]:
         """The different texts of result shapes, as written."""
-        return self._sizes.keys()
+        return self.module.shape_texts.different
 
     def result_bytes(self, row: int) -> int | None:
         """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
@@ -79,56 +83,74 @@ class InstructionTable:
 
     def rows_of(self, opcodes: Collection[str]) -> list[int]:
         """Return the rows whose opcode is one of these, in text order."""
-        found = [self._rows[opcode] for opcode in opcodes if opcode in self._rows]
-        return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
+        return self.opcodes.places_of(opcodes)
 
     @property
     def entry_parameters(self) -> list[int]:
         """Rows of the entry's parameters, in text order."""
         entry, owners = self.module.entry.place, self.owners
-        return [row for row in self._rows.get("parameter", ()) if owners[row] == entry]
+        return [row for row in self.opcodes.places.get("parameter", ()) if owners[row] == entry]
 
     def rows_where(self, predicate: Callable[[OpcodeTraits], bool]) -> list[int]:
         """Return the rows whose opcode has traits that satisfy a predicate, in text order."""
-        return self.rows_of([o for o in self._rows if predicate(opcode_traits(o))])
+        return self.rows_of([o for o in self.different_opcodes if predicate(opcode_traits(o))])
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row."""
         return self.module.instruction(row)
 
+    # ---- producers -----------------------------------------------------------------------------
+
+    @property
+    def producers(self) -> Sequence[int]:
+        """Rows that produce arrays of their own, in text order.
+
+        No views (see `left_out_views`), nothing embedded (see `OpcodeTraits`).
+        """
+        return self._producers[0]
+
+    @property
+    def produced_bytes(self) -> Sequence[int | None]:
+        """For each of `producers` the bytes of these arrays; None where unknown."""
+        return self._producers[1]
+
+    @property
+    def left_out_views(self) -> int:
+        """Number of rows that pass on arrays of others.
+
+        These are tuple, get-tuple-element, bitcast, while, conditional, call, opt-barrier, send,
+        async-start, ``-done``, ``-update`` and the parameters of computations other than the entry.
+        """
+        return self._shown - len(self.producers)
+
+    @property
+    def left_out_embedded(self) -> int:
+        """Number of rows in computations that the entry does not run by itself.
+
+        It reaches them only through fusions, reducers and the like, or not at all.
+        """
+        return len(self.opcodes) - self._shown
+
+    @property
+    def _shown(self) -> int:
+        return sum(len(computation.rows) for computation in self._reached)
+
+    @functools.cached_property
+    def _reached(self) -> list[HloComputation]:
+        module = self.module
+        if not module.has_entry:
+            return []
+        places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
+        return [module.computations[place] for place in places]
+
+    @functools.cached_property
+    def _producers(self) -> tuple[array[int], list[int | None]]:
+        return _producers(self.module, self._reached, self._sizes)
+
 
 def tabulate(module: HloModule) -> InstructionTable:
-    """Return the instruction table of a module; costs about a microsecond per instruction."""
-    opcodes = module.opcodes
-    sizes = _Sizes(module.reader)
-    places: Sequence[int] = ()
-    if module.has_entry:
-        places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
-    reached = [module.computations[place] for place in places]
-    producers, produced = _producers(module, reached, sizes)
-    shown = sum(len(computation.rows) for computation in reached)
-    return InstructionTable(
-        module=module,
-        opcodes=opcodes,
-        opcode_sizes=_opcode_sizes(module, sizes),
-        producers=producers,
-        produced_bytes=produced,
-        left_out_views=shown - len(producers),
-        left_out_embedded=len(opcodes) - shown,
-        owners=module.links.owners,
-        _sizes=sizes,
-        _rows=_rows_by_opcode(opcodes),
-    )
-
-
-def _opcode_sizes(module: HloModule, sizes: _Sizes) -> Counter[tuple[str, int | None]]:
-    """Return the number of instructions of each pair of opcode and result bytes."""
-    opcodes, shapes = module.opcodes, module.shape_texts
-    found: Counter[tuple[str, int | None]] = Counter()
-    pairs = Counter(zip(opcodes.numbers, shapes.numbers, strict=True))
-    for (opcode, shape), count in pairs.items():
-        found[opcodes.different[opcode], sizes[shapes.different[shape]]] += count
-    return found
+    """Return the instruction table of a module."""
+    return InstructionTable(module)
 
 
 def _producers(
@@ -156,14 +178,6 @@ def _producers(
                 known[key] = sizes[text] if is_whole else sizes.element(text, part.value - 1)
             produced.append(known[key])
     return producers, produced
-
-
-def _rows_by_opcode(opcodes: FewTexts) -> dict[str, array[int]]:
-    found: dict[str, array[int]] = {opcode: array("I") for opcode in opcodes.different}
-    append = [rows.append for rows in found.values()]
-    for row, number in enumerate(opcodes.numbers):
-        append[number](row)
-    return found
 
 
 def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int, str]]:
