@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MASK = (1 << 61) - 1
 _UNKNOWN = hash(("unknown",))
+_RESULT = hash(("result",))
 
 
 @dataclass(slots=True)
@@ -24,7 +25,8 @@ class Fingerprints:
 
     Attributes:
         up: Of what each node computes; the last one is for unknown operands.
-        down: Of the users of each node within its computation, up to the result.
+        down: Of the users of each node within its computation, up to the result; the last one has
+            no meaning.
         content: Of each computation, dead code included.
         whole: Number of each computation's text and callees, in order.
     """
@@ -56,13 +58,12 @@ def fingerprints(
     size, numbers = len(graph), known.numbers
     found = Fingerprints(
         up=[0] * (size + 1),
-        down=[0] * size,
+        down=[0] * (size + 1),
         content=[0] * len(graph.nodes),
         whole=[0] * len(graph.nodes),
     )
     found.up[size] = _UNKNOWN
     content = found.content
-    from_users = [0] * (size + 1)  # the last one is for undefined operands
     for computation in graph.callees_first():
         nodes = graph.nodes[computation]
         first, stop = nodes.start, nodes.stop
@@ -75,7 +76,7 @@ def fingerprints(
             found.up[first:stop], found.down[first:stop], content[computation] = copied
             continue
         _up(graph, computation, found, tokens if is_entry else {})
-        _down(graph, computation, found.down, from_users)
+        _down(graph, computation, found.down)
         if not is_entry:
             copied = found.up[first:stop], found.down[first:stop], content[computation]
             known.found[number] = copied
@@ -127,30 +128,31 @@ def _up(
     content[computation] = hash((up[root], index, total & _MASK, len(nodes)))
 
 
-def _down(graph: ProgramGraph, computation: int, down: list[int], from_users: list[int]) -> None:
+def _down(graph: ProgramGraph, computation: int, down: list[int]) -> None:
     """Find the fingerprints down of the nodes: label, and those of users with their place.
 
-    The shape of a tuple and the place in it do not count: one more element would change all others.
+    Users are visited first: until its own turn, a node has the sum over its users. The shape of a
+    tuple and the place in it do not count: one more element would change all others.
     """
-    parts, root = graph.labels.parts, graph.roots[computation][0]
+    parts, nodes = graph.labels.parts, graph.nodes[computation]
     operands, indices, labels = graph.operands, graph.indices, graph.label
     of_tuples = {
-        label
-        for label in set(labels[graph.nodes[computation].start : graph.nodes[computation].stop])
-        if parts[label].opcode == "tuple"
+        label for label in set(labels[nodes.start : nodes.stop]) if parts[label].opcode == "tuple"
     }
+    down[graph.roots[computation][0]] += _RESULT
     for node in reversed(graph.order(computation)):
         label = labels[node]
         if label in of_tuples:
-            value = down[node] = hash((-1, from_users[node] & _MASK, node == root))
+            value = down[node] = hash((-1, down[node]))
             for operand in operands[node]:
-                from_users[operand] += value
+                down[operand] += value
             continue
-        value = down[node] = hash((label, from_users[node] & _MASK, node == root))
-        place = 1
+        value = down[node] = hash((label, down[node]))
+        step = value + value
         for operand in operands[node]:
-            from_users[operand] += value * place
-            place += 2
+            down[operand] += value
+            value += step
         if node in indices:
+            value = down[node]
             for operand, index in zip(operands[node], indices[node], strict=True):
-                from_users[operand] += hash((value, index))
+                down[operand] += hash((value, index))

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import partial
-from operator import ge
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.instruction import HloInstruction
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _SIDE_EFFECT = "custom_call_has_side_effect"
-_LAST = partial(max, default=-1)
 _OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
@@ -140,9 +137,8 @@ class ProgramGraph:
         known = self._orders.get(computation)
         if known is None:
             nodes, operands = self.nodes[computation], self.operands
-            last = map(_LAST, operands[nodes.start : nodes.stop])
             known = nodes
-            if any(map(ge, last, nodes)):
+            if not _are_before(operands[nodes.start : nodes.stop], nodes):
                 known = _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
             self._orders[computation] = known
         return known
@@ -173,6 +169,15 @@ def operation_path(columns: InstructionColumns, row: int) -> str:
     """Return the operation path of a row as written; empty if not printed."""
     match = _OP_NAME.search(columns.attributes_text(row))
     return match[1] if match else ""
+
+
+def _are_before(operands: Sequence[tuple[int, ...]], nodes: range) -> bool:
+    """Return whether the operands of each node come before it."""
+    for node, taken in zip(nodes, operands, strict=True):
+        for operand in taken:
+            if operand >= node:
+                return False
+    return True
 
 
 def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) -> list[int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress
-from operator import and_, not_
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.match_keys import (
@@ -90,6 +88,7 @@ class Unmatched:
         partners: For each node of each graph its partner; -1 for none.
 
     Attributes:
+        computations: The same.
         spread: Key function to the number of matched nodes when it was last applied.
     """
 
@@ -101,7 +100,7 @@ class Unmatched:
     ) -> None:
         self.spread: dict[NodeKey, int] = {}
         self._graphs = graphs
-        self._computations = computations
+        self.computations = computations
         self._partners = partners
         self._nodes: list[Sequence[int]] = [
             graph.nodes[computation]
@@ -127,7 +126,7 @@ class Unmatched:
         known = self._users[side]
         if known is None:
             graph = self._graphs[side]
-            nodes = graph.nodes[self._computations[side]]
+            nodes = graph.nodes[self.computations[side]]
             known = self._users[side] = _users(graph, nodes, frozenset(self.nodes(side)))
         return known
 
@@ -136,9 +135,10 @@ def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[i
     """Return all users of unmatched nodes, and the unmatched users of others."""
     found: dict[int, list[int]] = {}
     operands = graph.operands[nodes.start : nodes.stop]
-    is_far = map(and_, map(left.isdisjoint, operands), map(not_, map(left.__contains__, nodes)))
-    for user, taken in compress(zip(nodes, operands, strict=True), map(not_, is_far)):
+    for user, taken in zip(nodes, operands, strict=True):
         is_left = user in left
+        if not is_left and left.isdisjoint(taken):
+            continue
         for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
             if operand >= 0 and (is_left or operand in left):
                 found.setdefault(operand, []).append(user)
@@ -231,13 +231,16 @@ class NodeMatcher:
 
     def _match_equal(self, left: Unmatched, up: Keys, down: Keys) -> bool:
         """Match nodes with equal fingerprints up and down; return whether there are any."""
-        if not left:
+        common = set(map(up[0].__getitem__, left.nodes(0)))
+        common.intersection_update(map(up[1].__getitem__, left.nodes(1)))
+        if not common:
             return False
+        mine, yours = ([n for n in left.nodes(k) if up[k][n] in common] for k in (0, 1))
         keys = [
             list(zip(map(u.__getitem__, nodes), map(d.__getitem__, nodes), strict=True))
-            for u, d, nodes in zip(up, down, (left.nodes(0), left.nodes(1)), strict=True)
+            for u, d, nodes in zip(up, down, (mine, yours), strict=True)
         ]
-        pairs = by_keys(left.nodes(0), left.nodes(1), (keys[0], keys[1]), "any")
+        pairs = by_keys(mine, yours, (keys[0], keys[1]), "any")
         self._match_all(left, pairs)
         return bool(pairs)
 
@@ -359,7 +362,7 @@ class NodeMatcher:
         """
         graph = (self.base, self.head)[side]
         users = left.users(side)
-        roots = {root for root, _ in graph.roots}
+        root, _ = graph.roots[left.computations[side]]
         partner = self.result.base_of
 
         def named(other: int) -> int:
@@ -374,7 +377,7 @@ class NodeMatcher:
             if not taken or graph.opcode(node) in TRIVIAL or not all(map(is_matched, taken)):
                 return None
             uses = [named(user) for user in users.get(node, ()) if is_matched(user)]
-            if not uses and node not in roots:
+            if not uses and node != root:
                 return None
             return *map(named, taken), min(uses, default=-1)
 

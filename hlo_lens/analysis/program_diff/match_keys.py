@@ -83,19 +83,20 @@ def by_keys(
 
 def singles(mine: Sequence[int], yours: Sequence[int], keys: Keys) -> list[tuple[int, int]]:
     """Return pairs of keys that appear once on both sides, in order."""
-    a, b = _once(mine, keys[0]), _once(yours, keys[1])
-    found = zip(a.values(), map(b.get, a), strict=True)
-    return [(item, other) for item, other in found if other is not None]
-
-
-def _once(items: Sequence[int], keys: Sequence[int]) -> dict[int, int]:
-    """Return the items with a unique key, by key."""
-    numbers = list(map(keys.__getitem__, items))
-    last = dict(zip(numbers, items, strict=True))
-    if len(last) == len(items):
-        return last
-    first = dict(zip(reversed(numbers), reversed(items), strict=True))
-    return {key: item for key, item in last.items() if first[key] == item}
+    my_keys, your_keys = (
+        list(map(numbers.__getitem__, items))
+        for numbers, items in zip(keys, (mine, yours), strict=True)
+    )
+    last = dict(zip(your_keys, yours, strict=True))
+    if len(last) < len(yours):
+        first = dict(zip(reversed(your_keys), reversed(yours), strict=True))
+        last = {key: item for key, item in last.items() if first[key] == item}
+    found = zip(mine, map(last.get, my_keys), strict=True)
+    pairs = [(item, other) for item, other in found if other is not None]
+    if len({other for _, other in pairs}) == len(pairs):
+        return pairs
+    times = Counter(other for _, other in pairs)
+    return [pair for pair in pairs if times[pair[1]] == 1]
 
 
 def same_label(graph: ProgramGraph, node: int) -> Hashable:

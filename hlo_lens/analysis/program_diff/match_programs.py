@@ -190,9 +190,9 @@ class _Matcher:
         and reducers; then those that moved into a fusion, or out of one.
         """
         sides = (self.base, self.result.head_of), (self.head, self.result.base_of)
-        left = [[n for n, partner in enumerate(partners) if partner < 0] for _, partners in sides]
-        if not all(left):
+        if any(-1 not in partners for _, partners in sides):
             return
+        left = [[n for n, partner in enumerate(partners) if partner < 0] for _, partners in sides]
         places = moved_places(self.base), moved_places(self.head)
         for here, there in ((0, 0), (1, 1), (2, 3), (3, 2)):
             inside = places[0][here], places[1][there]
