@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.comparison.portable_sources import portable_source
@@ -243,9 +244,9 @@ def _merge(into: LineEdits, edits: LineEdits) -> None:
 
 def _partners(diff: ProgramDiff, sides: tuple[_Side, _Side]) -> dict[str, str]:
     """Return the place in the head of each place of the base with unchanged instructions."""
-    rows = [*diff.matched.rows.items()]
+    rows = diff.matched.rows
     votes: dict[str, Counter[str]] = defaultdict(Counter)
-    for mine, yours in rows[:: max(1, len(rows) // _MOST_VOTES)]:
+    for mine, yours in islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES)):
         before, after = sides[0].line(mine), sides[1].line(yours)
         if before is not None and after is not None:
             votes[before][after] += 1

@@ -6,6 +6,8 @@ instruction computes.
 
 from __future__ import annotations
 
+from itertools import repeat
+from operator import sub
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import CONFIG_KEY, METADATA_KEY, is_irregular
@@ -98,16 +100,18 @@ class AttributeColumns:
         text, spans = self._module.columns.source.text, self._module.columns.spans
         find = text.find
         starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
-        cuts = [find(METADATA_KEY, a, b) for a, b in zip(starts, ends, strict=True)]
+        cuts = list(map(find, repeat(METADATA_KEY), starts, ends))
+        after = map(sub, ends, map(find, repeat("}"), cuts, ends))
         odd: list[int] = []
         ignored = frozenset(without)
+        special = [
+            row
+            for row, (cut, length) in enumerate(zip(cuts, after, strict=True))
+            if (cut < 0 or length != 1) and row not in ignored
+        ]
         for row in ignored:
             cuts[row] = starts[row] + 1
-        for row in [
-            row
-            for row, (cut, end) in enumerate(zip(cuts, ends, strict=True))
-            if (cut < 0 or find("}", cut, end) != end - 1) and row not in ignored
-        ]:
+        for row in special:
             cut, end = cuts[row], ends[row]
             if cut < 0:
                 at = cuts[row] = find(CONFIG_KEY, starts[row], end)

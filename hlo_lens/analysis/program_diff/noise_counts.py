@@ -6,13 +6,12 @@ can count for several kinds.
 
 from __future__ import annotations
 
-import itertools
 import re
 from bisect import bisect_left
 from collections import Counter
 from functools import cache
-from itertools import repeat
-from operator import eq
+from itertools import islice, repeat
+from operator import eq, lt
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.attribute_text import is_irregular, quick_split, squeezed
@@ -41,6 +40,9 @@ _CHUNK = 4096
 _REMEMBERED = 20_000
 """Most distinct attribute lists whose plain form is kept."""
 
+
+_Parts: TypeAlias = tuple["str | None", str, "str | None"]
+"""Attributes before the metadata, the metadata, and the backend config."""
 
 Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
 """A kind of noise, the property that differs, and its values in base and head."""
@@ -113,11 +115,15 @@ class NoiseCount:
             _texts(graph.module, side, OPERANDS_END, END)
             for graph, side in zip(graphs, rows, strict=True)
         )
-        if texts == others and not self._frames_differ:
-            return
         counts = self.counts
+        if self._frames_differ:
+            both = (text for text, other in zip(texts, others, strict=True) if text == other)
+            moved = filter(None, map(self._metadata.frames, both))
+            counts.update(kind for kind, *_ in moved)
+        if texts == others:
+            return
         for place, (text, other) in enumerate(zip(texts, others, strict=True)):
-            if text == other and not (self._frames_differ and "stack_frame_id=" in text):
+            if text == other:
                 continue
             pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
             kinds = {found[0] for found in self._about(text[1:], other[1:], pair)}
@@ -167,11 +173,23 @@ class NoiseCount:
     def _about(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Found]:
         """Yield the noise in two attribute lists."""
         if mine == yours:
-            if self._frames_differ:
-                yield from self._metadata.frames(mine)
+            found = self._metadata.frames(mine) if self._frames_differ else None
+            if found is not None:
+                yield found
             return
-        my_head, my_metadata, my_config = self._parts(mine, self._base)
-        your_head, your_metadata, your_config = self._parts(yours, self._head)
+        quick, other = quick_split(mine), quick_split(yours)
+        if quick[0] is not None and quick[::2] == other[::2]:
+            yield self._metadata.found(quick[1], other[1])
+            return
+        yield from self._beside_metadata((mine, yours), (quick, other), nodes)
+
+    def _beside_metadata(
+        self, texts: tuple[str, str], quick: tuple[_Parts, _Parts], nodes: tuple[int, int] | None
+    ) -> Iterator[Found]:
+        """Yield the noise in two attribute lists, by their parts that `quick_split` found."""
+        mine, yours = texts
+        my_head, my_metadata, my_config = self._parts(mine, quick[0], self._base)
+        your_head, your_metadata, your_config = self._parts(yours, quick[1], self._head)
         if nodes is not None:
             yield from self._channel_noise(*nodes)
         labels = self._base.labels
@@ -195,9 +213,15 @@ class NoiseCount:
             kind = Noise.AXIS_NAMES if is_axes else Noise.SPELLING
             yield kind, "attributes", my_head, your_head
 
-    def _parts(self, text: str, graph: ProgramGraph) -> tuple[str, str, str | None]:
-        """Return attributes without names, metadata and backend config, as written."""
-        head, metadata, config = quick_split(text)
+    def _parts(self, text: str, quick: _Parts, graph: ProgramGraph) -> tuple[str, str, str | None]:
+        """Return attributes without names, metadata and backend config, as written.
+
+        Args:
+            text: The attributes.
+            quick: Their parts, as `quick_split` found them.
+            graph: The graph of their module.
+        """
+        head, metadata, config = quick
         plain = None if head is None else self._plain.get(head)
         if plain is None and head is not None:
             plain = None if is_irregular(head) else squeezed(_NAMING.sub("", head)).lstrip(",")
@@ -274,7 +298,7 @@ def out_of_order(places: Sequence[int]) -> list[int]:
     >>> out_of_order([0, 3, 1, 2])
     [1]
     """
-    if all(a < b for a, b in itertools.pairwise(places)):
+    if all(map(lt, places, islice(places, 1, None))):
         return []
     ends: list[int] = []
     tails: list[int] = []
@@ -318,24 +342,29 @@ class MetadataNoise:
             return Noise.STACK_FRAMES, "stack_frame_id", *frames
         return Noise.METADATA, "metadata", mine or None, yours or None
 
-    def frames(self, text: str) -> Iterator[Found]:
-        """Yield noise if one frame number is two places in modules with different tables."""
-        number = _FRAME_NUMBER.search(text)
-        if number is None:
-            return
-        if number[1] not in self._places:
-            frame = int(number[1])
+    def frames(self, text: str) -> Found | None:
+        """Return the noise if one frame number is two places in modules with different tables."""
+        at = text.find(_FRAME_KEY)
+        if at < 0:
+            return None
+        number = text[at + len(_FRAME_KEY) : text.find("}", at)]  # the last field, as XLA prints it
+        if number not in self._places:
+            match = _FRAME_NUMBER.search(text)
+            if match is None:
+                return None
+            number = match[1]
+            frame = int(number)
             before, after = (m.stack_frames.location(frame) for m in (self._base, self._head))
-            self._places[number[1]] = (
+            self._places[number] = (
                 None if before == after else (Noise.METADATA, "source", str(before), str(after))
             )
-        found = self._places[number[1]]
-        if found is not None:
-            yield found
+        return self._places[number]
 
     def _frames_alone(self, before: str, after: str) -> tuple[str, str] | None:
         """Return the frame numbers, if the metadata differs in nothing else."""
         a, b = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
+        if a < 0 > b:
+            return None
         if a >= 0 and b >= 0:  # the last field, as XLA prints it
             one, other = before[a + len(_FRAME_KEY) : -1], after[b + len(_FRAME_KEY) : -1]
             if one.isdecimal() and other.isdecimal():
