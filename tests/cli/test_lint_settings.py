@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from hlo_lens.analysis.findings.finding import Finding
+from hlo_lens.analysis.findings.findings import Findings
 from hlo_lens.cli import main
+from hlo_lens.model.hlo.metadata import SourceLocation
+from hlo_lens.report.findings.page import FindingsView, finding_annotations
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
@@ -278,9 +282,10 @@ def test_suppressed_findings_are_counted_by_their_reason(folder: Path) -> None:
 
 
 def test_annotations_of_findings_without_a_line_are_at_the_call() -> None:
-    out = _run("lint", WASTEFUL, "--select", "M003", "--github-annotations")[1]
-    (line,) = (one for one in out.splitlines() if "::result{3}" in one)
-    assert line.startswith("::warning file=sample_dumps/compile_program.py,line=165,title=M003 ")
+    found = Findings(findings=(Finding(message="m", fix="f", code="M003"),))
+    call = SourceLocation(file="step.py", line=7)
+    (note,) = finding_annotations(FindingsView(name="m", findings=found, place=call))
+    assert note.source == "step.py:7"
 
 
 def test_a_gate_on_a_text_that_is_not_whole_is_undecided(tmp_path: Path) -> None:

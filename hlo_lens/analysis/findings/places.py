@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import MAX_FRAMES
 from hlo_lens.text.argument_pattern import steps_of
 
@@ -18,6 +19,7 @@ _PART = re.compile(r"(extracted|called_computation)\b")
 """Names of the modules that XLA:TPU makes of parts that a SparseCore or the host runs."""
 
 _MOST_USERS = 16
+_MOST_COPIES = 8
 
 
 def is_part(known: ModuleAnalysis) -> bool:
@@ -96,6 +98,19 @@ def first_use(known: ModuleAnalysis, number: int | None) -> SourceLocation | Non
 
 
 def maker_place(known: ModuleAnalysis, name: str) -> SourceLocation | None:
-    """Return the line of an instruction of the entry; None if not known."""
+    """Return the line that makes a result of the entry, or what it copies; None if not known.
+
+    Copies into the layout of a result have no line of their own. Where nothing has one, it is the
+    line that calls the program, which chooses the shardings of results.
+    """
     found = known.module.entry.instruction(name)
-    return None if found is None else known.origins.place(found.row)
+    row = None if found is None else found.row
+    for _ in range(_MOST_COPIES):
+        place = None if row is None else known.origins.place(row)
+        if place is not None:
+            return place
+        if row is None:
+            break
+        operands = known.module.links.operands_of(row)
+        row = operands[0] if len(operands) == 1 and operands[0] != NOTHING else None
+    return call_place(known)

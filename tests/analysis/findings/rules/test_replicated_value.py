@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hlo_lens import lint
 from hlo_lens.analysis.findings.finding import Remedy, Severity
 from tests.analysis.findings.programs import findings_of
 from tests.analysis.sharding.programs import AFTER, BEFORE, SDY
+from tests.corpus import ROOT
 
 DEVICES = "num_partitions=8"
 
@@ -91,3 +93,11 @@ def test_weights_are_a_warning_if_the_axis_divides_others() -> None:
         one.values: one for one in findings_of(after, "M003", _before().replace("  h =", whole))
     }
     assert found[("params.w",)].severity is Severity.WARNING
+
+
+def test_the_line_of_a_result_is_that_of_what_it_copies() -> None:
+    """Else that of the call, which chooses the shardings of results."""
+    for backend, line in (("cpu", "programs/wasteful.py:114"), ("tpu", "compile_program.py:165")):
+        found = lint(ROOT / "sample_dumps" / backend / "wasteful", select=["M003"])
+        (one,) = (one for one in found if one.values == ("result{3}",))
+        assert one.source == line
