@@ -288,6 +288,14 @@ def test_annotations_of_findings_without_a_line_are_at_the_call() -> None:
     assert note.source == "step.py:7"
 
 
+def test_a_text_that_is_not_whole_has_no_findings_in_what_was_read(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.txt"
+    cut.write_text("HloModule m\nENTRY main {\n  x = f32[8]{0} parameter(0)\n  y = f32[8]{0} neg")
+    for command in ("lint", "report"):
+        out = _run(command, str(cut), *(("--select", "M001") if command == "lint" else ()))[1]
+        assert "none in the parts that were read" in out
+
+
 def test_a_gate_on_a_text_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
     text = next((ROOT / "sample_dumps" / "cpu" / "wasteful").glob("*cpu_after_optimizations.txt"))
     lines = text.read_text("utf-8").splitlines(keepends=True)

@@ -171,7 +171,7 @@ def _section(view: FindingsView, title: str) -> Section:
     if view.problem:
         return Section(title=title, facts=(("findings", f"not known: {view.problem}"),))
     table = Table.of(found, title="Findings", is_data_only=True)
-    counts = counts_text(found.findings, len(found.undecided))
+    counts = counts_text(found, is_whole=not view.gap)
     return Section(
         title=title,
         facts=(("findings", counts), *_whole_facts(found.counted, view)),
@@ -180,17 +180,24 @@ def _section(view: FindingsView, title: str) -> Section:
     )
 
 
-def counts_text(found: Sequence[Finding], undecided: int = 0) -> str:
-    """Return the number of findings by severity, and of rules that are not decided."""
-    counted = [one for one in found if not one.suppressed]
+def counts_text(found: Findings, *, is_whole: bool = True) -> str:
+    """Return the number of findings by severity, and of rules that are not decided.
+
+    Args:
+        found: The findings.
+        is_whole: Whether the whole text could be read.
+    """
+    undecided = len(found.undecided)
+    counted = found.counted
     counts = [(s, sum(one.severity is s for one in counted)) for s in Severity]
     parts = [
         plural(count, severity.value) if severity is not Severity.INFO else f"{count} info"
         for severity, count in counts
         if count
     ]
-    rest = len(found) - len(counted)
-    text = f"{', '.join(parts)}, most saving first" if parts else NONE
+    rest = len(found.findings) - len(counted)
+    none = NONE if is_whole else f"{NONE} in the parts that were read"
+    text = f"{', '.join(parts)}, most saving first" if parts else none
     text += f"; {plural(undecided, 'rule')} not decided" if undecided else ""
     return text + (f"; {rest} suppressed" if rest else "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.facts import coverage_facts
 from hlo_lens.analysis.dumps.module_groups import MOST_FLOPS, MOST_MEMORY, STEP
 from hlo_lens.report.collectives.page import groups_table
 from hlo_lens.report.findings.page import NONE, counts_text, finding_facts
@@ -91,7 +92,8 @@ def _findings(analysis: ModuleAnalysis, findings: Findings) -> Iterator[tuple[st
     """Yield the number of findings by severity, and those that save most, of any severity."""
     shown = findings.counted[:_FINDINGS_SHOWN]
     rest = len(findings.counted) - len(shown)
-    text = counts_text(findings.findings, len(findings.undecided))
+    is_whole = not coverage_facts(analysis.summary).problem
+    text = counts_text(findings, is_whole=is_whole)
     if text != NONE:
         more = f"; {rest} more" if rest else ""
         text = f"{text}{more}: {command_on('lint', analysis.dump)}"
