@@ -13,6 +13,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 _SIDE_EFFECT = "custom_call_has_side_effect"
+_KEY = 'op_name="'
 _OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
@@ -59,6 +61,8 @@ class ProgramGraph:
         channels: Channel ids as written.
         parameters: Nodes that are parameters, ascending.
         nodes: Nodes of each computation.
+        edges: Number of each computation's operands and result by position, the same in both
+            modules.
         bodies: Number of each computation's own text without names: labels, operands and result
             in order, the same in both modules. Callees do not count.
         roots: Result of each computation: a node, -1 for none, and the tuple index.
@@ -80,6 +84,7 @@ class ProgramGraph:
     channels: dict[int, str] = field(default_factory=dict)
     parameters: list[int] = field(default_factory=list)
     nodes: list[range] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)
     bodies: list[int] = field(default_factory=list)
     roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
@@ -167,7 +172,16 @@ class ProgramGraph:
 
 def operation_path(columns: InstructionColumns, row: int) -> str:
     """Return the operation path of a row as written; empty if not printed."""
-    match = _OP_NAME.search(columns.attributes_text(row))
+    text, base = columns.source.text, row * STRIDE
+    start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
+    start = text.find(_KEY, start, end)
+    if start < 0:
+        return ""
+    close = text.find('"', start + len(_KEY), end)
+    path = text[start + len(_KEY) : close]
+    if close >= 0 and "\\" not in path:
+        return path
+    match = _OP_NAME.search(text, start, end)
     return match[1] if match else ""
 
 

@@ -250,10 +250,12 @@ class _Builder:
 
     def _number_bodies(self) -> None:
         """Number the computations, equal ones alike; callees do not count."""
-        graph, bodies = self.graph, self._labels.bodies
+        graph, edges, bodies = self.graph, self._labels.edges, self._labels.bodies
         for nodes, link in zip(graph.nodes, self._operands.links, strict=True):
             labels = numbers_key(graph.label[nodes.start : nodes.stop])
-            graph.bodies.append(bodies.setdefault((labels, link), len(bodies)))
+            number = edges.setdefault(link, len(edges))
+            graph.edges.append(number)
+            graph.bodies.append(bodies.setdefault((labels, number), len(bodies)))
 
     # ---- async sugar ---------------------------------------------------------------------------
 

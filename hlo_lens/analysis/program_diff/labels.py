@@ -101,6 +101,7 @@ class Labels:
         shapes: Each shape; as text if it cannot be parsed.
         attributes: Meaning and text of each attribute, for each attribute list.
         configs: Value and text of each backend config.
+        edges: Numbers of the edges of computations (`ProgramGraph.edges`).
         bodies: Numbers of whole computations (`ProgramGraph.bodies`).
         axes: Numbers of the mesh axes of each module, by the reader of the module.
     """
@@ -115,6 +116,7 @@ class Labels:
     shapes: list[Shape | str] = field(default_factory=list)
     attributes: list[Mapping[str, tuple[Hashable, str]]] = field(default_factory=list)
     configs: list[tuple[object, str]] = field(default_factory=list)
+    edges: dict[Hashable, int] = field(default_factory=dict)
     bodies: dict[Hashable, int] = field(default_factory=dict)
     axes: dict[int, Mapping[str, str]] = field(default_factory=dict)
     _labels: dict[LabelParts, int] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from operator import eq
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.match_keys import (
@@ -28,9 +29,10 @@ from hlo_lens.analysis.program_diff.match_keys import (
     singles,
     user_key,
 )
+from hlo_lens.analysis.program_diff.unmatched import Unmatched
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from hlo_lens.analysis.program_diff.fingerprints import Fingerprints
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
@@ -79,72 +81,6 @@ class Matching:
         )
 
 
-class Unmatched:
-    """Unmatched nodes of two computations.
-
-    Args:
-        graphs: Base and head.
-        computations: A computation of each.
-        partners: For each node of each graph its partner; -1 for none.
-
-    Attributes:
-        computations: The same.
-        spread: Key function to the number of matched nodes when it was last applied.
-    """
-
-    def __init__(
-        self,
-        graphs: tuple[ProgramGraph, ProgramGraph],
-        computations: tuple[int, int],
-        partners: tuple[list[int], list[int]],
-    ) -> None:
-        self.spread: dict[NodeKey, int] = {}
-        self._graphs = graphs
-        self.computations = computations
-        self._partners = partners
-        self._nodes: list[Sequence[int]] = [
-            graph.nodes[computation]
-            for graph, computation in zip(graphs, computations, strict=True)
-        ]
-        self._users: list[Mapping[int, Sequence[int]] | None] = [None, None]
-        self.update()
-
-    def __bool__(self) -> bool:
-        return bool(self._nodes[0] and self._nodes[1])
-
-    def nodes(self, side: int) -> Sequence[int]:
-        """Return the nodes of base (0) or head (1) unmatched at the last `update`, in order."""
-        return self._nodes[side]
-
-    def update(self) -> None:
-        """Drop nodes that have been matched since."""
-        for side, partners in enumerate(self._partners):
-            self._nodes[side] = [node for node in self._nodes[side] if partners[node] < 0]
-
-    def users(self, side: int) -> Mapping[int, Sequence[int]]:
-        """Return the users of nodes, each once, in order; of matched nodes the unmatched users."""
-        known = self._users[side]
-        if known is None:
-            graph = self._graphs[side]
-            nodes = graph.nodes[self.computations[side]]
-            known = self._users[side] = _users(graph, nodes, frozenset(self.nodes(side)))
-        return known
-
-
-def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
-    """Return all users of unmatched nodes, and the unmatched users of others."""
-    found: dict[int, list[int]] = {}
-    operands = graph.operands[nodes.start : nodes.stop]
-    for user, taken in zip(nodes, operands, strict=True):
-        is_left = user in left
-        if not is_left and left.isdisjoint(taken):
-            continue
-        for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
-            if operand >= 0 and (is_left or operand in left):
-                found.setdefault(operand, []).append(user)
-    return found
-
-
 class NodeMatcher:
     """Matcher of nodes of computations; partners are added to `result`.
 
@@ -174,6 +110,7 @@ class NodeMatcher:
         """Match the instructions of two computations."""
         if self._match_whole(mine, yours):
             return
+        self._match_in_place(mine, yours)
         self._trim(self.base.nodes[mine], self.head.nodes[yours])
         left = Unmatched(
             (self.base, self.head), (mine, yours), (self.result.head_of, self.result.base_of)
@@ -210,8 +147,28 @@ class NodeMatcher:
 
     def _match_whole(self, mine: int, yours: int) -> bool:
         """Match two equal computations node by node, unless some node is matched."""
-        if self._mine.whole[mine] != self._yours.whole[yours]:
+        if self._mine.whole[mine] != self._yours.whole[yours] or not self._is_free(mine, yours):
             return False
+        result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
+        result.head_of[a.start : a.stop] = b
+        result.base_of[b.start : b.stop] = a
+        result.whole.add(mine)
+        return True
+
+    def _match_in_place(self, mine: int, yours: int) -> None:
+        """Match nodes with equal labels of two computations with the same edges, node by node."""
+        if self.base.edges[mine] != self.head.edges[yours] or not self._is_free(mine, yours):
+            return
+        result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
+        labels = self.base.label[a.start : a.stop], self.head.label[b.start : b.stop]
+        same = list(map(eq, *labels))
+        for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
+            part = slice(nodes.start, nodes.stop)
+            pairs = zip(same, others, partners[part], strict=True)
+            partners[part] = [other if is_same else known for is_same, other, known in pairs]
+
+    def _is_free(self, mine: int, yours: int) -> bool:
+        """Return whether no node of two computations is matched, except with that in its place."""
         result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
         for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
             known = partners[nodes.start : nodes.stop]
@@ -219,9 +176,6 @@ class NodeMatcher:
                 partner not in (-1, other) for partner, other in zip(known, others, strict=True)
             ):
                 return False
-        result.head_of[a.start : a.stop] = b
-        result.base_of[b.start : b.stop] = a
-        result.whole.add(mine)
         return True
 
     def _match_once(self, left: Unmatched, keys: Keys) -> None:

@@ -1,7 +1,8 @@
 """Matching of the instructions and computations of two programs.
 
 Computations are matched by role, the entry first: callees of a matched instruction are matched with
-those of its partner. The instructions of two matched computations are matched in these steps, each
+those of its partner. If the edges of two matched computations are the same, node by node,
+instructions with equal labels at one place are partners. The rest is matched in these steps, each
 among the unmatched:
 
 1. equal fingerprints up (what an instruction computes, from the parameters on) and down (its users,

@@ -66,6 +66,24 @@ def test_counts_of_a_sample_sum_to_its_instructions(path: Path) -> None:
     assert_sums(base, head, program_diff(base, head))
 
 
+def chain(count: int, edited: frozenset[int]) -> str:
+    """Return a program in which each instruction takes the one before; some may be edited."""
+    lines = ["HloModule m", "", "ENTRY main {", "  v.0 = f32[8] parameter(0)"]
+    for place in range(1, count):
+        opcode = "power" if place in edited else ("add", "multiply", "subtract")[place % 3]
+        path = f'metadata={{op_name="jit(f)/layer_{place // 30}/{opcode}"}}'
+        root = "ROOT " if place == count - 1 else ""
+        lines.append(f"  {root}v.{place} = f32[8] {opcode}(v.{place - 1}, v.0), {path}")
+    return "\n".join([*lines, "}", ""])
+
+
+def test_edits_far_apart_are_the_only_ones() -> None:
+    base, head = parse_hlo(chain(400, frozenset())), parse_hlo(chain(400, frozenset({70, 80, 330})))
+    found = program_diff(base, head)
+    assert (found.changed, found.added, found.removed, found.moved) == (3, 0, 0, 0)
+    assert Noise.INSTRUCTION_ORDER not in found.ignored
+
+
 def uncalled(copies: int, edited: int, shift: int = 0) -> str:
     """Return a module with many equal computations that nothing calls; one may be edited."""
     parts = ["HloModule m", ""]
