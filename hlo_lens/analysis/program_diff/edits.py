@@ -95,6 +95,8 @@ class Noise(Enum):
     COPIES = "copies"
     PRINTING = "printing"
 
+    __hash__ = object.__hash__  # that of Enum is a Python call, for each instruction with noise
+
     @property
     def meaning(self) -> str:
         """Description of the difference."""

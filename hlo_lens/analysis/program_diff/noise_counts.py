@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from functools import cache
 from itertools import islice, repeat
 from operator import eq, lt
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import is_irregular, quick_split, squeezed
 from hlo_lens.analysis.program_diff.axis_names import differ_in_names
 from hlo_lens.analysis.program_diff.edits import Change, Noise
+from hlo_lens.analysis.program_diff.metadata_noise import MetadataNoise
 from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.metadata_noise import Found
     from hlo_lens.model.hlo.module import HloModule
 
 _NUMBER = "0123456789._"
@@ -37,23 +38,10 @@ _NAMING = re.compile(
 _CHUNK = 4096
 """Partners compared together; their texts are kept meanwhile."""
 
+_OF_NAMES = frozenset({Noise.NAMES, Noise.IDS})
+
 _REMEMBERED = 20_000
 """Most distinct attribute lists whose plain form is kept."""
-
-
-_Parts: TypeAlias = tuple["str | None", str, "str | None"]
-"""Attributes before the metadata, the metadata, and the backend config."""
-
-Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
-"""A kind of noise, the property that differs, and its values in base and head."""
-
-_FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
-_FRAME = re.compile(r"\s*stack_frame_id=\d+")
-_NAMES = re.compile(r'\s*(?:scheduling_name|deduplicated_name)="[^"\\]*+(?:\\.[^"\\]*+)*+"')
-_DEDUPLICATED = "deduplicated_name="
-_SCHEDULING = 'scheduling_name="'
-_FRAME_KEY = "stack_frame_id="
-_LONGEST_NUMBER = 9
 
 
 class NoiseCount:
@@ -126,9 +114,10 @@ class NoiseCount:
             if text == other:
                 continue
             pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
-            kinds = {found[0] for found in self._about(text[1:], other[1:], pair)}
-            if mine[place] != yours[place]:
-                kinds.discard(self.name_kind(mine[place], yours[place]))  # counted by the caller
+            kind = self._metadata.alone(text, other)
+            kinds = {kind} if kind else {f[0] for f in self._about(text[1:], other[1:], pair)}
+            if mine[place] != yours[place] and not _OF_NAMES.isdisjoint(kinds):
+                kinds.discard(self.name_kind(mine[place], yours[place]))  # counted above
             for kind in kinds:
                 counts[kind] += 1
 
@@ -177,19 +166,8 @@ class NoiseCount:
             if found is not None:
                 yield found
             return
-        quick, other = quick_split(mine), quick_split(yours)
-        if quick[0] is not None and quick[::2] == other[::2]:
-            yield self._metadata.found(quick[1], other[1])
-            return
-        yield from self._beside_metadata((mine, yours), (quick, other), nodes)
-
-    def _beside_metadata(
-        self, texts: tuple[str, str], quick: tuple[_Parts, _Parts], nodes: tuple[int, int] | None
-    ) -> Iterator[Found]:
-        """Yield the noise in two attribute lists, by their parts that `quick_split` found."""
-        mine, yours = texts
-        my_head, my_metadata, my_config = self._parts(mine, quick[0], self._base)
-        your_head, your_metadata, your_config = self._parts(yours, quick[1], self._head)
+        my_head, my_metadata, my_config = self._parts(mine, self._base)
+        your_head, your_metadata, your_config = self._parts(yours, self._head)
         if nodes is not None:
             yield from self._channel_noise(*nodes)
         labels = self._base.labels
@@ -213,15 +191,9 @@ class NoiseCount:
             kind = Noise.AXIS_NAMES if is_axes else Noise.SPELLING
             yield kind, "attributes", my_head, your_head
 
-    def _parts(self, text: str, quick: _Parts, graph: ProgramGraph) -> tuple[str, str, str | None]:
-        """Return attributes without names, metadata and backend config, as written.
-
-        Args:
-            text: The attributes.
-            quick: Their parts, as `quick_split` found them.
-            graph: The graph of their module.
-        """
-        head, metadata, config = quick
+    def _parts(self, text: str, graph: ProgramGraph) -> tuple[str, str, str | None]:
+        """Return attributes without names, metadata and backend config, as written."""
+        head, metadata, config = quick_split(text)
         plain = None if head is None else self._plain.get(head)
         if plain is None and head is not None:
             plain = None if is_irregular(head) else squeezed(_NAMING.sub("", head)).lstrip(",")
@@ -318,81 +290,3 @@ def out_of_order(places: Sequence[int]) -> list[int]:
         kept.add(position)
         position = before[position]
     return [position for position in range(len(places)) if position not in kept]
-
-
-# ---- metadata ----------------------------------------------------------------------------------
-
-
-class MetadataNoise:
-    """Comparison of metadata; call stacks are compared once per pair of frames."""
-
-    def __init__(self, base: HloModule, head: HloModule) -> None:
-        self._base = base
-        self._head = head
-        self._is_same_stack = cache(self._are_stacks_equal)
-        self._places: dict[str, Found | None] = {}
-
-    def found(self, mine: str, yours: str) -> Found:
-        """Return the kind of noise of two different ``metadata`` values."""
-        before, after = without_names(mine), without_names(yours)
-        if before == after:
-            return Noise.NAMES, "scheduling_name", mine or None, yours or None
-        frames = self._frames_alone(before, after)
-        if frames is not None and self._is_same_stack(frames):
-            return Noise.STACK_FRAMES, "stack_frame_id", *frames
-        return Noise.METADATA, "metadata", mine or None, yours or None
-
-    def frames(self, text: str) -> Found | None:
-        """Return the noise if one frame number is two places in modules with different tables."""
-        at = text.find(_FRAME_KEY)
-        if at < 0:
-            return None
-        number = text[at + len(_FRAME_KEY) : text.find("}", at)]  # the last field, as XLA prints it
-        if number not in self._places:
-            match = _FRAME_NUMBER.search(text)
-            if match is None:
-                return None
-            number = match[1]
-            frame = int(number)
-            before, after = (m.stack_frames.location(frame) for m in (self._base, self._head))
-            self._places[number] = (
-                None if before == after else (Noise.METADATA, "source", str(before), str(after))
-            )
-        return self._places[number]
-
-    def _frames_alone(self, before: str, after: str) -> tuple[str, str] | None:
-        """Return the frame numbers, if the metadata differs in nothing else."""
-        a, b = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
-        if a < 0 > b:
-            return None
-        if a >= 0 and b >= 0:  # the last field, as XLA prints it
-            one, other = before[a + len(_FRAME_KEY) : -1], after[b + len(_FRAME_KEY) : -1]
-            if one.isdecimal() and other.isdecimal():
-                return (one, other) if before[:a] == after[:b] else None
-        if _FRAME.sub("", before) != _FRAME.sub("", after) or not before or not after:
-            return None
-        numbers = (self._base.reader.metadata(before), self._head.reader.metadata(after))
-        first, second = (str(metadata.stack_frame_id or 0) for metadata in numbers)
-        return first, second
-
-    def _are_stacks_equal(self, frames: tuple[str, str]) -> bool:
-        mine, yours = (
-            module.stack_frames.stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
-            for module, number in zip((self._base, self._head), frames, strict=True)
-        )
-        return mine == yours
-
-
-def without_names(text: str) -> str:
-    """Return metadata without the names set by the scheduler and the deduplicator.
-
-    >>> without_names('{op_name="f" scheduling_name="add.3" stack_frame_id=1}')
-    '{op_name="f" stack_frame_id=1}'
-    """
-    start = text.find(_SCHEDULING)
-    if start < 0 and _DEDUPLICATED not in text:
-        return text
-    end = text.find('"', start + len(_SCHEDULING))
-    if start < 0 or end < 0 or "\\" in text or _DEDUPLICATED in text or _SCHEDULING in text[end:]:
-        return _NAMES.sub("", text)
-    return text[:start].rstrip() + text[end + 1 :]

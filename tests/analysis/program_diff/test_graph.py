@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from hlo_lens.analysis.program_diff.graph_building import program_graph
 from hlo_lens.analysis.program_diff.labels import LabelParts, Labels
-from hlo_lens.analysis.program_diff.noise_counts import without_names
+from hlo_lens.analysis.program_diff.metadata_noise import without_names
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.corpus import read, sample_hlo
 from tests.strategies.modules import modules, novelties
