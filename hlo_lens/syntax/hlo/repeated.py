@@ -16,12 +16,13 @@ from hlo_lens.model.hlo.columns import (
     OPERANDS,
     OPERANDS_END,
     STRIDE,
+    InstructionColumns,
 )
 from hlo_lens.text.errors import Gap
 from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
 
@@ -42,10 +43,15 @@ def repetitions(module: HloModule) -> list[Gap]:
 
 def _all_of(module: HloModule, rows: range) -> Iterator[Gap]:
     yield from _of_module(module)
-    has_unique_names = len(set(module.columns.names(rows))) == len(rows)
-    computations = module.computation_columns
+    columns, computations = module.columns, module.computation_columns
+    has_names = len(set(columns.names(rows))) < len(rows)
+    numbers = _parameter_numbers(columns)
     for place in range(len(computations)):
-        yield from _of_computation(module, computations.rows(place), has_unique_names)
+        own = computations.rows(place)
+        if has_names:
+            yield from _of_names(module, own)
+        if numbers:
+            yield from _of_numbers(module, own, numbers)
 
 
 def _of_module(module: HloModule) -> Iterator[Gap]:
@@ -62,29 +68,43 @@ def _of_module(module: HloModule) -> Iterator[Gap]:
         known.add(name)
 
 
-def _of_computation(
-    module: HloModule, rows: Sequence[int], has_unique_names: bool
+def _of_names(module: HloModule, rows: Sequence[int]) -> Iterator[Gap]:
+    """Yield a gap for each instruction of a computation that has the name of one before it."""
+    names: set[str] = set()
+    for row, name in zip(rows, module.columns.names(rows), strict=True):
+        if name in names:
+            yield _gap(module, row, NAME, NAME_END, f"another name: {name} is defined already")
+        names.add(name)
+
+
+def _parameter_numbers(columns: InstructionColumns) -> dict[int, str]:
+    """Return the printed numbers of the parameters, by row."""
+    text = columns.source.text
+    starts = enumerate(columns.column(OPCODE))
+    rows = [row for row, start in starts if text.startswith("parameter(", start)]
+    return {row: columns.text(row, OPERANDS, OPERANDS_END) for row in rows}
+
+
+def _of_numbers(
+    module: HloModule, rows: Sequence[int], numbers: Mapping[int, str]
 ) -> Iterator[Gap]:
-    columns = module.columns
-    if not has_unique_names:
-        names: set[str] = set()
-        for row, name in zip(rows, columns.names(rows), strict=True):
-            if name in names:
-                yield _gap(module, row, NAME, NAME_END, f"another name: {name} is defined already")
-            names.add(name)
-    text, spans = columns.source.text, columns.spans
-    parameters = [
-        row for row in rows if text.startswith("parameter(", spans[row * STRIDE + OPCODE])
-    ]
-    printed = [columns.text(row, OPERANDS, OPERANDS_END) for row in parameters]
-    if len(set(printed)) == len(printed):
+    """Yield a gap for each parameter of a computation that has the number of one before it.
+
+    Args:
+        module: The module.
+        rows: Rows of the computation.
+        numbers: Numbers of the parameters of the module, by row.
+    """
+    own = [row for row in rows if row in numbers]
+    if len({numbers[row] for row in own}) == len(own):
         return
-    numbers: set[str] = set()
-    for row, number in zip(parameters, printed, strict=True):
-        if number in numbers:
+    known: set[str] = set()
+    for row in own:
+        if numbers[row] in known:
+            number = numbers[row]
             message = f"another parameter: the computation has a parameter {number} already"
             yield _gap(module, row, OPERANDS, OPERANDS_END, message)
-        numbers.add(number)
+        known.add(numbers[row])
 
 
 def _gap(module: HloModule, row: int, first: int, last: int, message: str) -> Gap:
