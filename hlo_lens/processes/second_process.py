@@ -8,10 +8,10 @@ a fork is not safe, on one core, or if the second process dies.
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import pickle
 import signal
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -78,13 +78,18 @@ class SecondProcess(Generic[R]):
 
 def start_second(function: Callable[[], R]) -> SecondProcess[R] | None:
     """Return the second process that runs a function; None where there can be none."""
-    is_first = not _is_second and multiprocessing.parent_process() is None
-    if not is_first or cores() < 2 or not is_fork_safe():
+    if _is_second or _is_worker() or cores() < 2 or not is_fork_safe():
         return None
     try:
         return SecondProcess(function)
     except OSError:  # no memory, or too many processes
         return None
+
+
+def _is_worker() -> bool:
+    """Return whether this is a process of a pool, which uses the other cores already."""
+    known = sys.modules.get("multiprocessing.process")  # which takes long to import
+    return known is not None and known.parent_process() is not None
 
 
 def _run(function: Callable[[], object], pipe: int) -> None:
