@@ -32,11 +32,6 @@ class HloGaps:
         """The gaps so far."""
         return self._found
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether all text so far was read, and none of it was foreign."""
-        return not (self._found or self._passed or self._strange)
-
     def take(self, *, has_read: bool = True) -> tuple[tuple[Gap, ...], int]:
         """Return the gaps and the number of foreign lines so far, and forget them.
 

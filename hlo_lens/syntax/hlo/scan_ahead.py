@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hlo_lens.model.hlo.columns import STRIDE, ComputationColumns, ComputationParts
 from hlo_lens.processes.second_process import SecondProcess, start_second
 from hlo_lens.syntax.hlo import patterns
+from hlo_lens.syntax.hlo.gaps import HloGaps
 from hlo_lens.syntax.hlo.scan import HloScan
 
 if TYPE_CHECKING:
@@ -131,11 +133,32 @@ def start_ahead(source: Source) -> ScanAhead | None:
 
 def rows_from(source: Source, start: int) -> RowsAhead | None:
     """Return the rows from a line on; None if there is nothing that begins in an ordinary way."""
-    return _PartScan(source, None).read(start)
+    return _PartScan(source).read(start)
+
+
+class _FirstGapError(Exception):
+    """The end of a part: its next line is a gap, or no HLO."""
+
+
+class _NoGaps(HloGaps):
+    """Gaps of a scan that ends before the first of them."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._found, self._passed, self._strange = _Closed(), _Closed(), _Closed()
+
+
+class _Closed(list[Any]):
+    def append(self, _: object, /) -> NoReturn:
+        raise _FirstGapError
 
 
 class _PartScan(HloScan):
     """A scan that begins at any line, and ends before what is out of the ordinary."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, None)
+        self.gaps = _NoGaps(source)
 
     def read(self, position: int) -> RowsAhead | None:
         rows = self._begin_module("", position)
@@ -143,21 +166,20 @@ class _PartScan(HloScan):
         body = None
         if patterns.LINE_COMPUTATION.match(self.text, position) is None:
             body = ComputationParts(is_complete=False)
-            position = self._body(position, body, rows)
+            with suppress(_FirstGapError):
+                position = self._body(position, body, rows)
             body.rows = rows.take(0)
-            if not body.is_complete or not self._is_ordinary(rows):
+            if not body.is_complete or not rows.are_plain:
                 return None
-        rest = position = self._units.blank(position)
-        while True:
-            ends = position, len(columns), len(columns.roots), len(computations)
-            has_entry = self._has_entry
-            match = patterns.LINE_COMPUTATION.match(self.text, position)
-            if match is None or not self._is_head(match):
-                break
-            position = self._units.blank(self._computation(match))
-            if not self._is_ordinary(rows):
-                break
-        end, count, roots, complete = ends
+        rest = end = self._units.blank(position)
+        count, roots, complete, has_entry = len(columns), len(columns.roots), 0, False
+        with suppress(_FirstGapError):
+            while (head := self._head(end)) is not None:
+                after = self._units.blank(self._computation(head))
+                if not rows.are_plain:
+                    break
+                end, count, roots = after, len(columns), len(columns.roots)
+                complete, has_entry = len(computations), self._has_entry
         computations.cut(complete)
         return RowsAhead(
             body=body,
@@ -170,6 +192,7 @@ class _PartScan(HloScan):
             unknown_attributes=self._check.unknown,
         )
 
-    def _is_ordinary(self, rows: HloRows) -> bool:
-        """Return whether spans alone tell what was read so far, and nothing was left out."""
-        return self.gaps.is_empty and rows.are_plain
+    def _head(self, position: int) -> re.Match[str] | None:
+        """Return the match of the first line of a computation, or None."""
+        match = patterns.LINE_COMPUTATION.match(self.text, position)
+        return match if match is not None and self._is_head(match) else None

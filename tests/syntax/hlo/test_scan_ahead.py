@@ -141,6 +141,15 @@ def test_a_scan_ahead_of_any_program_changes_nothing(module: Module) -> None:
     check_every_start(print_module(module))
 
 
+@pytest.mark.parametrize("line", ["?", "  q = f32[8] add(p p)", "a line of a log"])
+def test_a_scan_ahead_ends_before_the_first_gap(line: str) -> None:
+    source = clean(f"{TEXT}\n{line}\n{TEXT}")
+    read = rows_from(source, source.text.index("sum {"))
+    assert read is not None
+    assert source.text[read.end :].startswith(line.strip()[:1])
+    assert len(read.computations) == 3
+
+
 def test_rows_of_a_sample_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(Path(ROOT, "sample_dumps/cpu/fsdp_transformer").glob("*after_optimizations.txt"))
     source = clean(path.read_text())
