@@ -18,6 +18,9 @@ from tests.corpus import ROOT
 SAMPLES = ["cpu/wasteful", "tpu/wasteful", "gpu/shard_map_collectives", "cpu/fsdp_transformer"]
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, which other tests import
+
+
 def made_by(_: ModuleAnalysis) -> int:
     return os.getpid()
 

@@ -18,7 +18,10 @@ from hlo_lens.processes.forks import is_fork_safe
 from hlo_lens.processes.second_process import SecondProcess, start_second
 from tests.timing import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork is used on Linux only")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="fork is used on Linux only"),
+    pytest.mark.filterwarnings("ignore:os.fork"),  # of JAX, if another test has imported it
+]
 
 
 def children() -> int:
@@ -89,6 +92,11 @@ def test_fork_is_not_safe_with_a_second_thread() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "False"]
+
+
+def test_fork_is_not_safe_with_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jaxlib", pytest)
+    assert not is_fork_safe()
 
 
 def test_there_is_none_where_a_fork_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
