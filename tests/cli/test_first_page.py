@@ -30,7 +30,7 @@ MOST_LINES = 60
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=str)
-@pytest.mark.parametrize("columns", [100, 120])
+@pytest.mark.parametrize("columns", [80, 100, 120])
 def test_page_has_at_most_60_lines(path: Path, columns: int) -> None:
     lines = output_of(["report", str(path)], columns=columns).splitlines()
     assert len(lines) <= MOST_LINES
@@ -38,7 +38,16 @@ def test_page_has_at_most_60_lines(path: Path, columns: int) -> None:
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside the checkout")
-@pytest.mark.parametrize("name", ["cpu8/bad", "tpu-v5e-2x4/drift_mlp", "gpu-h100_sxm-1x1x8/bad"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cpu8/bad",
+        "tpu-v5e-2x4/drift_mlp",
+        "tpu-v5e-2x4/transformer",
+        "tpu-v5p-4x4x4/transformer",
+        "gpu-h100_sxm-1x1x8/bad",
+    ],
+)
 def test_page_of_a_real_dump_has_at_most_60_lines(name: str) -> None:
     lines = output_of(["report", str(CORPUS / "dumps" / name)]).splitlines()
     assert len(lines) <= MOST_LINES

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
@@ -61,18 +62,20 @@ def _lines(report: Report, rows: int | None, width: int) -> Iterator[Line]:
 
 
 def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
-    """Return the lines of a section, with fewer rows of tables where it has too many lines."""
+    """Return the lines of a section, with fewer rows of tables where it has too many lines.
+
+    Where the fewest rows are too many, the notes but the last, which has a command, are left out.
+    """
     if rows is not None or section.most_lines is None:
         return _section(section, rows, width)
-    lines: list[Line] = []
     for fewer in (None, *_FEWER):
         lines = [*_section(section, rows, width, fewer)]
         if len(lines) <= section.most_lines:
-            break
-    return lines
+            return lines
+    return [*_section(replace(section, notes=section.notes[-1:]), rows, width, _FEWER[-1])]
 
 
-_FEWER = (8, 6, 5, 4, 3, 2)
+_FEWER = (8, 6, 5, 4, 3, 2, 1)
 """Rows of tables that are tried until a section has few enough lines."""
 
 
