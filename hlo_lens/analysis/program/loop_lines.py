@@ -37,11 +37,15 @@ class LoopLines:
         if self._opcodes[value.row] == "while":
             return is_same_line(near.place, self.place(value.row))
         if near.place is not None and (near.op_name or "").endswith(_SLICES):
-            return (near.place.file, near.place.line) in self._lines
+            return self.is_line_of_loop(near.place)
         call = self._steps.caller(value.row)
         if call is None or self._opcodes[call.row] != "while":
             return False
         return is_same_line(near.place, self.place(call.row))
+
+    def is_line_of_loop(self, place: SourceLocation) -> bool:
+        """Return whether a place is on the line of any loop."""
+        return (place.file, place.line) in self._lines
 
     @cached_property
     def _lines(self) -> frozenset[tuple[str, int | None]]:
@@ -53,6 +57,8 @@ class LoopLines:
     def stored_slice(self, value: Value) -> Value | None:
         """Return the slice that an instruction of a loop body only stores; None for all others."""
         row = value.row
+        if self._opcodes[row] not in self._steps.storing:
+            return None
         call = self._steps.caller(row)
         if call is None or self._opcodes[call.row] != "while":
             return None

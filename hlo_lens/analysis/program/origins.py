@@ -46,6 +46,8 @@ _SCALAR = 16
 
 _SOURCELESS = opcodes_where(lambda traits: traits.is_sourceless)
 
+_INDIRECT = frozenset({"while", "parameter"})
+"""Opcodes of values whose origin is that of other instructions."""
 
 _Look: TypeAlias = "Callable[[Value], Origin]"
 
@@ -86,11 +88,55 @@ class Origins:
         own = self.places.innermost(row)
         if own is not None or self._is_argument(row):
             return own
-        near = None
-        if self._opcodes[row] in _SOURCELESS and self.steps.size(Value(row)) <= _SCALAR:
-            user = self.steps.first_user(row)  # which the search would visit first
-            near = None if user is None else self.places.innermost(user)
+        near = self._near_place(Value(row))
         return self.of_value(Value(row)).place if near is None else near
+
+    def _near_place(self, value: Value) -> SourceLocation | None:
+        """Return the place that a search finds first, where that is simply a neighbour's own.
+
+        None where that is not certain: then the search decides.
+        """
+        opcode = self._opcodes[value.row]
+        if opcode in self.steps.passing or not self._has_own_origin(value, None):
+            return None
+        if opcode not in _SOURCELESS:
+            operands = self._operands(value)
+            place = self.places.innermost(operands[0].row) if operands else None
+            if not operands or not self._has_own_origin(operands[0], place):
+                return None
+            if place is not None:
+                return None if self._loops.is_line_of_loop(place) else place
+            if len(operands) > 1 or self._opcodes[operands[0].row] not in _SOURCELESS:
+                return None
+        return self._user_place(value)
+
+    def _user_place(self, value: Value) -> SourceLocation | None:
+        """Return the place of the first user, or of the only user's first one, and so on."""
+        one = value
+        for _ in range(_FEW):
+            users = list(islice(self.steps.users(one), 2))
+            place = self.places.innermost(users[0].row) if users else None
+            if not users or not self._has_own_origin(users[0], place):
+                return None
+            if place is not None:
+                is_line_of_loop = self._loops.is_line_of_loop(place)
+                return place if not is_line_of_loop or self.steps.size(value) <= _SCALAR else None
+            if len(users) > 1:
+                return None
+            one = users[0]
+        return None
+
+    def _has_own_origin(self, value: Value, place: SourceLocation | None) -> bool:
+        """Return whether `_nearest` is certain to return the origin of an instruction's metadata.
+
+        Args:
+            value: The value.
+            place: The own place of its instruction.
+        """
+        opcode = self._opcodes[value.row]
+        if opcode in _INDIRECT or (place is None and opcode_traits(opcode).is_runner):
+            return False
+        return self._loops.stored_slice(value) is None
 
     def of_value(self, value: Value) -> Origin:
         """Return the origin of the instruction that defines a value."""

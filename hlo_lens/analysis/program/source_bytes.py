@@ -9,6 +9,7 @@ line are in two residual rows: ``[parameters]`` of the program, which the caller
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -65,13 +66,13 @@ class SourceBytes(Result):
 def source_bytes(table: InstructionTable, origins: Origins | None = None) -> SourceBytes:
     """Return the source lines of a module by the bytes they produce, then by file and line."""
     origins = Origins(table.module) if origins is None else origins
-    found: dict[tuple[str, int | None], list[int]] = {}
+    found: defaultdict[tuple[str, int | None], list[int]] = defaultdict(lambda: [0, 0])
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
         place = origins.place(row)
         if place is not None:
-            entry = found.setdefault((place.file, place.line), [0, 0])
+            entry = found[place.file, place.line]
         elif table.opcodes[row] == "parameter":
             entry = parameters
         else:

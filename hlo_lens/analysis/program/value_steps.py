@@ -44,6 +44,11 @@ class ValueSteps:
 
     Args:
         module: The module.
+
+    Attributes:
+        opcodes: Opcode of each row.
+        passing: Opcodes whose results may be values of other instructions (`definition`).
+        storing: Opcodes that may store a slice in a larger value (`update`).
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -53,10 +58,10 @@ class ValueSteps:
         traits = [(opcode, opcode_traits(opcode)) for opcode in module.opcodes.different]
         views = {opcode for opcode, one in traits if one.is_view and one.is_forwarding}
         self._views = views - _STRUCTURE
-        self._passing = self._views | _STRUCTURE
+        self.passing = self._views | _STRUCTURE
         if _ASYNC_START in module.columns.source.text:
-            self._passing |= {"fusion"}
-        self._storing = {opcode for opcode, one in traits if one.is_formatting} | _STORING
+            self.passing |= {"fusion"}
+        self.storing = {opcode for opcode, one in traits if one.is_formatting} | _STORING
         self._callers: dict[int, Call | None] = {}
         self._sizes: dict[str, int] = {}
         self._kept: dict[int, dict[int, int]] = {}
@@ -66,15 +71,15 @@ class ValueSteps:
 
     def operand(self, row: int, position: int, index: ShapeIndex = ()) -> Value | None:
         """Return an operand, or an element of it; None if the text does not define it."""
-        rows = self._links.operands_of(row)
-        if position >= len(rows) or rows[position] == NOTHING:
+        operand, element = self._links.operand(row, position)
+        if operand == NOTHING:
             return None
-        elements = self._links.elements_of(row)
-        return Value(rows[position], (*elements[position], *index) if elements else index)
+        return Value(operand, (*element, *index) if element else index)
 
     def operands(self, row: int, most: int | None = None) -> list[Value]:
         """Return the first operands that the text defines, by default all."""
-        rows, elements = self._links.operands_of(row)[:most], self._links.elements_of(row)
+        columns = self._links.operand_columns(row)
+        rows, elements = columns.of(row)[:most], columns.elements.get(row)
         indices = elements[:most] if elements else repeat((), len(rows))
         pairs = zip(rows, indices, strict=True)
         return [Value(operand, index) for operand, index in pairs if operand != NOTHING]
@@ -89,7 +94,7 @@ class ValueSteps:
             is_local: Whether parameters of computations are definitions.
         """
         for _ in range(_STEPS):
-            is_passed = self.opcodes[value.row] in self._passing
+            is_passed = self.opcodes[value.row] in self.passing
             before = self._before(value, is_local) if is_passed else None
             if before is None:
                 break
@@ -162,7 +167,7 @@ class ValueSteps:
         for _ in range(_STEPS):
             row = value.row
             opcode = self.opcodes[row]
-            if opcode not in self._storing:
+            if opcode not in self.storing:
                 return None
             if opcode == "dynamic-update-slice":
                 operand = self.operand(row, 1)
@@ -204,8 +209,9 @@ class ValueSteps:
 
         A user that computes is the value of its whole result.
         """
-        for user, position in self._links.users_of(value.row):
-            if self.opcodes[user] not in self._passing and self._links.elements_of(user) is None:
+        columns = self._links.operand_columns(value.row)
+        for user, position in columns.users_of(value.row):
+            if self.opcodes[user] not in self.passing and user not in columns.elements:
                 yield Value(user)
             else:
                 yield from self._into(value, user, position)
@@ -215,17 +221,6 @@ class ValueSteps:
                 yield Value(call.row, value.element)
             if call is not None and call.role == "body":  # the next iteration
                 yield from (Value(row, value.element) for row in self._parameter(call.row, 0))
-
-    def first_user(self, row: int) -> int | None:
-        """Return the first user of an instruction without operands, if it computes no slice."""
-        if self.opcodes[row] == "parameter":
-            return None
-        for user, position in self._links.users_of(row):
-            opcode = self.opcodes[user]
-            is_storing = opcode in _STORING or (opcode in self._storing and position > 0)
-            is_plain = not is_storing and opcode not in self._passing
-            return user if is_plain and self._links.elements_of(user) is None else None
-        return None
 
     def _into(self, value: Value, user: int, position: int) -> Iterator[Value]:
         opcode, index = self.opcodes[user], value.element

@@ -281,6 +281,14 @@ class ComputationColumns:
             return self.scattered[place]
         return range(*self.span(place, FIRST_ROW))
 
+    def all_rows(self) -> list[Sequence[int]]:
+        """Return the rows of all computations."""
+        firsts, lasts = self.spans[FIRST_ROW::_STRIDE], self.spans[LAST_ROW::_STRIDE]
+        found: list[Sequence[int]] = list(map(range, firsts, lasts))
+        for place, rows in self.scattered.items():
+            found[place] = rows
+        return found
+
     def is_entry(self, place: int) -> bool:
         """Return whether a computation is the entry."""
         return bool(self.flags[place] & _ENTRY)

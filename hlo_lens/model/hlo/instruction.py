@@ -6,6 +6,7 @@ that syntax gives the module, and remembered per distinct text.
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,9 @@ CALLING_ATTRIBUTES = (
     "scatter",
 )
 """Attributes whose values name computations. Source: hlo_parser.cc, CreateInstruction."""
+
+_FIRST_INDEX = re.compile(rf", index=(\d{{1,{LONG_NUMBER - 1}}})(?=,|\Z)", re.ASCII)
+"""The attribute of a get-tuple-element, where it is the first one, as XLA prints it."""
 
 
 class HloInstruction:
@@ -288,6 +292,12 @@ class HloInstruction:
     @property
     def tuple_index(self) -> int | None:
         """K of ``get-tuple-element(...), index=K``; None if it is not printed or no such number."""
+        if self._overlay is None:
+            columns, base = self._columns, self._row * STRIDE
+            start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
+            plain = _FIRST_INDEX.match(columns.source.text, start, end)
+            if plain is not None:
+                return int(plain[1])
         value = self.attribute("index") or ""
         return int(value) if value.isdecimal() and len(value) < LONG_NUMBER else None
 

@@ -99,7 +99,8 @@ class Calls:
 
     def of_row(self, row: int) -> list[Call]:
         """Return the calls of an instruction, in the order of its attributes."""
-        return list(self.of_rows(range(row, row + 1)))
+        first, last = bisect_left(self.rows, row), bisect_right(self.rows, row)
+        return [self._call(number) for number in range(first, last)]
 
     def targets(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield row and called computation of the calls by some ascending rows."""
@@ -144,8 +145,8 @@ class Links:
 
     # ---- operands and users --------------------------------------------------------------------
 
-    def _operands_with(self, row: int) -> OperandColumns:
-        """Return all operands if they are known, else those of the computation of a row."""
+    def operand_columns(self, row: int) -> OperandColumns:
+        """Return the operands of the computation of a row, or of all if these are known."""
         if self._whole is not None:
             return self._whole
         place = self.owners[row]
@@ -190,18 +191,18 @@ class Links:
 
     def operands_of(self, row: int) -> Sequence[int]:
         """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
-        return self._operands_with(row).of(row)
+        return self.operand_columns(row).of(row)
 
     def elements_of(self, row: int) -> tuple[ShapeIndex, ...] | None:
         """Return the tuple index of each operand of a row; None if no operand has one."""
-        return self._operands_with(row).elements.get(row)
+        return self.operand_columns(row).elements.get(row)
 
     def operand(self, row: int, position: int) -> tuple[int, ShapeIndex]:
         """Return the row of one operand and the tuple index into its result.
 
         `NOTHING` if there is no such operand, or the text does not define it.
         """
-        columns = self._operands_with(row)
+        columns = self.operand_columns(row)
         place = row - columns.first
         edge = columns.offsets[place] + position
         if edge >= columns.offsets[place + 1]:
@@ -217,7 +218,7 @@ class Links:
 
     def users_of(self, row: int) -> list[tuple[int, int]]:
         """Return row and operand number of each use of a row, in text order."""
-        return self._operands_with(row).users_of(row)
+        return self.operand_columns(row).users_of(row)
 
     @functools.cached_property
     def control_predecessors(self) -> Mapping[int, tuple[int, ...]]:
@@ -279,9 +280,7 @@ class Links:
         """For each row the position of its computation among the module's."""
         module = self._module
         owners = array("I", bytes(4 * len(module.columns)))
-        columns = module.computation_columns
-        for position in range(len(columns)):
-            rows = columns.rows(position)
+        for position, rows in enumerate(module.computation_columns.all_rows()):
             if isinstance(rows, range):
                 owners[rows.start : rows.stop] = array("I", [position]) * len(rows)
             else:
@@ -294,6 +293,19 @@ class Links:
         """The calls of the module."""
         return Calls(self._module)
 
+    @functools.cached_property
+    def roots(self) -> Sequence[int]:
+        """For each computation the row of its result; `NOTHING` if it has none."""
+        module = self._module
+        columns = module.computation_columns
+        roots = array("i", [NOTHING]) * len(columns)
+        for place, rows in enumerate(columns.all_rows()):
+            if rows and columns.is_complete(place):
+                roots[place] = rows[-1]
+        for row in module.columns.roots:
+            roots[self.owners[row]] = row
+        return roots
+
     def root_of(self, row: int, *roles: str) -> int | None:
         """Return the root of the first computation that a row calls, or calls in some roles.
 
@@ -301,7 +313,7 @@ class Links:
         """
         for call in self.calls.of_row(row):
             if call.place != NOTHING and (not roles or call.role in roles):
-                root = self._module.computations[call.place].root_row
+                root = self.roots[call.place]
                 return None if root == NOTHING else root
         return None
 
@@ -314,13 +326,11 @@ class Links:
 
     def is_root(self, row: int) -> bool:
         """Return whether a row is the root of its computation."""
-        return self._module.computations[self.owners[row]].root_row == row
+        return self.roots[self.owners[row]] == row
 
     def root(self, call: Call) -> int:
         """Return the row of the result of a called computation; `NOTHING` if there is none."""
-        if call.place == NOTHING:
-            return NOTHING
-        return HloComputation(self._module, call.place).root_row
+        return NOTHING if call.place == NOTHING else self.roots[call.place]
 
     def reached(self, start: int, through: Callable[[OpcodeTraits], bool]) -> list[int]:
         """Return the positions of a computation and of those it reaches, ascending.

@@ -6,7 +6,7 @@ import functools
 import re
 from array import array
 from bisect import bisect_right
-from itertools import accumulate, chain, count, islice, repeat
+from itertools import accumulate, islice, repeat
 from operator import sub
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ _CHUNK = 4096
 """Rows parsed together; the texts of their operands are kept meanwhile."""
 
 _FEW = 64
-"""Rows of a computation up to which its lists are split one by one."""
+"""Rows of a computation up to which its lists are split together at little cost."""
 
 _PARTS = 16
 _COMMENT = re.compile(r"/\*[^*]*+\*/")
@@ -62,10 +62,12 @@ class OperandColumns:
         self.rows = array("i")
         self.offsets = array("I", [0])
         self.elements: dict[int, tuple[ShapeIndex, ...]] = {}
-        listed = [module.computation_columns.rows(place) for place in places]
+        columns = module.computation_columns
+        listed = [columns.rows(places[0])] if len(places) == 1 else columns.all_rows()
         apart: Sequence[int] = extent
-        if len(extent) <= _FEW and listed == [extent]:
-            apart = self._left_over(self._resolve_few(extent, printed), extent)
+        is_one = len(extent) <= _FEW and listed == [extent]
+        if is_one and self._resolve_few(extent, printed):
+            apart = self._left_over((), extent)
         elif _are_in_order(listed, extent):
             names = _OperandNames(module, extent, printed)
             self._resolve(listed, names)
@@ -82,20 +84,28 @@ class OperandColumns:
 
     def users_of(self, row: int) -> list[tuple[int, int]]:
         """Return row and operand number of each use of a row, in text order."""
-        places, order, users = self._users
-        edges = order[places[row - self.first] : places[row - self.first + 1]]
-        return [(users[edge], edge - self.offsets[users[edge] - self.first]) for edge in edges]
+        offsets, (first_edges, next_edges) = self.offsets, self._uses
+        found = []
+        edge = first_edges[row - self.first]
+        while edge != NOTHING:
+            place = bisect_right(offsets, edge) - 1
+            found.append((self.first + place, edge - offsets[place]))
+            edge = next_edges[edge]
+        return found
 
     @functools.cached_property
-    def _users(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-        """For each row the offset of its uses, the operands by what they use, and their users."""
-        size = len(self.offsets) - 1
-        counts = map(sub, islice(self.offsets, 1, None), self.offsets)
-        users = array("I", chain.from_iterable(map(repeat, count(self.first), counts)))
-        targets = self.rows
-        if self.first:
-            targets = array("i", (NOTHING if t == NOTHING else t - self.first for t in targets))
-        return *inverted(targets, size), users
+    def _uses(self) -> tuple[Sequence[int], Sequence[int]]:
+        """For each row the first operand that it is, and for each operand the next of its row."""
+        first_edges = array("i", [NOTHING]) * (len(self.offsets) - 1)
+        next_edges = array("i", [NOTHING]) * len(self.rows)
+        edge = len(self.rows)
+        for row in reversed(self.rows):
+            edge -= 1
+            if row != NOTHING:
+                place = row - self.first
+                next_edges[edge] = first_edges[place]
+                first_edges[place] = edge
+        return first_edges, next_edges
 
     def _resolve(self, listed: Sequence[Sequence[int]], names: _OperandNames) -> None:
         """Add the operands of computations whose rows follow one another."""
@@ -118,24 +128,28 @@ class OperandColumns:
                 part = iter(next(parts))
                 offsets.extend(islice(accumulate(names.counts, initial=done), 1, None))
 
-    def _resolve_few(self, rows: range, printed: Collection[str]) -> list[int]:
-        """Add the operands of one small computation; return the rows whose lists are not plain."""
-        columns, operands, offsets = self._module.columns, self.rows, self.offsets
+    def _resolve_few(self, rows: range, printed: Collection[str]) -> bool:
+        """Add the operands of one small computation, if all its lists are plain."""
+        columns, opcodes = self._module.columns, self._module.opcodes
+        text, spans = columns.source.text, columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
+        lists = [
+            "" if opcode in printed else text[start:end]
+            for opcode, start, end in zip(
+                opcodes[rows.start : rows.stop],
+                spans[OPERANDS::STRIDE],
+                spans[OPERANDS_END::STRIDE],
+                strict=True,
+            )
+        ]
+        joined = ", ".join(filter(None, lists))
+        if "(" in joined or "[" in joined or "/" in joined:
+            return False
         places = dict(zip(columns.names(rows), rows, strict=True))
-        text, odd = columns.source.text, []
-        spans = columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
-        opcodes = self._module.opcodes[rows.start : rows.stop]
-        lists = zip(spans[OPERANDS::STRIDE], spans[OPERANDS_END::STRIDE], strict=True)
-        for row, opcode, (start, end) in zip(rows, opcodes, lists, strict=True):
-            if start < end and opcode not in printed:
-                listed = text[start:end]
-                if "(" in listed or "[" in listed or "/" in listed:
-                    odd.append(row)
-                else:
-                    for name in listed.replace("%", "").split(", "):
-                        operands.append(places.get(name, NOTHING))
-            offsets.append(len(operands))
-        return odd
+        names = joined.replace("%", "").split(", ") if joined else ()
+        self.rows.extend(map(places.get, names, repeat(NOTHING)))
+        counts = [listed.count(", ") + 1 if listed else 0 for listed in lists]
+        self.offsets.extend(islice(accumulate(counts, initial=0), 1, None))
+        return True
 
     def _left_over(self, odd: Sequence[int], extent: range) -> list[int]:
         """Return the rows that are read one by one, ascending."""
