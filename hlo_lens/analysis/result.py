@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from html import escape
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
@@ -152,6 +151,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the result for a notebook: name, first rows in readable units, totals."""
+        from html import escape
+
         shown = list(islice(self.rows(), _HTML_ROWS))
         others = self.row_count - len(shown)
         lead = (type(self).__doc__ or "").strip().partition("\n")[0]
@@ -173,6 +174,8 @@ class Result:
         )
 
     def _html_row(self, row: Row) -> str:
+        from html import escape
+
         cells = (
             f'<td style="text-align: {"left" if column.unit is Unit.NONE else "right"}">'
             f"{escape(format_cell(cell, column.unit))}</td>"

@@ -10,13 +10,15 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.text.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KEY = r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]"""
-_STEP = re.compile(rf"{_KEY}|([^.\[]+)")
-_PATTERN_STEP = re.compile(rf"{_KEY}|([^./\[]+)")
-_PATTERN_STEP_WITH_DOTS = re.compile(rf"{_KEY}|([^/\[]+)")
+_STEP = lazy_pattern(rf"{_KEY}|([^.\[]+)")
+_PATTERN_STEP = lazy_pattern(rf"{_KEY}|([^./\[]+)")
+_PATTERN_STEP_WITH_DOTS = lazy_pattern(rf"{_KEY}|([^/\[]+)")
 
 
 def steps_of(name: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.text.lazy_pattern import lazy_pattern
 from hlo_lens.text.source import cut_spans, replace_spans
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 _LONGEST_TEXT = 1 << 24
 """Characters of a text in which entities are looked for."""
 
-_ENTITY = re.compile(r"&(?:gt|lt|quot|apos|amp|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});")
-_TAG = re.compile(
+_ENTITY = lazy_pattern(r"&(?:gt|lt|quot|apos|amp|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});")
+_TAG = lazy_pattern(
     r"</?(?:pre|code|span|div|p|b|i|a|tt|td|tr|th|table|tbody|details|summary|html|body)"
     r"(?:\s[^<>\n]{0,400})?/?>|<br[ \t]*/?>(?=[ \t]*(?:\n|\Z))"
 )

@@ -8,22 +8,23 @@ the user's program unless they are installed.
 from __future__ import annotations
 
 import functools
-import re
 
-INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
+from hlo_lens.text.lazy_pattern import lazy_pattern
+
+INSTALLED = lazy_pattern(r".*/(?:site|dist)-packages/")
 """Path of an installed package up to the package."""
 
-STANDARD = re.compile(r".*?/lib(?:64)?/python\d[\d.]*(?:\.zip)?/|.*?/Python\d+/Lib/|^<frozen ")
+STANDARD = lazy_pattern(r".*?/lib(?:64)?/python\d[\d.]*(?:\.zip)?/|.*?/Python\d+/Lib/|^<frozen ")
 """Path of the standard library up to the module."""
 
-SYNTHETIC = re.compile(r"^<[^>]*>$")
+SYNTHETIC = lazy_pattern(r"^<[^>]*>$")
 """Name that Python gives to code without a file."""
 
 _PACKAGES = (
     "chex|distrax|dm_haiku|diffrax|einops|equinox|flax|haiku|jax|jaxlib|jaxopt|lineax|numpy|optax|"
     "optimistix|orbax|qwix|scipy|tokamax|torch|torch_xla"
 )
-_CHECKOUT = re.compile(
+_CHECKOUT = lazy_pattern(
     rf"(?:.*/)?(?P<name>{_PACKAGES})/(?P=name)/"
     rf"|(?:.*/)?third_party/py/(?:{_PACKAGES})/"
     r"|(?:.*/)?jax/(?:_src|experimental|interpreters)/"

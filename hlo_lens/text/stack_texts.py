@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-THREAD_LINE = re.compile(
+from hlo_lens.text.lazy_pattern import lazy_pattern
+
+THREAD_LINE = lazy_pattern(
     r"^(?:Current thread|Thread) (?:0x)?[0-9A-Fa-f]+ "
     r"(?:\([a-z+]+\)(?:: \"[^\n]*\")?|(?:\[[^\]\n]*\] )?\(most recent call first\):)[ \t]*$",
     re.MULTILINE,
 )
 """Head of the stack of a thread: by py-spy, or by faulthandler."""
 
-_TABLE = re.compile(
+_TABLE = lazy_pattern(
     r"^[ \t]*ncalls[ \t]+tottime[ \t]+percall[ \t]+cumtime[ \t]+percall[ \t]|"
     r"^[ \t]*Name[ \t]+Self C[PU]{2} %[ \t]|^[ \t]*Line #[ \t]+Hits[ \t]+Time[ \t]|"
     r"^Function[ \t]+(?:was called by|called)\.\.\.|^name[ \t]+ncall[ \t]+tsub[ \t]",
@@ -29,8 +31,10 @@ COMMENT = "#"
 
 _LINES_TRIED = 64
 _LONGEST_AMOUNT = 18
-_BRANCH_LINE = re.compile(r"(?:[ \t]|\|(?!-))*[|+`\\]-{1,4}[ \t]?[^\s|+`\\-][^\n]*$", re.MULTILINE)
-_TEXT_LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
+_BRANCH_LINE = lazy_pattern(
+    r"(?:[ \t]|\|(?!-))*[|+`\\]-{1,4}[ \t]?[^\s|+`\\-][^\n]*$", re.MULTILINE
+)
+_TEXT_LINE = lazy_pattern(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
 
 
 def folded_stack(line: str) -> tuple[str, int] | None:

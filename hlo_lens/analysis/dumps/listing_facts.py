@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
 from hlo_lens.model.hlo.instruction import HloInstruction
@@ -18,6 +17,7 @@ from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.dumps.text_comparison import Fingerprint
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.query import InstructionTable
@@ -117,6 +117,11 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
         if not module.computations:
             problem = str(module.gaps[0]).splitlines()[0] if module.gaps else None
             return replace(facts, gaps=len(module.gaps), problem=problem)
+        hashes = None
+        if with_fingerprint:
+            from hlo_lens.analysis.dumps.text_comparison import fingerprint
+
+            hashes = fingerprint(module)
         flops = known.flops
         facts = replace(
             facts,
@@ -129,7 +134,7 @@ def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool)
             devices=evident_partitions(known.table) or module.num_partitions,
             instructions=module.instruction_count,
             signature=_signature(known.table),
-            fingerprint=fingerprint(module) if with_fingerprint else None,
+            fingerprint=hashes,
             is_estimate_left_out=known.is_estimate_left_out,
         )
     try:

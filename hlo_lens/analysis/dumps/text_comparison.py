@@ -9,13 +9,13 @@ compares programs instead, and finds no change in modules that differ in these a
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import END, NAME_END
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-_METADATA = re.compile(rf', metadata=\{{(?:[^{{}}"]|{_STRING}|\{{(?:[^{{}}"]|{_STRING})*+\}})*+\}}')
-_FINGERPRINT = re.compile(rf"[\w.]*fingerprint\w*={_STRING},?")
-_TOKEN = re.compile(rf"{_STRING}|%?[A-Za-z_][\w.-]*")
+_METADATA = lazy_pattern(
+    rf', metadata=\{{(?:[^{{}}"]|{_STRING}|\{{(?:[^{{}}"]|{_STRING})*+\}})*+\}}'
+)
+_FINGERPRINT = lazy_pattern(rf"[\w.]*fingerprint\w*={_STRING},?")
+_TOKEN = lazy_pattern(rf"{_STRING}|%?[A-Za-z_][\w.-]*")
 _SPACE = re.compile(r"\s+")
 
 
@@ -60,6 +62,8 @@ class Line:
 
 def fingerprint(module: HloModule) -> Fingerprint:
     """Return the hashes of the text of a module."""
+    import hashlib  # which loads OpenSSL
+
     exact, nameless = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for line in canonical_lines(module):
         exact.update(line.exact.encode("utf-8", "replace") + b"\n")

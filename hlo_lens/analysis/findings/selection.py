@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
@@ -56,6 +55,8 @@ class LeastSaving:
         Raises:
             UsageError: If it is neither.
         """
+        from fractions import Fraction
+
         try:
             if not text.strip().endswith("%"):
                 return cls(bytes=parse_size(text), text=text)

@@ -17,7 +17,6 @@ brackets all.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -75,6 +74,8 @@ def read_settings(text: str, path: str) -> LintSettings | None:
     Raises:
         UsageError: If it is no TOML, or the table has an unknown key or a wrong value.
     """
+    import tomllib  # whose patterns take as long to compile as ten rules to run
+
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML, and of numbers too long for Python

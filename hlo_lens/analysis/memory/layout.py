@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes
-from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
+    from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
 DEFAULT_SPACE = 0
 HOST_SPACE = 5
@@ -244,6 +244,8 @@ def layout_of_dump(
         assignment: The text.
         live_range: Live ranges of the same compile, printed or computed.
     """
+    from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
+
     ranges: dict[str, tuple[int, int]] = {}
     schedule: Sequence[str] | None = None
     peak: tuple[int, int] | None = None

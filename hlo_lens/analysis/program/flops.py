@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.branch_sums import Branches, SumBounds, SumPart, bounded_sum
 from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.program.convolution_sizes import convolution_sizes
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -306,6 +305,8 @@ def _convolution(
     """
     result = _first_array(instruction.shape)
     shapes = [result if role is None else instruction.operand_shape(role) for role in roles]
+    from hlo_lens.analysis.program.convolution_sizes import convolution_sizes
+
     sizes = convolution_sizes(instruction, shapes)
     return None if sizes is None else sizes.flops
 

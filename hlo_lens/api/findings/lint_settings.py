@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.module_pairs import plain_name
-from hlo_lens.analysis.findings.changes import finding_changes
 from hlo_lens.analysis.findings.findings import Findings, finding_fact
 from hlo_lens.analysis.findings.selection import (
     LeastSaving,
@@ -127,6 +125,9 @@ class Sieve:
         sifted_ones = sifted(found, self.settings, module, self.checkout)
         if self.known is None:
             return sifted_ones
+        from hlo_lens.analysis.comparison.module_pairs import plain_name
+        from hlo_lens.analysis.findings.changes import finding_changes
+
         base = self.known.get(plain_name(module), ())
         if is_of_dump:
             base = tuple(one for ones in self.known.values() for one in ones)

@@ -12,10 +12,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+from typing import TYPE_CHECKING
 
 from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.lazy_pattern import lazy_pattern
 from hlo_lens.text.nearest_names import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _GIB = 1 << 30
 _TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
@@ -95,22 +99,28 @@ _SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1"}
 _GPU_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _HOST_GPUS = 8
 
-_TPU_NAME = re.compile(r"(?P<kind>v\w+|tpu7x)[:=](?P<shape>\d+(?:x\d+){1,2})(?:\*(?P<slices>\d+))?")
-_GPU_NAME = re.compile(r"(?P<kind>\w+?)(?::(?P<shape>\d+x\d+x\d+))?")
+_TPU_NAME = lazy_pattern(
+    r"(?P<kind>v\w+|tpu7x)[:=](?P<shape>\d+(?:x\d+){1,2})(?:\*(?P<slices>\d+))?"
+)
+_GPU_NAME = lazy_pattern(r"(?P<kind>\w+?)(?::(?P<shape>\d+x\d+x\d+))?")
 
 
 def gpu_names() -> tuple[str, ...]:
     """Return the names of the GPUs whose target configuration is shipped."""
-    folder = resources.files("hlo_lens.model.devices") / "gpu_specs"
-    names = (one.name for one in folder.iterdir())
+    names = (one.name for one in _gpu_specs().iterdir())
     return tuple(sorted(n.removesuffix(".txtpb") for n in names if n.endswith(".txtpb")))
 
 
 @cache
 def gpu_config(name: str) -> str:
     """Return the target configuration of a GPU."""
-    folder = resources.files("hlo_lens.model.devices") / "gpu_specs"
-    return (folder / f"{name}.txtpb").read_text(encoding="utf-8")
+    return (_gpu_specs() / f"{name}.txtpb").read_text(encoding="utf-8")
+
+
+def _gpu_specs() -> Traversable:
+    from importlib import resources  # slow to import, and most commands name no GPU
+
+    return resources.files("hlo_lens.model.devices") / "gpu_specs"
 
 
 def parse_target(text: str) -> Target:
@@ -206,8 +216,8 @@ def all_slices(text: str) -> tuple[Target, ...]:
     return tuple(parse_target(f"{name}:{shape}") for shape in shapes)
 
 
-_MEMORY = re.compile(r"(?m)^\s*device_memory_size: (\d+)")
-_DESCRIPTION = re.compile(r'device_description_str: "([^"]*)"')
+_MEMORY = lazy_pattern(r"(?m)^\s*device_memory_size: (\d+)")
+_DESCRIPTION = lazy_pattern(r'device_description_str: "([^"]*)"')
 
 
 def gpu_target(config: str, *, name: str = "", topology: str = "") -> Target:
@@ -226,10 +236,10 @@ def gpu_target(config: str, *, name: str = "", topology: str = "") -> Target:
 TARGET_ARGUMENTS = "target_arguments.txt"
 """End of the name of libtpu's file that describes the slice."""
 
-_VERSION = re.compile(r'version: TPU_VERSION_(\w+)(?:\s+variant: "(\w+)")?')
-_CHIP_CONFIG = re.compile(r'chip_config_name: "(\w+)"')
-_WRAP = re.compile(r"\bwrap \{([^{}]*)\}")
-_BOUNDS = re.compile(r"\b(chips_per_host|host)_bounds \{([^{}]*)\}")
+_VERSION = lazy_pattern(r'version: TPU_VERSION_(\w+)(?:\s+variant: "(\w+)")?')
+_CHIP_CONFIG = lazy_pattern(r'chip_config_name: "(\w+)"')
+_WRAP = lazy_pattern(r"\bwrap \{([^{}]*)\}")
+_BOUNDS = lazy_pattern(r"\b(chips_per_host|host)_bounds \{([^{}]*)\}")
 _AXIS = re.compile(r"([xyz]): (\w+)")
 _SLICE = re.compile(r"\bslice_info \{")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.model.shapes.tile_assignment import TileAssignment, nested_loops
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +68,7 @@ def partition_spec_text(spec: PartitionSpec) -> str:
 
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_SPEC_WORD = re.compile(rf"{_QUOTED}|(?<![\w.'\"])([A-Za-z_][\w.]*)(?![\w.'\"])")
+_SPEC_WORD = lazy_pattern(rf"{_QUOTED}|(?<![\w.'\"])([A-Za-z_][\w.]*)(?![\w.'\"])")
 """A string, which may be any axis, or a name without quotes."""
 
 

@@ -20,6 +20,7 @@ from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.lazy_pattern import lazy_pattern
 
 Meshes: TypeAlias = "Mapping[str, Mesh]"
 
@@ -39,13 +40,13 @@ MANUAL_BODIES = (
 """Prefixes of the names of shard_map bodies; shapes in them are those of one device."""
 
 _BODY = r"<\[(?P<axes>[^\]]*)\](?:\s*,\s*device_ids\s*=\s*\[(?P<ids>[^\]]*)\])?>"
-_MESH = re.compile(rf"@?\"?(?P<name>[\w.$-]+)\"?\s*=\s*#sdy\.mesh{_BODY}")
-_LOWERED = re.compile(rf"sdy\.mesh\s+@\"?(?P<name>[\w.$-]+)\"?\s*=\s*{_BODY}")
+_MESH = lazy_pattern(rf"@?\"?(?P<name>[\w.$-]+)\"?\s*=\s*#sdy\.mesh{_BODY}")
+_LOWERED = lazy_pattern(rf"sdy\.mesh\s+@\"?(?P<name>[\w.$-]+)\"?\s*=\s*{_BODY}")
 _AXIS = re.compile(r'"([^"]*)"\s*=\s*(\d+)')
 _TOO_LONG = re.compile(r"\d{19}")
 """A number of more devices than any mesh has."""
 
-_SHARDING = re.compile(rf'<(?:@"?(?P<name>[\w.$-]+)"?|mesh{_BODY})\s*,\s*(?P<rest>\[[^<>]*)>')
+_SHARDING = lazy_pattern(rf'<(?:@"?(?P<name>[\w.$-]+)"?|mesh{_BODY})\s*,\s*(?P<rest>\[[^<>]*)>')
 _PRIORITY = re.compile(r"(?<=\})p\d+")
 _NAME = re.compile(r'"([^"]*)"')
 

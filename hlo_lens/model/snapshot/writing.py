@@ -13,13 +13,13 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact, EntryFact
 from hlo_lens.text.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
+    from hlo_lens.model.snapshot.rows import EntryFact
 
 KIND = "snapshot"
 
@@ -70,6 +70,8 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
 
 def _module_object(module: ModuleSnapshot) -> dict[str, object]:
     """Return the JSON object of a module: rows sorted, equal ones once with their number."""
+    from hlo_lens.model.snapshot.rows import AliveGroup, AnnotationFact, CollectiveFact
+
     return {
         **{name: getattr(module, name) for name in ("name", *TEXTS)},
         "report": _sorted(facts_object(module.facts, leave_out=APART)),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup, CollectivesBy
 from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
@@ -21,6 +20,7 @@ from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup
     from hlo_lens.analysis.collectives.data_movement import DataMovement
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -247,6 +247,8 @@ def groups_table(
 
 
 def _shown_group(group: CollectiveGroup, by: str) -> Row:
+    from hlo_lens.analysis.collectives.collective_groups import CollectivesBy
+
     texts = {
         "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
         "wire_bytes_per_run": at_most_text(group.wire_bytes_per_run, group.wire_bytes_is_at_most),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +38,8 @@ def _file_beside(target: Path) -> Path:
     """Return an empty new file with the mode of the target, or the target to write it in place."""
     if target.exists() and not target.is_file():
         return target
+    import tempfile
+
     try:
         number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
     except PermissionError:

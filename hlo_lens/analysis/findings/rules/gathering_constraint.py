@@ -24,8 +24,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.dropped_axes import DroppedAxes, dropped_axes
-from hlo_lens.analysis.collectives.operation_search import member_paths
 from hlo_lens.analysis.findings.finding import Remedy
 from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, ModuleRule
 from hlo_lens.analysis.findings.transfers import finding_of
@@ -36,6 +34,7 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hlo_lens.analysis.collectives.dropped_axes import DroppedAxes
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -58,6 +57,8 @@ def gathering_constraint(known: ModuleAnalysis) -> Iterator[Finding]:
     if before is None:
         is_early = known.dump.stage == BEFORE
         raise MissingDumpError(_NO_COMPILED_TEXT if is_early else NO_TEXT_BEFORE)
+    from hlo_lens.analysis.collectives.dropped_axes import dropped_axes
+
     meshes = known.collectives.meshes
     dropped = dropped_axes(before, meshes[0].mesh if meshes else None)
     groups: dict[SourceLocation | None, tuple[list[DroppedAxes], list[Collective]]] = {}
@@ -72,6 +73,8 @@ def gathering_constraint(known: ModuleAnalysis) -> Iterator[Finding]:
 
 
 def _is_cause(dropped: DroppedAxes, gather: Collective) -> bool:
+    from hlo_lens.analysis.collectives.operation_search import member_paths
+
     paths = member_paths(gather.own_op_name or "")
     return not dropped.paths.isdisjoint(paths) and not set(dropped.axes).isdisjoint(
         gather.axes or ()
