@@ -5,7 +5,6 @@ Entities become their characters and tags are cut, so that all lines remain thos
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -45,5 +44,7 @@ def _decoded(source: Source) -> Source:
 
 
 def _character(entity: str) -> str:
+    import html
+
     character = html.unescape(entity).replace("\xa0", " ")
     return " " if character in "\r\n" else character

@@ -7,7 +7,6 @@ of a terminal. Source: nbformat's JSON schema, versions 3 and 4.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -92,6 +91,8 @@ def _chosen(texts: Sequence[_Text]) -> Iterator[_Text]:
 
 def _without_tags(text: str) -> str:
     """Return the text of HTML; spans with a background are colours of a terminal."""
+    import html
+
     return html.unescape(_TAG.sub("", _COLOR.sub(_ESCAPE, text)))
 
 

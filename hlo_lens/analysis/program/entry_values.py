@@ -140,9 +140,10 @@ class EntryValue(ABC):
     @property
     def donation(self) -> str | None:
         """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
-        if self._alias is None:
+        alias = self._alias
+        if alias is None:
             return "donor" if self._columns.aliases[self._place] == DONOR else None
-        return self._alias.kind
+        return alias.kind
 
     @property
     def _alias(self) -> InputOutputAlias | None:
@@ -185,7 +186,8 @@ class ParameterValue(EntryValue):
     @property
     def aliased_with(self) -> str | None:
         """The output that shares its buffer."""
-        return None if self._alias is None else braces(self._alias.output_index)
+        alias = self._alias
+        return None if alias is None else braces(alias.output_index)
 
 
 class OutputValue(EntryValue):

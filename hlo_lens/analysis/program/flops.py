@@ -284,7 +284,7 @@ def _estimated(config: str) -> int | None:
 
 
 def _dot(instruction: HloInstruction, contracting: str) -> int | None:
-    left = instruction.operand_shape(0)
+    left = instruction.computation.module.links.operand_shape(instruction.row, 0)
     result = _first_array(instruction.shape)
     if left is None or result is None:
         return None

@@ -15,8 +15,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.convolution_sizes import convolution_sizes
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -126,6 +124,8 @@ def _convolution(instruction: HloInstruction) -> ProductSizes | None:
     if any((instruction.attribute(name) or "1") != "1" for name in _GROUPS):
         return None
     shapes = (instruction.operand_shape(0), instruction.operand_shape(1), instruction.shape)
+    from hlo_lens.analysis.program.convolution_sizes import convolution_sizes
+
     sizes = convolution_sizes(instruction, shapes)
     if sizes is None:
         return None

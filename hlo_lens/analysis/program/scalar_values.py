@@ -109,7 +109,7 @@ class Scalars:
         if operand == NOTHING:
             return None
         if element:
-            return integer_bounds(self.module.instruction(row).operand_shape(position))
+            return integer_bounds(self._links.operand_shape(row, position))
         return integer_bounds(self.module.instruction(operand).shape)
 
     def result(self, call: Call, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
@@ -273,7 +273,7 @@ def _through_convert(s: Scalars, row: int, index: ShapeIndex, scope: Scope, dept
     instruction = s.module.instruction(row)
     if not _is_integer(instruction.shape):
         return Unknown(f"{instruction.name} is no integer")
-    operand = instruction.operand_shape(0)
+    operand = s.module.links.operand_shape(row, 0)
     if operand is not None and not _is_integer(operand):
         return Unknown(f"{instruction.name} converts what is no integer")
     return s.operand(row, 0, index, scope, depth)

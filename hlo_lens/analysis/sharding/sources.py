@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
 from hlo_lens.analysis.program.entry_values import EntryValue, braces
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
-from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions, tabulate
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
@@ -176,7 +175,8 @@ def is_per_device(table: InstructionTable) -> bool:
         return True
     if module.entry.name.endswith("_spmd") or (evident_partitions(table) or 1) == 1:
         return True
-    return any(opcode_traits(table.opcodes[row]).collective_kind for row in module.entry.rows)
+    collectives = table.rows_where(lambda traits: traits.collective_kind is not None)
+    return any(table.owners[row] == module.entry.place for row in collectives)
 
 
 def _entry_text(

@@ -184,10 +184,12 @@ class HloInstruction:
     def operand_shape(self, position: int) -> Shape | None:
         """Return the shape of an operand, or None if the text does not define it."""
         found = self.producer(position)
-        if found is None:
-            return None
-        shape = found[0].shape
-        for place in found[1]:
+        return None if found is None else found[0].shape_of(found[1])
+
+    def shape_of(self, element: ShapeIndex) -> Shape | None:
+        """Return the shape of an element of its result; None if it is not known."""
+        shape = self.shape
+        for place in element:
             parts = () if shape is None else shape.tuple_shapes
             shape = parts[place] if place < len(parts) else None
         return shape

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.shape import ShapeIndex
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
 _Mark = TypeVar("_Mark")
 
 _CALLED = re.compile(rf",\s*({'|'.join(CALLING_ATTRIBUTES)})=\s*(\{{[^{{}}]*\}}|%?[\w.-]+)")
-_COMMENT = re.compile(r"/[/*]")
 _NAME = re.compile(r"[\w.-]+")
 _ROLES = {role: number for number, role in enumerate(CALLING_ATTRIBUTES)}
 
@@ -210,6 +209,11 @@ class Links:
         elements = columns.elements.get(row) if columns.elements else None
         return columns.rows[edge], () if elements is None else elements[position]
 
+    def operand_shape(self, row: int, position: int) -> Shape | None:
+        """Return the shape of an operand; None if the text does not define it."""
+        operand, element = self.operand(row, position)
+        return None if operand == NOTHING else self._module.instruction(operand).shape_of(element)
+
     def undefined_operands(self) -> Iterator[int]:
         """Yield the rows with an operand that their computation does not define."""
         if NOTHING in self.operand_rows:
@@ -320,9 +324,18 @@ class Links:
     def parameters_of(self, place: int) -> Mapping[int, int]:
         """Return number to row of the parameters of a computation."""
         if place not in self._parameters:
-            found = self._module.computations[place].parameters
-            self._parameters[place] = {one.parameter_number or 0: one.row for one in found}
+            rows = self.parameter_rows(place)
+            numbers = [(self._module.instruction(row).parameter_number, row) for row in rows]
+            numbers.sort(key=lambda one: (one[0] is None, one[0] or 0))
+            self._parameters[place] = {number or 0: row for number, row in numbers}
         return self._parameters[place]
+
+    def parameter_rows(self, place: int) -> list[int]:
+        """Return the rows of the parameters of a computation, ascending."""
+        rows, opcodes = self._module.computation_columns.rows(place), self._module.opcodes
+        if isinstance(rows, range):
+            return opcodes.places_of({"parameter"}, rows)
+        return [row for row in rows if opcodes[row] == "parameter"]
 
     def is_root(self, row: int) -> bool:
         """Return whether a row is the root of its computation."""
@@ -391,4 +404,6 @@ def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
 
 def _is_plain(text: str, start: int, last: int, end: int) -> bool:
     """Return whether attributes have no comment, and no string before the end of the last call."""
-    return _COMMENT.search(text, start, end) is None and text.find('"', start, last) < 0
+    if text.find("/*", start, end) >= 0 or text.find("//", start, end) >= 0:
+        return False
+    return text.find('"', start, last) < 0

@@ -103,16 +103,18 @@ class StackFrames:
         """Return the place of one frame, or None where the tables do not have it."""
         if not 0 < stack_frame_id <= len(self.frames):
             return None
-        place = self.frames.columns["file_location_id"][stack_frame_id - 1]
-        if not 0 < place <= len(self.file_locations):
+        entry = self.frames.columns["file_location_id"][stack_frame_id - 1] - 1
+        if not 0 <= entry < len(self.file_locations):
             return None
-        entry = self.file_locations[place - 1]
-        file = _entry(self.file_names, entry.file_name_id)
+        columns = self.file_locations.columns  # not one record for each of a million frames
+        file = _entry(self.file_names, columns["file_name_id"][entry])
         if file is None:
             return None
-        function = _entry(self.function_names, entry.function_name_id)
         return SourceLocation(
-            file=file, line=entry.line or None, function=function, column=entry.column or None
+            file=file,
+            line=columns["line"][entry] or None,
+            function=_entry(self.function_names, columns["function_name_id"][entry]),
+            column=columns["column"][entry] or None,
         )
 
     def stack(self, stack_frame_id: int) -> tuple[SourceLocation, ...]:
