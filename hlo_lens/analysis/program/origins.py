@@ -308,7 +308,8 @@ class Origins:
     @cached_property
     def _argument_names(self) -> frozenset[str]:
         """Names of the arguments; XLA gives them to gathers of weights as operation paths too."""
-        rows = self._module.links.parameter_rows(self._module.entry.place)
+        entry = self._module.entry
+        rows = self._module.links.parameter_rows(entry.place) if entry.rows else ()
         names = map(self.places.op_name, rows)
         return frozenset(name for name in names if name is not None)
 

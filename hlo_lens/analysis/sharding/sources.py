@@ -176,7 +176,7 @@ def is_per_device(table: InstructionTable) -> bool:
     if module.entry.name.endswith("_spmd") or (evident_partitions(table) or 1) == 1:
         return True
     collectives = table.rows_where(lambda traits: traits.collective_kind is not None)
-    return any(table.owners[row] == module.entry.place for row in collectives)
+    return any(row in module.entry.rows for row in collectives)
 
 
 def _entry_text(
