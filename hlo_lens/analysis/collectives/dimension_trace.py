@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.dimension_sources import dimension_sources
-from hlo_lens.model.hlo.links import operand_number
+from hlo_lens.model.hlo.calls import operand_number
 from hlo_lens.model.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 

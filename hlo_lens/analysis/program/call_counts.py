@@ -25,8 +25,8 @@ from hlo_lens.analysis.program.trip_counts import TripCounts, trip_counts
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from hlo_lens.model.hlo.calls import Call
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.query import InstructionTable
 
 

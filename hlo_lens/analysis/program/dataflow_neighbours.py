@@ -11,9 +11,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.hlo.calls import operand_number
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.instruction import HloInstruction
-from hlo_lens.model.hlo.links import operand_number
 from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:

@@ -24,10 +24,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program.loop_lines import LoopLines, is_same_line
+from hlo_lens.analysis.program.neighbour_places import SCALAR, NeighbourPlaces
 from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
 from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
-from hlo_lens.analysis.program.value_steps import Value, ValueSteps
-from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
+from hlo_lens.analysis.program.value_steps import SOURCELESS, Value, ValueSteps
+from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,14 +41,6 @@ _STEPS = 64
 
 _BUDGET, _FEW = 100_000, 4
 """Values visited without result after which `_FEW` are visited: few instructions have lines."""
-
-_SCALAR = 16
-"""Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
-
-_SOURCELESS = opcodes_where(lambda traits: traits.is_sourceless)
-
-_INDIRECT = frozenset({"while", "parameter"})
-"""Opcodes of values whose origin is that of other instructions."""
 
 _Look: TypeAlias = "Callable[[Value], Origin]"
 
@@ -64,9 +57,9 @@ class Origins:
         self.steps = ValueSteps(module)
         self._module = module
         self._loops = LoopLines(self.steps, self.places)
+        self._neighbours = NeighbourPlaces(self.steps, self.places, self._loops)
         self._opcodes = self.steps.opcodes
         self._found: dict[Value, Origin] = {}
-        self._sources: dict[Value, list[Value]] = {}
         self._wasted = 0
         self._owned: dict[int, Origin | None] = {}
         self._near: dict[Value, Origin] = {}
@@ -88,55 +81,8 @@ class Origins:
         own = self.places.innermost(row)
         if own is not None or self._is_argument(row):
             return own
-        near = self._near_place(Value(row))
+        near = self._neighbours.place(Value(row))
         return self.of_value(Value(row)).place if near is None else near
-
-    def _near_place(self, value: Value) -> SourceLocation | None:
-        """Return the place that a search finds first, where that is simply a neighbour's own.
-
-        None where that is not certain: then the search decides.
-        """
-        opcode = self._opcodes[value.row]
-        if opcode in self.steps.passing or not self._has_own_origin(value, None):
-            return None
-        if opcode not in _SOURCELESS:
-            operands = self._operands(value)
-            place = self.places.innermost(operands[0].row) if operands else None
-            if not operands or not self._has_own_origin(operands[0], place):
-                return None
-            if place is not None:
-                return None if self._loops.is_line_of_loop(place) else place
-            if len(operands) > 1 or self._opcodes[operands[0].row] not in _SOURCELESS:
-                return None
-        return self._user_place(value)
-
-    def _user_place(self, value: Value) -> SourceLocation | None:
-        """Return the place of the first user, or of the only user's first one, and so on."""
-        one = value
-        for _ in range(_FEW):
-            users = list(islice(self.steps.users(one), 2))
-            place = self.places.innermost(users[0].row) if users else None
-            if not users or not self._has_own_origin(users[0], place):
-                return None
-            if place is not None:
-                is_line_of_loop = self._loops.is_line_of_loop(place)
-                return place if not is_line_of_loop or self.steps.size(value) <= _SCALAR else None
-            if len(users) > 1:
-                return None
-            one = users[0]
-        return None
-
-    def _has_own_origin(self, value: Value, place: SourceLocation | None) -> bool:
-        """Return whether `_nearest` is certain to return the origin of an instruction's metadata.
-
-        Args:
-            value: The value.
-            place: The own place of its instruction.
-        """
-        opcode = self._opcodes[value.row]
-        if opcode in _INDIRECT or (place is None and opcode_traits(opcode).is_runner):
-            return False
-        return self._loops.stored_slice(value) is None
 
     def of_value(self, value: Value) -> Origin:
         """Return the origin of the instruction that defines a value."""
@@ -187,7 +133,7 @@ class Origins:
             look: Returns the origin of a value that is met.
         """
         found = weak = argument = NO_ORIGIN
-        if self._opcodes[value.row] not in _SOURCELESS:
+        if self._opcodes[value.row] not in SOURCELESS:
             found, weak, argument = self._from_operands(value, look)
         if self.is_enough(found):
             return found, argument
@@ -202,7 +148,7 @@ class Origins:
 
         Loops and the slices that they take have weak origins: the line of the loop.
         """
-        waiting = deque(self._operands(value))
+        waiting = deque(self.steps.sources(value))
         seen = {value, *waiting}
         second = weak = argument = NO_ORIGIN
         visited = 0
@@ -219,30 +165,11 @@ class Origins:
                 weak = near.inferred(Basis.OPERAND) if weak is NO_ORIGIN else weak
             elif second is NO_ORIGIN and near.basis is not None:
                 second = near.inferred(Basis.OPERAND)
-            more = [v for v in self._operands(one) if v not in seen]
+            more = [v for v in self.steps.sources(one) if v not in seen]
             seen.update(more)
             waiting.extend(more)
         self._wasted += visited
         return second, weak, argument
-
-    def _operands(self, value: Value) -> list[Value]:
-        """Return the definitions of the operands of a value's instruction, the largest first."""
-        if value not in self._sources:
-            self._sources[value] = self._listed_operands(value)
-        return self._sources[value]
-
-    def _listed_operands(self, value: Value) -> list[Value]:
-        row, index = value
-        opcode = self._opcodes[row]
-        if opcode in _SOURCELESS:
-            return []
-        if opcode == "while" and index:
-            operand = self.steps.operand(row, 0, index)
-            operands = [] if operand is None else [operand]
-        else:
-            operands = self.steps.operands(row, _STEPS)
-        defined = list(dict.fromkeys(map(self.steps.definition, operands)))
-        return sorted(defined, key=self.steps.size, reverse=True) if len(defined) > 1 else defined
 
     def _from_users(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
         """Return the origin of the nearest user that has one, and a weak one."""
@@ -429,7 +356,7 @@ class Origins:
 
     def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
         """Return whether a better origin for a value than that of one met is searched for."""
-        return self._loops.is_of_loop(met, near) and self.steps.size(value) > _SCALAR
+        return self._loops.is_of_loop(met, near) and self.steps.size(value) > SCALAR
 
     def _of_slice(self, row: int, update: Value, look: _Look) -> Origin:
         near = look(update)

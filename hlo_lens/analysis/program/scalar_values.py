@@ -18,7 +18,7 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.model.hlo.links import Call
+    from hlo_lens.model.hlo.calls import Call
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 

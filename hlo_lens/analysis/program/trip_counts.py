@@ -34,8 +34,8 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.model.hlo.calls import Call
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.links import Call
     from hlo_lens.model.hlo.query import InstructionTable
 
 _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')

@@ -10,12 +10,12 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.model.hlo.columns import NOTHING, SHAPE, SHAPE_END
-from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.model.hlo.links import Call
+    from hlo_lens.model.hlo.calls import Call
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
 
@@ -27,6 +27,9 @@ _STRUCTURE = frozenset({"tuple", "get-tuple-element", "parameter", "while", "con
 
 _STORING = frozenset({"dynamic-update-slice", "fusion"})
 """Opcodes that may store a slice in a larger value."""
+
+SOURCELESS = opcodes_where(lambda traits: traits.is_sourceless)
+"""Opcodes that compute from no other value."""
 
 _ASYNC_START = '"AsyncCollectiveStart"'
 """Custom call in texts whose fusions may carry an asynchronous TPU collective."""
@@ -66,6 +69,7 @@ class ValueSteps:
         self._sizes: dict[str, int] = {}
         self._kept: dict[int, dict[int, int]] = {}
         self._open: set[int] = set()
+        self._sources: dict[Value, list[Value]] = {}
 
     # ---- backwards -----------------------------------------------------------------------------
 
@@ -83,6 +87,29 @@ class ValueSteps:
         indices = elements[:most] if elements else repeat((), len(rows))
         pairs = zip(rows, indices, strict=True)
         return [Value(operand, index) for operand, index in pairs if operand != NOTHING]
+
+    def sources(self, value: Value) -> list[Value]:
+        """Return the definitions of the operands of a value's instruction, the largest first.
+
+        Of an element that a loop carries, that of the element before the loop. None for constants
+        and other instructions that are computed from no value.
+        """
+        if value not in self._sources:
+            self._sources[value] = self._listed_sources(value)
+        return self._sources[value]
+
+    def _listed_sources(self, value: Value) -> list[Value]:
+        row, index = value
+        opcode = self.opcodes[row]
+        if opcode in SOURCELESS:
+            return []
+        if opcode == "while" and index:
+            operand = self.operand(row, 0, index)
+            operands = [] if operand is None else [operand]
+        else:
+            operands = self.operands(row, _STEPS)
+        defined = list(dict.fromkeys(map(self.definition, operands)))
+        return sorted(defined, key=self.size, reverse=True) if len(defined) > 1 else defined
 
     def definition(self, value: Value, *, is_local: bool = False) -> Value:
         """Return the value before tuples, views, calls and loops passed it on.
