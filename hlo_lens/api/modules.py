@@ -82,7 +82,7 @@ def select_modules(
         one for one in modules if pattern.found_in(one.name) or pattern.found_in(one.title)
     )
     if not chosen:
-        raise no_module_matches(pattern, [one.name for one in modules])
+        raise no_module_matches(pattern, [one.address for one in modules])
     return chosen
 
 

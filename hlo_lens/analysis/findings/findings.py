@@ -194,7 +194,7 @@ def _severity(finding: Finding) -> Severity:
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
-    """Return the sort key: errors of unknown saving, then by share, then by code and line.
+    """Return the sort key: errors of unknown saving, then by share, the surer first, then by line.
 
     A warning of unknown saving is sorted as one that saves a tenth, not behind the least infos.
     """
@@ -206,6 +206,7 @@ def _order(finding: Finding) -> tuple[object, ...]:
         not is_grave,
         -share,
         severity.rank,
+        finding.saves.basis in (None, SavingBasis.AT_MOST),
         finding.code,
         finding.source or "",
         finding.message,

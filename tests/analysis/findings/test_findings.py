@@ -75,6 +75,15 @@ def test_severity_follows_the_share_and_the_basis(saves: Saves, severity: str) -
     assert _judged(_finding("x", saves)) == [("x", severity)]
 
 
+def test_of_equal_savings_the_surer_is_first() -> None:
+    savings = (Saves.at_most(2 * MIB), Saves(bytes=2 * MIB, basis=SavingBasis.SIMULATED))
+    found = [
+        Finding(message=str(k), fix="f", saves=one, severity=Severity.WARNING)
+        for k, one in enumerate(savings)
+    ]
+    assert [one.message for one in judged(found, analysis_of_text(PROGRAM))] == ["1", "0"]
+
+
 def test_negligible_savings_are_no_findings() -> None:
     assert _judged(_finding("x", Saves.at_most(4 * 1024))) == []
     assert _judged(_finding("x", Saves.at_most(48))) == []
