@@ -202,10 +202,12 @@ class Comparison:
 
     def _computes_the_same(self, x: int, y: int) -> bool:
         """Return whether two nodes compute the same from matched parameters."""
-        found = self._found
-        if found.base_up[x] != found.head_up[y]:
+        mine, yours = self._found.base_prints, self._found.head_prints
+        mine.complete()
+        yours.complete()
+        if mine.up[x] != yours.up[y]:
             return False
-        if x in self._impure and found.base_down[x] != found.head_down[y]:
+        if x in self._impure and mine.down[x] != yours.down[y]:
             return False
         computation = self._base.owner[x]
         if computation == self._base.entry:
@@ -298,7 +300,7 @@ class Comparison:
             return
         for (role, c), (_, d) in zip(called, other, strict=True):
             is_same = found.head_computation[c] == d
-            if not is_same and found.base_content[c] != found.head_content[d]:
+            if not is_same and found.base_prints.content[c] != found.head_prints.content[d]:
                 names = (base.module.computations[c].name, head.module.computations[d].name)
                 yield Change(what=role, base=names[0], head=names[1])
 

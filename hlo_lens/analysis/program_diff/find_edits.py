@@ -149,7 +149,7 @@ class _Finder:
             return set()
         nodes = {node for node, partner in enumerate(partners) if partner < 0}
         computations = (matched.head_computation, matched.base_computation)[side]
-        content = (matched.base_content, matched.head_content)[side]
+        content = (matched.base_prints, matched.head_prints)[side].content
         known = {content[c] for c, partner in enumerate(computations) if partner >= 0}
         reached = graph.reachable()
         of_gone = {c for node in nodes for _, c in graph.callees.get(node, ())}

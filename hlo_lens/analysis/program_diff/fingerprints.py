@@ -7,10 +7,11 @@ change. Computations with equal text and equal callees share theirs, found once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
 
@@ -29,12 +30,20 @@ class Fingerprints:
             no meaning.
         content: Of each computation, dead code included.
         whole: Number of each computation's text and callees, in order.
+        find_entry: Finds those of the entry, which is large and often needs none; None if found.
     """
 
     up: list[int]
     down: list[int]
     content: list[int]
     whole: list[int]
+    find_entry: Callable[[], None] | None = None
+
+    def complete(self) -> None:
+        """Find the fingerprints of the entry, unless they are known."""
+        if self.find_entry is not None:
+            self.find_entry()
+            self.find_entry = None
 
 
 @dataclass(slots=True)
@@ -48,7 +57,7 @@ class KnownBodies:
 def fingerprints(
     graph: ProgramGraph, tokens: Mapping[int, int], known: KnownBodies
 ) -> Fingerprints:
-    """Return the fingerprints of a graph.
+    """Return the fingerprints of a graph; those of the entry as soon as `complete` is called.
 
     Args:
         graph: The graph.
@@ -70,17 +79,22 @@ def fingerprints(
         key = graph.bodies[computation], _callees(graph, computation, content)
         number = numbers.setdefault(key, len(numbers))
         found.whole[computation] = number
-        is_entry = computation == graph.entry
-        copied = None if is_entry else known.found.get(number)
-        if copied is not None:
-            found.up[first:stop], found.down[first:stop], content[computation] = copied
-            continue
-        _up(graph, computation, found, tokens if is_entry else {})
-        _down(graph, computation, found.down)
-        if not is_entry:
-            copied = found.up[first:stop], found.down[first:stop], content[computation]
-            known.found[number] = copied
+        if computation == graph.entry:
+            found.find_entry = partial(_find, graph, computation, found, tokens)
+        elif number in known.found:
+            found.up[first:stop], found.down[first:stop], content[computation] = known.found[number]
+        else:
+            _find(graph, computation, found, {})
+            known.found[number] = found.up[first:stop], found.down[first:stop], content[computation]
     return found
+
+
+def _find(
+    graph: ProgramGraph, computation: int, found: Fingerprints, tokens: Mapping[int, int]
+) -> None:
+    """Find the fingerprints of a computation."""
+    _up(graph, computation, found, tokens)
+    _down(graph, computation, found.down)
 
 
 def _callees(

@@ -47,12 +47,8 @@ class Matching:
         base_of: For each node of the head, its partner.
         head_computation: For each computation of the base, its partner.
         base_computation: For each computation of the head, its partner.
-        base_up: Fingerprint up of each node of the base; one more for unknown operands.
-        head_up: The same of the head.
-        base_down: Fingerprint down of each node of the base.
-        head_down: The same of the head.
-        base_content: Fingerprint of each computation of the base.
-        head_content: The same of the head.
+        base_prints: Fingerprints of the base.
+        head_prints: The same of the head.
         moved: Nodes of the base whose partner is not in the partner of their computation.
         whole: Computations of the base that equal their partner, node by node, callees included.
     """
@@ -61,18 +57,14 @@ class Matching:
     base_of: list[int]
     head_computation: list[int]
     base_computation: list[int]
-    base_up: list[int]
-    head_up: list[int]
-    base_down: list[int]
-    head_down: list[int]
-    base_content: list[int]
-    head_content: list[int]
+    base_prints: Fingerprints
+    head_prints: Fingerprints
     moved: set[int] = field(default_factory=set)
     whole: set[int] = field(default_factory=set)
 
     def mirrored(self) -> Matching:
         """Return the same with base and head exchanged."""
-        names = ("of", "computation", "up", "down", "content")
+        names = ("of", "computation", "prints")
         return Matching(
             **{f"base_{name}": getattr(self, f"head_{name}") for name in names},
             **{f"head_{name}": getattr(self, f"base_{name}") for name in names},
@@ -110,26 +102,33 @@ class NodeMatcher:
         """Match the instructions of two computations."""
         if self._match_whole(mine, yours):
             return
-        self._match_in_place(mine, yours)
-        self._trim(self.base.nodes[mine], self.head.nodes[yours])
+        is_in_place = self._match_in_place(mine, yours)
+        if not is_in_place:
+            self._mine.complete()
+            self._yours.complete()
+            self._trim(self.base.nodes[mine], self.head.nodes[yours])
         left = Unmatched(
             (self.base, self.head), (mine, yours), (self.result.head_of, self.result.base_of)
         )
+        if not is_in_place:
+            self._by_fingerprints(left)
+        if left:
+            self._spread(left, same_label)
+            self._by_path(left)
+            self._replaced(left)
+        self._fresh.clear()
+
+    def _by_fingerprints(self, left: Unmatched) -> None:
+        """Match nodes that compute the same, or whose users are the same."""
         up, down = (self._mine.up, self._yours.up), (self._mine.down, self._yours.down)
         self._match_once(left, up)
         if self._match_equal(left, up, down):
             self._match_once(left, up)
         self._match_once(left, down)
-        if not left:
-            self._fresh.clear()
-            return
-        self._spread(left, same_label)
-        self._match_left(left, up[0].__getitem__, up[1].__getitem__, "any")
-        self._match_left(left, down[0].__getitem__, down[1].__getitem__, "equal")
-        self._spread(left, same_label)
-        self._by_path(left)
-        self._replaced(left)
-        self._fresh.clear()
+        if left:
+            self._spread(left, same_label)
+            self._match_left(left, up[0].__getitem__, up[1].__getitem__, "any")
+            self._match_left(left, down[0].__getitem__, down[1].__getitem__, "equal")
 
     def _by_path(self, left: Unmatched) -> None:
         """Match the rest by label and operation path, then by opcode and path."""
@@ -155,17 +154,23 @@ class NodeMatcher:
         result.whole.add(mine)
         return True
 
-    def _match_in_place(self, mine: int, yours: int) -> None:
-        """Match nodes with equal labels of two computations with the same edges, node by node."""
+    def _match_in_place(self, mine: int, yours: int) -> bool:
+        """Match nodes with equal labels of two computations with the same edges, node by node.
+
+        Return whether that was done; not if fewer than half of the labels are equal.
+        """
         if self.base.edges[mine] != self.head.edges[yours] or not self._is_free(mine, yours):
-            return
+            return False
         result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
         labels = self.base.label[a.start : a.stop], self.head.label[b.start : b.stop]
         same = list(map(eq, *labels))
+        if 2 * sum(same) < len(same):
+            return False
         for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
             part = slice(nodes.start, nodes.stop)
             pairs = zip(same, others, partners[part], strict=True)
             partners[part] = [other if is_same else known for is_same, other, known in pairs]
+        return True
 
     def _is_free(self, mine: int, yours: int) -> bool:
         """Return whether no node of two computations is matched, except with that in its place."""

@@ -68,12 +68,8 @@ class _Matcher:
             base_of=[-1] * len(head),
             head_computation=[-1] * len(base.nodes),
             base_computation=[-1] * len(head.nodes),
-            base_up=self._mine.up,
-            head_up=self._yours.up,
-            base_down=self._mine.down,
-            head_down=self._yours.down,
-            base_content=self._mine.content,
-            head_content=self._yours.content,
+            base_prints=self._mine,
+            head_prints=self._yours,
         )
         self._nodes = NodeMatcher((base, head), (self._mine, self._yours), self.result)
         self._equal: deque[tuple[int, int, tuple[int, int]]] = deque()
@@ -85,6 +81,9 @@ class _Matcher:
             self._nodes.match(node, partner[token])
         if base.entry >= 0 and head.entry >= 0:
             self._pair(base.entry, head.entry)
+        else:  # the other entry is matched like other computations
+            self._mine.complete()
+            self._yours.complete()
         self._run()
         self._pair_the_rest()
         self._run()
