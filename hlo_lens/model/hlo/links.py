@@ -252,13 +252,15 @@ class Links:
             start: Position of the computation.
             through: Returns whether calls by an opcode are followed.
         """
-        module = self._module
+        module, opcodes = self._module, self._module.opcodes
+        traits = map(opcode_traits, opcodes.different)
+        followed = {number for number, one in enumerate(traits) if through(one)}
         found, waiting = {start}, [start]
         while waiting:
-            computation = module.computations[waiting.pop()]
-            for row, place in self.calls.targets(computation.rows):
+            rows = module.computation_columns.rows(waiting.pop())
+            for row, place in self.calls.targets(rows):
                 is_new = place != NOTHING and place not in found
-                if is_new and through(opcode_traits(module.opcodes[row])):
+                if is_new and opcodes.numbers[row] in followed:
                     found.add(place)
                     waiting.append(place)
         return sorted(found)
