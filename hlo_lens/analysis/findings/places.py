@@ -56,7 +56,8 @@ def call_place(known: ModuleAnalysis) -> SourceLocation | None:
         return None
     name = known.module.name.removeprefix("jit_")
     numbers = {k for k, one in enumerate(frames.function_names, start=1) if one == name}
-    functions = enumerate(frames.file_locations.columns["function_name_id"], start=1)
+    found = frames.file_locations.columns["function_name_id"] if numbers else ()
+    functions = enumerate(found, start=1)
     inside = {place for place, function in functions if function in numbers}
     locations = frames.frames.columns["file_location_id"] if inside else ()
     for row, location in enumerate(locations):
@@ -68,19 +69,19 @@ def call_place(known: ModuleAnalysis) -> SourceLocation | None:
 def _shared_place(frames: StackFrames) -> SourceLocation | None:
     """Return the last frame that all stacks of the most frames share."""
     parents = frames.frames.columns["parent_frame_id"]
-    roots: list[int] = []
-    counts: Counter[int] = Counter(parents)
-    for number, parent in enumerate(parents, start=1):  # callers come first
-        roots.append(roots[parent - 1] if 0 < parent < number else number)
-    if not roots:
+    if not parents:
         return None
-    level = Counter(roots).most_common(1)[0][0]
-    only = {parent: number for number, parent in enumerate(parents, start=1) if counts[parent] == 1}
+    roots = [0] * (len(parents) + 1)
+    for number, parent in enumerate(parents, start=1):  # callers come first
+        roots[number] = roots[parent] if 0 < parent < number else number
+    level = Counter(roots[1:]).most_common(1)[0][0]
+    counts: Counter[int] = Counter(parents)
+    last_called = dict(zip(parents, range(1, len(roots)), strict=True))
     last = frames.location(level)
     for _ in range(MAX_FRAMES):
-        if level not in only:
+        if counts[level] != 1:
             break
-        level = only[level]
+        level = last_called[level]
         last = frames.location(level) or last
     return last
 
