@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
+from operator import ne
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.edits import Change
@@ -21,7 +22,7 @@ from hlo_lens.analysis.program_diff.match_keys import operands_of, parameter_num
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from hlo_lens.analysis.program_diff.match_computations import Matching
     from hlo_lens.model.shapes.shape import ShapeIndex
@@ -47,33 +48,44 @@ class Comparison:
 
         Nodes of computations that were matched whole never do.
         """
-        base, head, whole = self._base, self._head, self._found.whole
-        head_of, base_of = self._found.head_of, self._found.base_of
-        labels, operands = head.label, head.operands
-        none = -2  # no operand has it; the last one is for undefined operands
-        named = [partner if partner >= 0 else none for partner in (*head_of, none)].__getitem__
+        base, head, head_of = self._base, self._head, self._found.head_of
+        base_of = self._found.base_of
         found = {*self._found.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
         found.update(base.callees, map(base_of.__getitem__, head.callees))
         for node in {*base.indices, *map(base_of.__getitem__, head.indices)}:
             if node >= 0 and base.indices.get(node) != head.indices.get(head_of[node]):
                 found.add(node)
-        for computation, nodes in enumerate(base.nodes):
-            if computation in whole:
-                continue
-            part = slice(nodes.start, nodes.stop)
-            taken = base.operands[part]
-            flat = tuple(map(named, chain.from_iterable(taken)))
-            ends = list(accumulate(map(len, taken), initial=0))
-            targets = map(flat.__getitem__, map(slice, ends, ends[1:]))
-            mine = zip(nodes, head_of[part], base.label[part], targets, strict=True)
-            found.update(
-                [
-                    node
-                    for node, partner, label, wanted in mine
-                    if partner >= 0 and (labels[partner] != label or wanted != operands[partner])
-                ]
-            )
+        for computation in range(len(base.nodes)):
+            if computation not in self._found.whole:
+                found.update(self._suspects_in(computation))
         return {node for node in found if node >= 0 and head_of[node] >= 0}
+
+    def _suspects_in(self, computation: int) -> Iterable[int]:
+        """Return the nodes of a computation with another label, or other operands."""
+        base, head, found = self._base, self._head, self._found
+        nodes, partner = base.nodes[computation], found.head_computation[computation]
+        part = slice(nodes.start, nodes.stop)
+        others = head.nodes[partner] if partner >= 0 else range(0)
+        has_same_edges = partner >= 0 and base.edges[computation] == head.edges[partner]
+        if has_same_edges and found.is_in_place(nodes, others):
+            there = head.label[others.start : others.stop]
+            return compress(nodes, map(ne, base.label[part], there))
+        labels, operands, taken = head.label, head.operands, base.operands[part]
+        flat = tuple(map(self._partners.__getitem__, chain.from_iterable(taken)))
+        ends = list(accumulate(map(len, taken), initial=0))
+        targets = map(flat.__getitem__, map(slice, ends, ends[1:]))
+        mine = zip(nodes, found.head_of[part], base.label[part], targets, strict=True)
+        return [
+            node
+            for node, other, label, wanted in mine
+            if other >= 0 and (labels[other] != label or wanted != operands[other])
+        ]
+
+    @cached_property
+    def _partners(self) -> Sequence[int]:
+        """Partner of each node of the base; a number that no operand has for none."""
+        none = -2  # also that of undefined operands, which are the last one
+        return [partner if partner >= 0 else none for partner in (*self._found.head_of, none)]
 
     def changes(self, mine: int, yours: int) -> tuple[Change, ...]:
         """Return the changes between two partners."""

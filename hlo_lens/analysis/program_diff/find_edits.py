@@ -128,10 +128,11 @@ class _Finder:
         for computation, partner in enumerate(self._matched.head_computation):
             if partner < 0 or computation in self._matched.whole:
                 continue
+            own = base.nodes[computation]
+            if self._matched.is_in_place(own, head.nodes[partner]):
+                continue
             nodes = [
-                node
-                for node in base.nodes[computation]
-                if head_of[node] >= 0 and head.owner[head_of[node]] == partner
+                node for node in own if head_of[node] >= 0 and head.owner[head_of[node]] == partner
             ]
             found.update(nodes[k] for k in out_of_order([head_of[node] for node in nodes]))
         if Noise.INSTRUCTION_ORDER in self._heed:

@@ -62,6 +62,15 @@ class Matching:
     moved: set[int] = field(default_factory=set)
     whole: set[int] = field(default_factory=set)
 
+    def is_in_place(self, nodes: range, others: range) -> bool:
+        """Return whether each node of a computation is matched with that at its place in another.
+
+        Args:
+            nodes: Nodes of a computation of the base.
+            others: Nodes of a computation of the head.
+        """
+        return self.head_of[nodes.start : nodes.stop] == list(others)
+
     def mirrored(self) -> Matching:
         """Return the same with base and head exchanged."""
         names = ("of", "computation", "prints")
