@@ -113,8 +113,11 @@ class NoiseCount:
         for place, (text, other) in enumerate(zip(texts, others, strict=True)):
             if text == other:
                 continue
-            pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
             kind = self._metadata.alone(text, other)
+            if kind is Noise.METADATA:  # of all lines below one that was added
+                counts[kind] += 1
+                continue
+            pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
             kinds = {kind} if kind else {f[0] for f in self._about(text[1:], other[1:], pair)}
             if mine[place] != yours[place] and not _OF_NAMES.isdisjoint(kinds):
                 kinds.discard(self.name_kind(mine[place], yours[place]))  # counted above
