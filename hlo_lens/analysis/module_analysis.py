@@ -7,17 +7,16 @@ prints.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from hlo_lens.analysis.missing_hlo import no_hlo_text
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
-from hlo_lens.processes.second_process import SecondProcess, start_second
+from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.analysis.collectives.collective_groups import CollectivesBy
     from hlo_lens.analysis.collectives.collectives import Collectives
@@ -48,6 +47,36 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_HLO = f"no HLO text; XLA writes it with {TEXT_FLAGS}"
+NOT_COMPILED = (
+    "not compiled yet: no memory, no inserted collectives; print lowered.compile().as_text(), or"
+    f" compile with {TEXT_FLAGS} (lowered.as_text('hlo') is the program before optimizations)"
+)
+
+
+def no_hlo_text(dump: ModuleDump) -> str:
+    """Return why a module has no HLO text, and what writes one or reads what there is."""
+    if dump.lowered is not None:
+        return f"this is StableHLO, {NOT_COMPILED}"
+    found = ", ".join(f"{what} (hlo-lens {command})" for what, command in _contents(dump))
+    return f"no HLO text; this text has {found}" if found else NO_HLO
+
+
+def _contents(dump: ModuleDump) -> Iterator[tuple[str, str]]:
+    """Yield the contents of a text without HLO, with the command that shows each."""
+    if dump.call_trees is not None:
+        yield "a call tree", "tree"
+    log = dump.log
+    if log is not None and log.has_memory:
+        yield "messages about memory", "memory"
+    if log is not None and log.shardings is not None:
+        yield "shardings", "sharding"
+    if log is not None and log.warnings:
+        yield "warnings of the compiler", "report"
+    if BUFFER_PARTS.keys() & {dump.kind}:
+        yield "buffers", "memory"
+
+
 KIND_AND_AXIS = "kind and axis"
 """Grouping of collectives where the user names none."""
 
@@ -71,12 +100,6 @@ def not_estimated_text(instructions: int, path: str, name: str) -> str:
         f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
         f"{command} estimates it"
     )
-
-
-_MOST_ALONE = 20_000
-"""Instructions of the largest module for which a second process takes longer than it saves."""
-
-_Makes: TypeAlias = "tuple[Callable[[ModuleAnalysis], object], ...]"
 
 
 class ModuleAnalysis:
@@ -108,7 +131,6 @@ class ModuleAnalysis:
         self._is_quick = is_quick
         self._groups: dict[tuple[str, bool], CollectivesBy] = {}
         self._made: dict[object, object] = {}
-        self._begun: tuple[_Makes, SecondProcess[list[object]]] | None = None
         self._replaced: dict[object, Callable[[ModuleAnalysis], object]] = {}
 
     def once(self, make: Callable[[ModuleAnalysis], T]) -> T:
@@ -116,25 +138,9 @@ class ModuleAnalysis:
 
         For results of rooms above this one, such as findings, and for what several rules share.
         """
-        if make not in self._made and self._begun is not None and make in self._begun[0]:
-            (makes, process), self._begun = self._begun, None
-            self._made.update(zip(makes, process.result() or (), strict=False))
         if make not in self._made:
             self._made[make] = self._replaced.get(make, make)(self)
         return cast("T", self._made[make])
-
-    def begin(self, *makes: Callable[[ModuleAnalysis], object]) -> None:
-        """Let a second process make some results of a large module, which `once` then returns.
-
-        It runs until the first of them is asked for. Where there can be none, nothing is begun.
-
-        Args:
-            makes: What takes long; the results can be pickled.
-        """
-        if self._begun is None and self.has_hlo and len(self.module.columns) >= _MOST_ALONE:
-            _ = self.table.module.links  # which both processes use
-            process = start_second(lambda: [self.once(make) for make in makes])
-            self._begun = None if process is None else (makes, process)
 
     def replace(
         self, make: Callable[[ModuleAnalysis], T], other: Callable[[ModuleAnalysis], T]
@@ -217,15 +223,26 @@ class ModuleAnalysis:
 
         return Origins(self.module)
 
-    @property
+    @cached_property
     def flops(self) -> Flops:
         """Arithmetic of matrix products and convolutions."""
-        return self.once(module_flops)
+        from hlo_lens.analysis.program.flops import flops
 
-    @property
+        return flops(self.table, self.calls)
+
+    @cached_property
     def collectives(self) -> Collectives:
         """Collectives, each logical operation once."""
-        return self.once(module_collectives)
+        from hlo_lens.analysis.collectives.collectives import collectives
+
+        return collectives(
+            self.table,
+            calls=self.calls,
+            mesh=self.mesh,
+            before=self.read_before,
+            lowered=lambda: self.dump.lowered_meshes,
+            origins=self.origins,
+        )
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:
         """Return groups of collectives, with the bytes of one run or of the text."""
@@ -379,24 +396,3 @@ class ModuleAnalysis:
 
         has_hlo = self.has_hlo
         return described_values(self.dump.hlo, self.origins if has_hlo else None, names)
-
-
-def module_flops(known: ModuleAnalysis) -> Flops:
-    """Return the arithmetic of a module; `ModuleAnalysis.once` keeps it."""
-    from hlo_lens.analysis.program.flops import flops
-
-    return flops(known.table, known.calls)
-
-
-def module_collectives(known: ModuleAnalysis) -> Collectives:
-    """Return the collectives of a module; `ModuleAnalysis.once` keeps them."""
-    from hlo_lens.analysis.collectives.collectives import collectives
-
-    return collectives(
-        known.table,
-        calls=known.calls,
-        mesh=known.mesh,
-        before=known.read_before,
-        lowered=lambda: known.dump.lowered_meshes,
-        origins=known.origins,
-    )

@@ -11,8 +11,7 @@ from hlo_lens.analysis.memory.instants import at_instant
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import memory_timeline
-from hlo_lens.analysis.missing_hlo import no_hlo_text
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts

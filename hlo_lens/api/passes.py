@@ -14,7 +14,7 @@ from hlo_lens.analysis.dumps.pass_track import (
     subject_of,
     tracked_stages,
 )
-from hlo_lens.analysis.missing_hlo import no_hlo_text
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page

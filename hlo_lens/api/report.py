@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.module_findings import begin_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
@@ -15,7 +13,7 @@ from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.report.render.table import Report, Section, Sections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.dump import ModuleDump
 
@@ -106,20 +104,12 @@ def _log_sections(
 def page_of_module(known: ModuleAnalysis) -> ModulePage:
     """Return text and JSON object of a module."""
     if known.has_hlo:
-        page = module_page(known)
-        return replace(page, make_object=partial(_object_of, known, page.make_object))
+        return module_page(known)
     from hlo_lens.api.single_texts import SingleTexts
 
     texts = SingleTexts(known.dump)
     sections = () if known.memory is not None else tuple(texts.sections())
     return page_of_texts(known, sections, texts.objects)
-
-
-def _object_of(
-    known: ModuleAnalysis, make: Callable[[], Mapping[str, object]]
-) -> Mapping[str, object]:
-    begin_findings(known)
-    return make()
 
 
 def _with_sections(page: ModulePage) -> ModulePage:

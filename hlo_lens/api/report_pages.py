@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.dumps.module_groups import module_groups
-from hlo_lens.analysis.findings.module_findings import begin_findings, module_findings
+from hlo_lens.analysis.findings.module_findings import module_findings
 from hlo_lens.api.listing import known_listings
 from hlo_lens.report.program.first_page import Lead, first_section, others_sections
 
@@ -35,7 +35,6 @@ def first_pages(
     if rest:
         chosen = rest[place]
         if known[chosen].has_hlo:
-            begin_findings(known[chosen])
             yield first_section(known[chosen], lead, known[chosen].once(module_findings))
         else:
             yield from pages[chosen].sections

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.missing_hlo import no_hlo_text
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts

@@ -14,8 +14,7 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 )
 from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
 from hlo_lens.analysis.memory.results import ESTIMATE
-from hlo_lens.analysis.missing_hlo import no_hlo_text
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.model.call_tree import CALLS
 from hlo_lens.report.call_trees.page import tree_diff_page, tree_page

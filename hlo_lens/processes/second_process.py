@@ -34,14 +34,13 @@ class SecondProcess(Generic[R]):
     """
 
     def __init__(self, function: Callable[[], R]) -> None:
-        self._pipe: int | None = None
         reading, writing = os.pipe()
         self._process = os.fork()
         if self._process == 0:
             os.close(reading)
             _run(function, writing)
         os.close(writing)
-        self._pipe = reading
+        self._pipe: int | None = reading
 
     def result(self) -> R | None:
         """Return the result, at the first call; None if there is none. Waits for it."""
@@ -64,10 +63,6 @@ class SecondProcess(Generic[R]):
         if pipe is not None:
             os.close(pipe)
             self._wait()
-
-    def __del__(self) -> None:
-        """End the process when nobody can ask for the result any more."""
-        self.end()
 
     def _wait(self) -> None:
         """Kill what is still running, and let the kernel forget the process."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.finding import Finding
 from hlo_lens.analysis.findings.findings import Findings, judged
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.findings.rule import MEMORY, PEAK, ModuleRule
-from hlo_lens.analysis.module_analysis import (
-    module_collectives,
-    module_flops,
-    not_estimated_text,
-)
+from hlo_lens.analysis.module_analysis import not_estimated_text
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
 if TYPE_CHECKING:
+    from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
 
@@ -34,42 +30,19 @@ def rule_findings(known: ModuleAnalysis) -> Findings:
     """Return the findings as rules yield them: no saving is simulated."""
     if not known.has_hlo:
         return Findings(findings=())
-    outcomes = _outcomes(known, is_on_memory=True)  # while a second process makes the others
-    outcomes += known.once(other_outcomes)
-    found = [one for findings, _ in outcomes for one in findings]
-    undecided = sorted(reason for _, reason in outcomes if reason is not None)
+    rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
+    unknown = _unknown(known)
+    found: list[Finding] = []
+    undecided: list[tuple[str, str]] = []
+    for rule in rules:
+        if rule.needs in unknown:
+            undecided.append((rule.code, unknown[rule.needs]))
+            continue
+        try:
+            found += (replace(one, code=rule.code, name=rule.name) for one in rule.find(known))
+        except (MissingDumpError, DumpSyntaxError) as error:
+            undecided.append((rule.code, str(error)))
     return Findings(findings=judged(found, known), undecided=tuple(undecided))
-
-
-def begin_findings(known: ModuleAnalysis) -> None:
-    """Let a second process make what takes longest of the findings of a large module."""
-    known.begin(module_flops, module_collectives, other_outcomes)
-
-
-Outcome: TypeAlias = tuple[tuple[Finding, ...], tuple[str, str] | None]
-"""Findings of a rule; with its code and the reason where it is undecided, if only in part."""
-
-
-def other_outcomes(known: ModuleAnalysis) -> list[Outcome]:
-    """Return the outcomes of the rules that are not on memory."""
-    return _outcomes(known, is_on_memory=False)
-
-
-def _outcomes(known: ModuleAnalysis, *, is_on_memory: bool) -> list[Outcome]:
-    rules = (rule for rule in all_rules() if isinstance(rule, ModuleRule))
-    return [_outcome(rule, known) for rule in rules if rule.is_on_memory == is_on_memory]
-
-
-def _outcome(rule: ModuleRule, known: ModuleAnalysis) -> Outcome:
-    if rule.needs and (reason := _unknown(known).get(rule.needs)) is not None:
-        return (), (rule.code, reason)
-    found, undecided = list[Finding](), None
-    try:
-        for one in rule.find(known):
-            found.append(replace(one, code=rule.code, name=rule.name))  # those before an error too
-    except (MissingDumpError, DumpSyntaxError) as error:
-        undecided = rule.code, str(error)
-    return tuple(found), undecided
 
 
 def _unknown(known: ModuleAnalysis) -> dict[str, str]:

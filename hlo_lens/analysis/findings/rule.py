@@ -94,11 +94,6 @@ class ModuleRule(_Rule):
     needs: str = ""
 
     @property
-    def is_on_memory(self) -> bool:
-        """Whether its code is one of memory (M)."""
-        return self.code.startswith("M")
-
-    @property
     def function(self) -> Callable[..., object]:
         """The function that finds."""
         return self.find

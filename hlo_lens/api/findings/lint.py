@@ -16,8 +16,7 @@ from hlo_lens.analysis.findings.selection import (
     checked_codes,
     severity_of,
 )
-from hlo_lens.analysis.missing_hlo import no_hlo_text
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
 from hlo_lens.api.findings.lint_baseline import sieve_of
 from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.findings.proof import Proof, proven_findings

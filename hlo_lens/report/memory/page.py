@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison import facts
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import FEW_BYTES, MemoryStatement, space_name
-from hlo_lens.analysis.missing_hlo import no_hlo_text
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text

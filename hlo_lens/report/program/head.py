@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import FEW_BYTES, space_name
-from hlo_lens.analysis.missing_hlo import no_hlo_text
-from hlo_lens.analysis.module_analysis import not_estimated_text
+from hlo_lens.analysis.module_analysis import no_hlo_text, not_estimated_text
 from hlo_lens.analysis.sharding.donation import DonationStatus
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.memory.facts import memory_facts, memory_notes

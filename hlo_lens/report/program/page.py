@@ -86,30 +86,22 @@ def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
     Scripts rely on its names: names may be added, none changes. Bytes are integers. A key whose
     value is unknown is present with null; 0 means zero.
     """
-    rows = _rows_object(analysis)  # while a second process makes the findings
-    gaps = row_objects(GAP_COLUMNS, rows_of(analysis.module.gaps, GAP_COLUMNS))
+    module, signature = analysis.module, analysis.signature
+    gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
     return {
         **_facts_object(analysis, name=analysis.summary.name or analysis.dump.name),
         "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},
         "collectives": collectives_object(analysis.collectives),
         "memory": memory_object(analysis.memory),
         "is_estimate_left_out": analysis.is_estimate_left_out,
-        **rows,
-    }
-
-
-def _rows_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
-    """Return the last keys: shardings, parameters and outputs, rankings of instructions."""
-    signature, has_entry = analysis.signature, analysis.module.has_entry
-    return {
         "sharding": {"rows": _sharding_rows(analysis)},
         "parameter_rows": None
         if signature.parameter_count is None
         else _values(signature.parameters),
         "output_rows": _values(signature.outputs) if signature.has_outputs else None,
         "opcode_rows": analysis.opcodes.objects(),
-        "largest_instructions": analysis.largest.ranking(RANKING) if has_entry else None,
-        "source_bytes": analysis.sources.ranking(RANKING) if has_entry else None,
+        "largest_instructions": analysis.largest.ranking(RANKING) if module.has_entry else None,
+        "source_bytes": analysis.sources.ranking(RANKING) if module.has_entry else None,
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.missing_hlo import no_hlo_text
+from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.result import Column, Unit, sum_of
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
