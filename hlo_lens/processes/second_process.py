@@ -1,8 +1,8 @@
 """A function that runs in a second process, next to this one.
 
 The second process is a fork: it has all that this one has read, without a copy, and sends back the
-pickled result. Whoever starts one can do its work too, and does so where there is no result: where
-a fork is not safe, on one core, or if the second process dies.
+pickled result. There is no result where a fork is not safe, on one core, and if the second process
+dies; the first process then does the work itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pickle
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
 
 from hlo_lens.processes.forks import cores, is_fork_safe
 
@@ -31,16 +31,25 @@ class SecondProcess(Generic[R]):
 
     Args:
         function: The function; its result can be pickled.
+
+    Raises:
+        OSError: If there is no memory, or there are too many processes or files.
     """
 
     def __init__(self, function: Callable[[], R]) -> None:
         reading, writing = os.pipe()
-        self._process = os.fork()
-        if self._process == 0:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            self._process = os.fork()
+            if self._process == 0:
+                _run(function, writing)
+            self._pipe: int | None = reading
+        except OSError:
             os.close(reading)
-            _run(function, writing)
-        os.close(writing)
-        self._pipe: int | None = reading
+            raise
+        finally:
+            os.close(writing)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def result(self) -> R | None:
         """Return the result, at the first call; None if there is none. Waits for it."""
@@ -58,15 +67,15 @@ class SecondProcess(Generic[R]):
             return None
 
     def end(self) -> None:
-        """End the process, if nobody has asked for the result."""
+        """End the process, if the result was not asked for."""
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
             os.close(pipe)
             self._wait()
 
     def _wait(self) -> None:
-        """Kill what is still running, and let the kernel forget the process."""
-        with suppress(OSError):  # a caller may ignore its children, which the kernel then forgets
+        """Kill the process if it still runs, and wait for its end."""
+        with suppress(OSError):  # where the caller ignores SIGCHLD, nothing is left to wait for
             os.kill(self._process, signal.SIGKILL)
             os.waitpid(self._process, 0)
 
@@ -77,7 +86,7 @@ def start_second(function: Callable[[], R]) -> SecondProcess[R] | None:
         return None
     try:
         return SecondProcess(function)
-    except OSError:  # no memory, or too many processes
+    except OSError:
         return None
 
 
@@ -87,13 +96,17 @@ def _is_worker() -> bool:
     return known is not None and known.parent_process() is not None
 
 
-def _run(function: Callable[[], object], pipe: int) -> None:
-    """Run the function in the second process, and end it without a word, whatever happens."""
-    global _is_second
-    _is_second = True
+def _run(function: Callable[[], object], pipe: int) -> NoReturn:
+    """Run the function in the second process, and end it; it prints nothing."""
+    global _is_second  # of a process, not of an object
     status = 1
     try:
+        _is_second = True
+        for stream in range(3):  # or whoever reads the output waits for this process too
+            os.dup2(os.open(os.devnull, os.O_RDWR), stream)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
         gc.disable()
         data = pickle.dumps(function(), pickle.HIGHEST_PROTOCOL)
         with os.fdopen(pipe, "wb") as file:

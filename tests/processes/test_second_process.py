@@ -64,6 +64,25 @@ def test_a_process_that_nobody_waits_for_is_ended() -> None:
     assert children() == before
 
 
+def test_a_process_that_cannot_be_started_leaves_no_file_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> int:
+        raise BlockingIOError
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fork", fail)
+    with pytest.raises(OSError):  # noqa: PT011 # of any kind
+        SecondProcess(lambda: 1)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_the_second_process_has_no_stream_of_the_first(capfd: pytest.CaptureFixture[str]) -> None:
+    assert SecondProcess(lambda: os.write(2, b"x")).result() == 1
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_result_that_was_sent_in_part_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pickle, "dumps", lambda *_: b"\x80\x05\x95")
     assert SecondProcess(lambda: 1).result() is None
