@@ -73,17 +73,16 @@ class InstructionColumns:
     def __len__(self) -> int:
         return len(self.spans) // STRIDE
 
-    def extend(self, spans: array[int], roots: Iterable[int], first: int | None = None) -> None:
+    def extend(self, spans: array[int], roots: Iterable[int], first: int) -> None:
         """Append rows.
 
         Args:
             spans: Their offsets.
-            roots: Those marked ROOT, as numbers that count from `first`.
-            first: Row that has the number 0; None for the first of these.
+            roots: Those marked ROOT, counted from row `first`.
+            first: That row.
         """
-        zero = len(self) if first is None else first
         self.spans.extend(spans)
-        self.roots.extend([zero + root for root in roots])
+        self.roots.extend([first + root for root in roots])
 
     def column(self, column: int) -> memoryview[int]:
         """Return one column of all rows, without a copy; no row can be added while it is held."""
@@ -239,13 +238,13 @@ class ComputationColumns:
         )
 
     def extend(self, others: ComputationColumns, first: int) -> None:
-        """Append computations whose rows are ranges, numbered from a first row."""
-        spans, count = others.spans[:], len(self)
+        """Append computations with printed names, whose rows are ranges counted from a row."""
+        spans = others.spans[:]
         for column in (FIRST_ROW, LAST_ROW):
-            spans[column::_STRIDE] = array("I", [first + row for row in spans[column::_STRIDE]])
+            rows = [first + row for row in spans[column::_STRIDE]]
+            spans[column::_STRIDE] = array(spans.typecode, rows)
         self.spans.extend(spans)
         self.flags.extend(others.flags)
-        self.names.update({count + place: name for place, name in others.names.items()})
 
     def cut(self, count: int) -> None:
         """Remove all computations but the first ones."""

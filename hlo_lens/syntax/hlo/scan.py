@@ -23,6 +23,7 @@ from hlo_lens.syntax.hlo.foreign import (
 )
 from hlo_lens.syntax.hlo.gaps import MOST_EXPLAINED, HloGaps
 from hlo_lens.syntax.hlo.inferred_shapes import infer_shapes
+from hlo_lens.syntax.hlo.missing_entry import missing_entry
 from hlo_lens.syntax.hlo.missing_operands import missing_operands
 from hlo_lens.syntax.hlo.reader import HloTextReader
 from hlo_lens.syntax.hlo.repeated import repetitions
@@ -30,17 +31,13 @@ from hlo_lens.syntax.hlo.rows import HloRows, first_values, new_module
 from hlo_lens.syntax.hlo.stack_tables import read_tables
 from hlo_lens.syntax.hlo.text import parse_attributes
 from hlo_lens.syntax.hlo.units import LONG_LINE, HloUnits
-from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.source import Span
-from hlo_lens.text.units import plural
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.shape import ProgramShape
     from hlo_lens.syntax.hlo.scan_ahead import ScanAhead
     from hlo_lens.text.source import Source
 
@@ -48,24 +45,8 @@ if TYPE_CHECKING:
 _FIRST_LETTERS = "HFS"
 """First letters of headers and of stack tables."""
 
-_PRINTED = frozenset({"is_scheduled", "input_output_alias", "buffer_donor", "num_partitions"})
-"""Header attributes of texts that XLA printed."""
-
 _LONG = 300
 """Characters of a line; the next one is expected to be as long."""
-
-
-def _has_interface(computation: HloComputation, wanted: ProgramShape) -> bool:
-    """Return whether a computation has the parameters and the result of a program, but layouts."""
-    found = [*computation.parameters, *([computation.root] if computation.root else [])]
-    shapes = (*wanted.parameters, wanted.result)
-    try:
-        return len(found) == len(shapes) and all(
-            one.shape is not None and one.shape.to_text(layout=False) == shape.to_text(layout=False)
-            for one, shape in zip(found, shapes, strict=True)
-        )
-    except DumpSyntaxError:  # a shape that is a gap
-        return False
 
 
 class HloScan:
@@ -188,28 +169,15 @@ class HloScan:
         return self._rows
 
     def _check_entry(self, module: HloModule, end: int) -> None:
-        """Note that the entry is missing: no computation has the interface of the header.
-
-        XLA marks the entry in all that it prints; text without header attributes is hand-written,
-        and its last computation is the entry.
-        """
-        if self._has_entry or module.is_truncated:
-            return
-        layout, what = module.header.get("entry_computation_layout"), "an ENTRY computation"
-        if layout is not None and patterns.LOOSE_PROGRAM_SHAPE.fullmatch(layout) is not None:
-            wanted = self._reader.program_shape(layout)
-            if module.computations and _has_interface(module.computations[-1], wanted):
-                return
-            what = f"{what} of {plural(len(wanted.parameters), 'parameter')}"
-        elif module.computations and not module.header.keys() & _PRINTED:
-            return
-        module.is_truncated = True
-        while end > 1 and self.text[end - 1].isspace():
-            end -= 1
-        place = Span(max(0, end - 1), end)
-        gap, gaps = Gap.at(self.source, place, f"expected {what}, found the end"), module.gaps
-        if not gaps or gaps[-1].line + gaps[-1].lines <= gap.line:
-            module.gaps = (*gaps, gap)
+        """Note a gap at the end of a module whose entry is missing."""
+        gap = None
+        if not self._has_entry and not module.is_truncated:
+            gap = missing_entry(module, self._reader, end)
+        if gap is not None:
+            module.is_truncated = True
+            gaps = module.gaps
+            if not gaps or gaps[-1].line + gaps[-1].lines <= gap.line:
+                module.gaps = (*gaps, gap)
 
     def _end_module(self, end: int) -> None:
         rows, self._rows = self._rows, None
@@ -331,12 +299,12 @@ class HloScan:
     ) -> int:
         """Take the rest of a computation from a scan ahead, or read it; return its end."""
         read = None if self._ahead is None else self._ahead.take_body(rows, rooted=rooted)
-        if read is None or read.body is None:
+        if read is None:
             return self._body(position, computation, rows, rooted=rooted)
         computation.is_complete = True
-        computation.attributes = read.body.attributes
+        computation.attributes = read.body_attributes
         self._check.unknown |= read.unknown_attributes
-        return read.rest
+        return read.body_end
 
     def _match_long_line(self, position: int) -> re.Match[str] | None:
         """Match a printed instruction, without backslashes by the pattern that is faster then."""

@@ -1,20 +1,19 @@
 """Scan of the second half of a long text in a second process, while this one reads the first.
 
-The scan of the second half begins at a line in its middle and may misjudge where it is. It tells
-what it took the line for, and the scan of the first half takes its rows only if it arrives at that
-line in the same state. It stops before the first computation with anything out of the ordinary,
-such as a gap, which the scan of the first half reads then.
+The second scan begins at a line in the middle of the text, inside a computation or between two,
+and cannot know whether that line is really one: it may be in a comment. The first scan takes its
+rows only if it comes to that line in the same state. The second scan ends before the first
+computation with a gap or with parts that are not in their places; the first scan reads that one.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_left
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from hlo_lens.model.hlo.columns import STRIDE, ComputationColumns, ComputationParts
 from hlo_lens.processes.second_process import SecondProcess, start_second
@@ -23,7 +22,10 @@ from hlo_lens.syntax.hlo.gaps import HloGaps
 from hlo_lens.syntax.hlo.scan import HloScan
 
 if TYPE_CHECKING:
+    from array import array
+
     from hlo_lens.syntax.hlo.rows import HloRows
+    from hlo_lens.text.errors import DumpSyntaxError
     from hlo_lens.text.source import Source
 
 SHORTEST = 4 << 20
@@ -34,30 +36,29 @@ _LINE = re.compile(r"\n++(?=.)")
 """What is before the first character of a line that is not empty."""
 
 
-def _unsigned() -> array[int]:
-    return array("I")
-
-
 @dataclass(slots=True, kw_only=True)
 class RowsAhead:
-    """Computations and instructions of a part of a text.
+    """Instructions and computations of a part of a text.
 
     Attributes:
-        body: Computation in whose body the part begins, without start and name; None for a part
-            that begins between computations.
-        rest: Offset of the first computation after this body.
+        body: Number of rows of the computation in which the part begins; None for a part that
+            begins between computations.
+        body_attributes: Span of the attributes after the closing brace of that computation.
+        body_end: Offset of the first computation after it.
         spans: Offsets of instructions, first those of the body.
         roots: Rows marked ROOT, counted from the first of the part.
         computations: Computations after the body, with rows counted like this.
         end: Offset after them.
         has_entry: Whether one of them is the entry.
-        unknown_attributes: Names of attributes of the part that are not known.
+        unknown_attributes: Names of attributes that are not known, those behind `end` included:
+            this text is read again.
     """
 
-    body: ComputationParts | None
-    rest: int
-    spans: array[int] = field(default_factory=_unsigned)
-    roots: array[int] = field(default_factory=_unsigned)
+    body: int | None
+    body_attributes: tuple[int, int]
+    body_end: int
+    spans: array[int]
+    roots: array[int]
     computations: ComputationColumns
     end: int
     has_entry: bool
@@ -90,12 +91,12 @@ class ScanAhead:
         self.at, read = -1, self._process.result()
         if read is None or read.body is None:
             return None
-        count = len(read.body.rows)
-        roots = bisect_left(read.roots, count)
+        roots = bisect_left(read.roots, read.body)
         if roots and rooted:
             return None
-        rows.columns.extend(read.spans[: count * STRIDE], read.roots[:roots])
-        self._read, self.at = read, read.rest
+        first = len(rows.columns)
+        rows.columns.extend(read.spans[: read.body * STRIDE], read.roots[:roots], first)
+        self._read, self.at = read, read.body_end
         return read
 
     def take_rest(self, rows: HloRows | None, *, has_entry: bool) -> RowsAhead | None:
@@ -112,7 +113,7 @@ class ScanAhead:
                 return None
         if rows is None or (has_entry and read.has_entry):
             return None
-        count = 0 if read.body is None else len(read.body.rows)
+        count = read.body or 0
         roots = bisect_left(read.roots, count)
         first = len(rows.columns) - count
         rows.module.computation_columns.extend(read.computations, first)
@@ -143,13 +144,16 @@ class _FirstGapError(Exception):
 class _NoGaps(HloGaps):
     """Gaps of a scan that ends before the first of them."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self._found, self._passed, self._strange = _Closed(), _Closed(), _Closed()
+    def add(self, start: int, end: int, message: str, lines: int = 1) -> NoReturn:
+        raise _FirstGapError
 
+    def add_error(self, error: DumpSyntaxError) -> NoReturn:
+        raise _FirstGapError
 
-class _Closed(list[Any]):
-    def append(self, _: object, /) -> NoReturn:
+    def note_strange(self, start: int, end: int) -> NoReturn:
+        raise _FirstGapError
+
+    def pass_over(self, start: int, end: int) -> NoReturn:
         raise _FirstGapError
 
 
@@ -161,17 +165,18 @@ class _PartScan(HloScan):
         self.gaps = _NoGaps(source)
 
     def read(self, position: int) -> RowsAhead | None:
+        """Return the rows from a line on; None if its computation is out of the ordinary."""
         rows = self._begin_module("", position)
         columns, computations = rows.columns, rows.module.computation_columns
-        body = None
-        if patterns.LINE_COMPUTATION.match(self.text, position) is None:
-            body = ComputationParts(is_complete=False)
+        body, attributes = None, (0, 0)
+        if self._head(position) is None:
+            computation = ComputationParts(is_complete=False)
             with suppress(_FirstGapError):
-                position = self._body(position, body, rows)
-            body.rows = rows.take(0)
-            if not body.is_complete or not rows.are_plain:
+                position = self._body(position, computation, rows)
+            if not computation.is_complete or not rows.are_plain:
                 return None
-        rest = end = self._units.blank(position)
+            body, attributes = len(columns), computation.attributes
+        body_end = end = self._units.blank(position)
         count, roots, complete, has_entry = len(columns), len(columns.roots), 0, False
         with suppress(_FirstGapError):
             while (head := self._head(end)) is not None:
@@ -183,7 +188,8 @@ class _PartScan(HloScan):
         computations.cut(complete)
         return RowsAhead(
             body=body,
-            rest=rest,
+            body_attributes=attributes,
+            body_end=body_end,
             spans=columns.spans[: count * STRIDE],
             roots=columns.roots[:roots],
             computations=computations,
@@ -194,5 +200,7 @@ class _PartScan(HloScan):
 
     def _head(self, position: int) -> re.Match[str] | None:
         """Return the match of the first line of a computation, or None."""
+        if patterns.HEADER_START.match(self.text, position):
+            return None
         match = patterns.LINE_COMPUTATION.match(self.text, position)
         return match if match is not None and self._is_head(match) else None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_lens.processes.second_process import SecondProcess, start_second
-from hlo_lens.syntax.hlo import module as hlo_module, scan_ahead
+from hlo_lens.syntax.hlo import module as hlo_module, rows, scan_ahead
 from hlo_lens.syntax.hlo.module import parse_hlo_modules
 from hlo_lens.syntax.hlo.scan_ahead import RowsAhead, ScanAhead, rows_from
 from hlo_lens.text.errors import DumpSyntaxError
@@ -56,6 +56,8 @@ FORMS = {
     "wrong value": TEXT.replace("constant(0)", "constant({0})"),
     "line of a log": TEXT.replace("ENTRY", "a line of a log\nENTRY"),
     "two modules": TEXT * 2,
+    "header like a computation": TEXT.replace("sum {", "HloModule {"),
+    "header like a computation with shapes": TEXT.replace("%double (", "HloModule ("),
     "computation cut off": TEXT.replace("}, execution_thread", "execution_thread"),
     "cut off": TEXT[:-40],
     "without ENTRY": TEXT.replace("ENTRY ", ""),
@@ -133,6 +135,11 @@ def test_a_scan_ahead_from_any_line_changes_nothing(text: str) -> None:
 def test_every_line_of_a_printed_text_can_be_the_first_of_a_scan_ahead() -> None:
     lines = TEXT.split("\n")[1:]
     assert check_every_start(TEXT) == len([line for line in lines if line])
+
+
+def test_offsets_of_more_than_32_bits_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_LARGEST_OFFSET", 10)
+    check_every_start(TEXT)
 
 
 @settings(max_examples=40, deadline=None)
