@@ -20,8 +20,9 @@ Fix:
 
 Fine when:
     The program fits, and time matters more than memory; or the body is under jax.checkpoint with a
-    policy that saves these values on purpose. It is a warning where half of the memory at the peak
-    or more is freed, else an info.
+    policy that saves these values on purpose. It is a warning where the stacks, without the input
+    of each layer and without one iteration, are half of the memory at the peak or more; else an
+    info.
 """
 
 from __future__ import annotations
