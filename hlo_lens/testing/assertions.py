@@ -221,8 +221,8 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
 def assert_no_findings(
     program: Program,
     *,
-    ignore: Iterable[str] = (),
-    select: Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
+    select: str | Iterable[str] = (),
     severity: str = "warning",
 ) -> None:
     """Assert that ``hlo-lens lint`` finds nothing in a program.
@@ -231,7 +231,8 @@ def assert_no_findings(
 
     Args:
         program: One module.
-        ignore: Codes of rules that do not count, or beginnings of codes: ``["M003", "X"]``.
+        ignore: Codes of rules that do not count, or beginnings of codes: ``["M003", "X"]``;
+            a text is one code.
         select: Codes of the only rules that count, or beginnings of them; empty for all.
         severity: Least severity that counts: ``error``, ``warning`` or ``info``.
 
@@ -241,7 +242,7 @@ def assert_no_findings(
     """
     __tracebackhide__ = True
     known = understood(analysis_of(program))
-    wrong = findings_at_least(known, severity, select=tuple(select), ignore=tuple(ignore))
+    wrong = findings_at_least(known, severity, select=select, ignore=ignore)
     if wrong:
         lines = [f"{one.code} {one.severity}: {finding_text(one)}" for one in wrong]
         fail(f"{known.dump.title}: {plural(len(wrong), 'finding')} (hlo-lens explain CODE)", lines)

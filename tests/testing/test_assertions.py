@@ -268,6 +268,13 @@ def test_findings_are_listed_with_saving_line_and_message() -> None:
     )
 
 
+def test_a_text_is_one_code() -> None:
+    assert_no_findings(TPU, select="M001")
+    with pytest.raises(AssertionError, match="finding"):
+        assert_no_findings(WASTEFUL, select="M001")
+    assert_no_findings(WASTEFUL, select=["M001"], ignore="M001")
+
+
 def test_a_code_that_no_rule_has_is_refused() -> None:
     with pytest.raises(UsageError, match="no rule has the code 'M0001'"):
         assert_no_findings(TPU, ignore=["M0001"])

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def checked_codes(words: Iterable[str]) -> tuple[str, ...]:
+def checked_codes(words: str | Iterable[str]) -> tuple[str, ...]:
     """Return codes, or beginnings of codes, in capitals; ``ALL`` becomes the empty beginning.
+
+    A text is one code.
 
     Raises:
         UsageError: If no rule has such a code.
     """
     known = [rule.code for rule in all_rules()]
     found: list[str] = []
-    for word in words:
+    for word in (words,) if isinstance(words, str) else words:
         code = word.strip().upper()
         if code == "ALL":
             found.append("")

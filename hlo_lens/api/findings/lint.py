@@ -29,7 +29,7 @@ from hlo_lens.report.findings.page import FindingsView, Trial, finding_annotatio
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.findings.finding import Finding, Severity
     from hlo_lens.model.dump import ModuleDump
@@ -95,8 +95,8 @@ def lint(
     program: Program,
     *,
     module: str | None = None,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     min_saving: str | None = None,
     baseline: str | None = None,
     config: str | None = None,
@@ -115,8 +115,8 @@ def lint(
     Args:
         program: A path, HLO text, or what was read from either.
         module: Regular expression to find in the names of the modules wanted; None for all.
-        select: Codes of the only rules wanted, or beginnings of codes; empty for those of the
-            settings, else all.
+        select: Codes of the only rules wanted, or beginnings of codes; a text is one; empty
+            for those of the settings, else all.
         ignore: Codes of rules that are left out, or beginnings of codes.
         min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
         baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
@@ -207,7 +207,11 @@ def _copy(dump: ModuleDump, of: ModuleDump) -> FindingsView:
 
 
 def findings_at_least(
-    known: ModuleAnalysis, severity: str, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
+    known: ModuleAnalysis,
+    severity: str,
+    *,
+    select: str | Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
 ) -> tuple[Finding, ...]:
     """Return the findings of a module that count, of a severity or a graver one.
 

@@ -54,8 +54,8 @@ def nearest_settings(config: str | None = None) -> LintSettings:
 def with_options(
     settings: LintSettings,
     *,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     min_saving: str | None = None,
     fail_on: str | None = None,
 ) -> LintSettings:

@@ -42,6 +42,7 @@ def test_the_longer_code_counts(select: list[str], ignore: list[str], wanted: bo
 
 def test_codes_are_checked() -> None:
     assert checked_codes(["m", "M001", "ALL"]) == ("M", "M001", "")
+    assert checked_codes("m001") == ("M001",)
     with pytest.raises(UsageError, match="no rule has the code 'M0001'; did you mean M001"):
         checked_codes(["M0001"])
 
