@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -319,12 +320,36 @@ def test_compiles_used_least_recently_are_deleted(
     assert (cache_state().compiles_bytes, cache_state().most_bytes) == (1024, 1)
 
 
-def test_interpreter_without_jax_is_an_error(tmp_path: Path) -> None:
-    run = CliRunner().invoke(
-        main, ["what-if", "sample_dumps/cpu/wasteful", "--python", str(tmp_path / "none")]
-    )
+@pytest.mark.parametrize("name", ["none", "env/bin/none", "no-such-python"])
+def test_interpreter_without_jax_is_an_error(tmp_path: Path, name: str) -> None:
+    python = str(tmp_path / name) if name == "none" else name
+    run = CliRunner().invoke(main, ["what-if", "sample_dumps/cpu/wasteful", "--python", python])
     assert run.exit_code == 3
-    assert "cannot be run" in run.stderr
+    assert f"{name}: cannot be run: No such file or directory" in run.stderr
+
+
+def test_path_of_an_interpreter_is_made_absolute_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "env").symlink_to(sys.prefix)
+    assert Means(python="env/bin/python").python == f"{Path.cwd()}/env/bin/python"
+    assert Means(python="./python").python == f"{Path.cwd()}/python"
+    assert Means(python="python3.12").python == "python3.12"
+    assert Means(python="/usr/bin/python3").python == "/usr/bin/python3"
+
+
+@needs_jax
+def test_interpreter_with_a_relative_path_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dump,) = hlo_lens.modules_of(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HLO_LENS_CACHE", "cache")
+    python = os.path.relpath(sys.executable, tmp_path)
+    (row,) = hlo_lens.what_if(_before(dump), target="cpu", python=python).modules
+    assert row.predicted is not None, row.refusal
+    assert row.predicted.argument_bytes == 64 * 64 * 4
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.recompiled import (
@@ -36,7 +37,9 @@ class Means:
     """Means of compiling.
 
     Attributes:
-        python: Interpreter whose jax compiles.
+        python: Interpreter whose jax compiles. A path is made absolute, because compiles run in
+            another folder; links are kept, as that of a virtual environment; names are those of
+            ``PATH``.
         minutes: Longest time of one compile.
         until: Time at which compiles end, by `time.monotonic`; None for no such limit.
     """
@@ -44,6 +47,10 @@ class Means:
     python: str = sys.executable
     minutes: float = 30.0
     until: float | None = None
+
+    def __post_init__(self) -> None:
+        if Path(self.python).name != self.python:
+            object.__setattr__(self, "python", str(Path(self.python).absolute()))
 
     @property
     def limits(self) -> Limits:

@@ -51,7 +51,7 @@ def cache_folder(*parts: str) -> Path:
     own = os.environ.get("HLO_LENS_CACHE")
     base = os.environ.get("XDG_CACHE_HOME")
     root = Path(own) if own else (Path(base) if base else Path.home() / ".cache") / "hlo-lens"
-    return root.joinpath(*parts)
+    return root.absolute().joinpath(*parts)  # compiles run in it
 
 
 def cache_state() -> CacheState:

@@ -96,7 +96,9 @@ def toolchain_of(python: str) -> str:
         run = subprocess.run(
             [python, "-c", _TOOLCHAIN], capture_output=True, text=True, timeout=60, check=True
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
+        raise MissingPackageError(f"{python}: cannot be run: {error.strerror}") from error
+    except subprocess.SubprocessError as error:
         raise MissingPackageError(f"{python}: cannot be run: {error}") from error
     if "jaxlib " not in run.stdout:
         raise MissingPackageError(
