@@ -71,6 +71,10 @@ class DataMovement(Result):
     copies: tuple[HostCopy, ...]
 
 
+_ON_HOST = f"S({HOST})"
+"""Layouts of arrays in host memory have it."""
+
+
 def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) -> DataMovement:
     """Return the copies between device and host memory.
 
@@ -80,7 +84,8 @@ def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) 
         origins: Origins of its values.
     """
     copies: list[HostCopy] = []
-    if any("S(5)" in text for text in table.shape_texts):
+    text = table.module.columns.source.text
+    if _ON_HOST in text and any(_ON_HOST in shape for shape in table.shape_texts):
         for row in table.rows_where(_may_copy):
             copies.extend(_host_copy(table.instruction(row), calls, origins))
     for row in table.rows_of({"custom-call", "infeed", "outfeed"}):

@@ -85,7 +85,7 @@ class InstructionTable:
         """Return the rows whose opcode is one of these, in text order."""
         return self.opcodes.places_of(opcodes)
 
-    @property
+    @functools.cached_property
     def entry_parameters(self) -> list[int]:
         """Rows of the entry's parameters, in text order."""
         entry, owners = self.module.entry.place, self.owners
