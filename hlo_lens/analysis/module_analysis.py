@@ -98,7 +98,7 @@ def not_estimated_text(instructions: int, path: str, name: str) -> str:
     command = f"hlo-lens memory {shell_word(path) if path else 'PATH'} --module {shell_word(name)}"
     return (
         f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
-        f"{command} estimates it"
+        f"for an estimate: {command}"
     )
 
 

@@ -39,7 +39,16 @@ def test_text_has_saving_line_fix_and_command() -> None:
     assert "M001 warning saves 4.00MiB (7%), simulated; compile_program.py:165: argument" in text
     assert 'fix jax.jit(wasteful_step, donate_argnames=("params",))' in text
     assert f"try hlo-lens what-if {WASTEFUL} --donate params" in text
-    assert max(map(len, out.splitlines())) <= 100 + len(WASTEFUL)
+    lines = out.splitlines()
+    assert max(len(line) for line in lines if "hlo-lens what-if" not in line) <= 100
+
+
+def test_commands_are_whole_at_any_width() -> None:
+    options = (
+        "--shard \"params['w_down']=P('model', None)\" --shard \"params['w_up']=P(None, 'model')\""
+    )
+    result = CliRunner(env={"COLUMNS": "60"}).invoke(main, ["lint", WASTEFUL])
+    assert f"  try         hlo-lens what-if {WASTEFUL} {options}" in result.stdout.splitlines()
 
 
 def test_csv_has_a_row_for_each_finding_of_json() -> None:

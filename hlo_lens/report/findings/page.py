@@ -311,7 +311,7 @@ def _notes(view: FindingsView) -> Iterator[str]:
         yield f"not decided: {', '.join(codes)}: {reason}"
     if view.findings.not_simulated:
         why = view.findings.not_simulated
-        yield f"savings not simulated: {why}; hlo-lens what-if --simulate computes them"
+        yield f"savings not simulated: {why}; to compute them: hlo-lens what-if PATH --simulate"
     if view.trial.note and any(one.remedies for one in view.findings.counted):
         yield view.trial.note
     if view.findings.unread:

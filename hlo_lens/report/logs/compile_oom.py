@@ -80,7 +80,7 @@ def _dump_section(title: str, said: DumpShortage) -> Section:
 
 _NO_DUMP = (
     "a message does not show replicated arguments or the values alive at the peak; "
-    "next: hlo-lens report DUMP --log LOG with the dump of the same compile"
+    "next, with the dump of the same compile: hlo-lens report DUMP --log LOG"
 )
 
 

@@ -270,4 +270,4 @@ def _warning_notes(result: WarningJoins) -> Iterator[str]:
     if "INEXACT_TIMING" in kinds:
         yield "inexact timing in autotuning: XLA may have chosen a slower kernel than the best"
     if not result.is_joined and result.joins:
-        yield "hlo-lens report DUMP --log LOG finds the instructions in a dump of the same program"
+        yield "instructions in a dump of the same program: hlo-lens report DUMP --log LOG"

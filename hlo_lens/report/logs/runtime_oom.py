@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 _NO_DUMP = (
-    "a message does not show which values a program holds; next: hlo-lens report DUMP --log LOG "
-    "with a dump of the program (hlo-lens help dumping)"
+    "a message does not show which values a program holds; next, with a dump of the program "
+    "(hlo-lens help dumping): hlo-lens report DUMP --log LOG"
 )
 
 

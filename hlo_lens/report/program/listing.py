@@ -262,7 +262,7 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
     if left_out:
         yield (
             f"memory of {plural(left_out, 'module')} of more than {MOST_ESTIMATED:,} instructions "
-            "is not estimated; hlo-lens memory PATH --module NAME estimates it"
+            "is not estimated; for an estimate: hlo-lens memory PATH --module NAME"
         )
     count = sum(one.is_estimated for one in facts)
     if count:

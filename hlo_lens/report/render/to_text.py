@@ -7,6 +7,7 @@ for colours only.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
 from dataclasses import replace
@@ -118,19 +119,24 @@ def _section(
 
 
 def _wrapped(head: str, text: str, width: int) -> Iterator[Line]:
-    """Yield a text after its head, with a hanging indent; a command at its end is not broken."""
+    """Yield a text after its head, with a hanging indent; a command at its end is never broken.
+
+    A command that does not fit begins a line, and is whole on it, so that it can be copied.
+    """
     space = max(_SHORTEST, width - len(head))
-    words, mark, command = text.partition(_COMMAND)
-    if mark and len(text) > space:
-        lines = [*_wrap(f"{words}:", space), f"{_COMMAND[2:]}{command}"]
-    else:
+    match = _COMMAND.search(text) if len(text) > space else None
+    if match is None:
         lines = _wrap(text, space) or [""]
+    else:
+        lines = [*_wrap(text[: match.start()], space), match[0]]
     for position, line in enumerate(lines):
         lead = head if position == 0 else " " * len(head)
         yield _PLAIN, f"{lead}{line}".rstrip()
 
 
-_COMMAND = ": hlo-lens "
+_COMMAND = re.compile(r"(?:\A|(?<=: ))hlo-lens .*\Z", re.DOTALL)
+"""Command that is a whole text, or its end after a colon."""
+
 _wrap = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
 """Lines of a text, broken at spaces alone: paths, commands and names remain whole."""
 

@@ -53,6 +53,26 @@ def test_paths_in_notes_are_not_broken() -> None:
     assert out.getvalue().splitlines()[1:] == ["see", path, "there"]
 
 
+COMMAND = """hlo-lens what-if /runs/dump --shard "state['w']=P('data', None)" --donate state"""
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_commands_are_whole_on_a_line(width: int) -> None:
+    words = "the findings of a module with most saving first"
+    section = Section(
+        title="t",
+        facts=(("findings", f"{words}: {COMMAND}"), ("  try", COMMAND)),
+        notes=(f"{words}: {COMMAND}",),
+    )
+    out = io.StringIO()
+    render_text(Report(kind="x", sections=(section,), data={}), out, RenderOptions(width=width))
+    lines = out.getvalue().splitlines()
+    assert lines.count(f"{' ' * 10}{COMMAND}") == 1
+    assert lines.count(f"  try     {COMMAND}") == 1
+    assert lines[-1] == COMMAND
+    assert max(len(line) for line in lines if COMMAND not in line) <= width
+
+
 def test_text_measures_wide_characters() -> None:
     lines = rendered("text", table(((1, "\u6f22" * 30, 1),)), width=60).splitlines()
     assert lines[-1].endswith("...      1")
