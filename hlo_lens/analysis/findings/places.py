@@ -47,9 +47,9 @@ def argument_of(name: str) -> str:
 def call_place(known: ModuleAnalysis) -> SourceLocation | None:
     """Return the line that calls, or lowers, the jitted function; None if not known.
 
-    That is the caller of the first frame in the function of the module's name. Without one it is
-    the last frame that all stacks share, since stacks of all instructions begin with the callers of
-    the jitted function.
+    That is the caller of the first frame in the function of the module's name; where stacks begin
+    in that function, its own line. Without such a frame it is the last one that all stacks share,
+    since stacks of all instructions begin with the callers of the jitted function.
     """
     frames = known.module.stack_frames
     if not frames:
@@ -62,7 +62,8 @@ def call_place(known: ModuleAnalysis) -> SourceLocation | None:
     locations = frames.frames.columns["file_location_id"] if inside else ()
     for row, location in enumerate(locations):
         if location in inside:
-            return frames.location(frames.frames[row].parent_frame_id)
+            caller = frames.location(frames.frames[row].parent_frame_id)
+            return caller or frames.location(row + 1)
     return _shared_place(frames)
 
 
