@@ -31,7 +31,7 @@ from hlo_lens.api.recompile.recompiling import Means
 from hlo_lens.api.recompile.what_if import Asked, what_if_modules
 from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import toolchain_of
-from hlo_lens.jax_bridge.recompile.program import has_program
+from hlo_lens.model.source_text import has_program
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
 from tests.what_if.pairs import WORK, Truth, pairs, truths

@@ -182,7 +182,7 @@ def test_commands_can_be_run_as_they_are_printed(tmp_path: Path) -> None:
     assert f"hlo-lens what-if {WASTEFUL} --donate params" in _tries(WASTEFUL, "--stage", "before")
     gpu = str(ROOT / "sample_dumps" / "gpu" / "wasteful")
     assert f"hlo-lens what-if {gpu} --simulate --donate params" in _tries(gpu)
-    assert "--target, such as v5e:2x4: the dump names no device" in _run("lint", gpu)[1]
+    assert "--target, such as h100_sxm: the dump names no device" in _run("lint", gpu)[1]
     stage = _tries(gpu, "--stage", "before")
     assert f"hlo-lens what-if {gpu} --simulate --donate params" in stage
     for command in dict.fromkeys((*_tries(gpu), *stage)):

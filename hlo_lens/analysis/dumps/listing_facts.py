@@ -13,6 +13,7 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.query import evident_partitions
+from hlo_lens.model.source_text import has_program
 from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import HloLensError
 
@@ -32,6 +33,7 @@ class ListingFacts:
         key: Name in the file names, with its number.
         folder: Folder of its files, relative to the listed path.
         path: File, folder or archive that was loaded; empty if unknown.
+        has_program: Whether there is a text from before optimizations.
         module_option: Option with which commands on the path read it alone; may be empty.
         stage: Stage of these facts: the latest with an HLO text.
         devices: Devices of one replica: the header's number, or that of the entry's shardings.
@@ -53,6 +55,7 @@ class ListingFacts:
     files: int
     path: str = ""
     module_option: str = ""
+    has_program: bool = False
     backend: str | None = None
     partitions: int | None = None
     devices: int | None = None
@@ -101,6 +104,7 @@ def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts
         folder=dump.folder,
         path=dump.path,
         module_option=dump.module_option,
+        has_program=has_program(dump),
         stage=dump.stage,
         stages=sum(stage.pass_number is None for stage in stages),
         passes=sum(stage.pass_number is not None for stage in stages),

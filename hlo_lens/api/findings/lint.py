@@ -24,7 +24,8 @@ from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.findings.text_copies import text_copies
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.recompile.recompiling import Means
-from hlo_lens.jax_bridge.recompile.program import has_program, own_target
+from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.model.source_text import has_program
 from hlo_lens.report.findings.page import FindingsView, Trial, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 
@@ -197,6 +198,7 @@ def _trial(known: ModuleAnalysis, targets: Sequence[str]) -> Trial:
         has_device=own_target(known.dump, known.backend) is not None,
         target=next(iter(targets), ""),
         has_memory=known.memory is not None,
+        example="h100_sxm" if known.backend == "gpu" else "v5e:2x4",
     )
 
 

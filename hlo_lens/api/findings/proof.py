@@ -19,7 +19,7 @@ from hlo_lens.analysis.findings.simulated import (
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_base
 from hlo_lens.api.recompile.what_if import changed_module
-from hlo_lens.jax_bridge.recompile.program import has_program
+from hlo_lens.model.source_text import has_program
 from hlo_lens.text.units import flops_text, format_bytes, plural
 
 if TYPE_CHECKING:

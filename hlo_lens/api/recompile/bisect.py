@@ -30,7 +30,7 @@ from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.recompile.bisect_steps import StepJudge, command_steps, program_steps
 from hlo_lens.api.recompile.flag_values import differing_flags, flags_text, refused_flag
 from hlo_lens.api.recompile.recompiling import Compiler, Means
-from hlo_lens.jax_bridge.recompile.program import SourceProgram, has_program, source_program
+from hlo_lens.jax_bridge.recompile.program import SourceProgram, source_program
 from hlo_lens.jax_bridge.recompile.released_versions import (
     NoIndexError,
     cached_versions,
@@ -38,6 +38,7 @@ from hlo_lens.jax_bridge.recompile.released_versions import (
     version_key,
 )
 from hlo_lens.model.devices.targets import CPU, Target, parse_target
+from hlo_lens.model.source_text import has_program
 from hlo_lens.report.comparison.bisection import bisect_report
 from hlo_lens.text.errors import OutputError, UsageError
 from hlo_lens.text.name_pattern import NamePattern

@@ -25,8 +25,9 @@ from hlo_lens.api.recompile.fit_module import Fitting, Wanted
 from hlo_lens.api.recompile.fit_places import expanded_targets
 from hlo_lens.api.recompile.fit_scale import ScaledFit, fit_scale
 from hlo_lens.api.recompile.recompiling import Compiler, Means
-from hlo_lens.jax_bridge.recompile.program import has_program, own_target
+from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
+from hlo_lens.model.source_text import has_program
 from hlo_lens.report.comparison.fit import fit_report
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.name_pattern import NamePattern

@@ -31,8 +31,8 @@ from hlo_lens.api.recompile.simulating import simulate_command, simulated_module
 from hlo_lens.jax_bridge.recompile.dumped import Again, needed_bytes, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side
-from hlo_lens.jax_bridge.recompile.program import has_program
 from hlo_lens.model.devices.targets import Target, parse_target
+from hlo_lens.model.source_text import has_program
 from hlo_lens.report.comparison.recompiled import what_if_report
 from hlo_lens.text.errors import MissingPackageError, UsageError
 

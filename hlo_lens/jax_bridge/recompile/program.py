@@ -55,11 +55,6 @@ class SourceProgram:
     has_elided_constants: bool
 
 
-def has_program(dump: ModuleDump) -> bool:
-    """Whether a dump has a module's text from before optimizations."""
-    return dump.stage == BEFORE or dump.before_text is not None
-
-
 def source_program(dump: ModuleDump, backend: str | None) -> SourceProgram | None:
     """Return the program of a module; None if the dump has no text from before optimizations."""
     module = dump.hlo if dump.stage == BEFORE else dump.before

@@ -41,12 +41,14 @@ class Trial:
         has_device: Whether the dump names the device to compile for.
         target: Device that the user named, where the dump names none; empty for none.
         has_memory: Whether it can be simulated.
+        example: A device of the backend that the program was compiled for.
     """
 
     has_program: bool = True
     has_device: bool = True
     target: str = ""
     has_memory: bool = True
+    example: str = "v5e:2x4"
 
     def options(self, remedies: Sequence[Remedy]) -> str | None:
         """Return the options that changes need; None where nothing can make them."""
@@ -69,7 +71,9 @@ class Trial:
                 "order, and not named as one from before optimizations"
             )
         if not self.has_device and not self.target:
-            return "what-if compiles with --target, such as v5e:2x4: the dump names no device"
+            return (
+                f"what-if compiles with --target, such as {self.example}: the dump names no device"
+            )
         return ""
 
 

@@ -10,7 +10,8 @@ Why it costs:
 
 Fix:
     Compile the same program for the hardware, without having it: hlo-lens what-if DIR --target
-    v5e:2x4, or --target h100_sxm.
+    v5e:2x4, or --target h100_sxm. It needs the text from before optimizations, which
+    --xla_dump_hlo_as_text writes next to the others.
 
 Fine when:
     The program is meant for CPU, or only collectives and shardings are of interest. It is an info,
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import DumpRule
+from hlo_lens.text.dump_kinds import AS_TEXT
 from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
@@ -48,18 +50,27 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
     devices = modules[largest].devices or 1
     if devices < 2 or modules[largest].total_bytes is None:
         return
-    target = _SLICES.get(devices, "h100_sxm")
-    one = modules[largest]
-    words = [shell_word(one.path) if one.path else "DIR"]
-    words += [one.module_option] if one.module_option else []
     yield (
         largest,
         Finding(
             message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU",
-            fix=f"hlo-lens what-if {' '.join(words)} --target {target}",
+            fix=_fix(modules[largest], devices),
             severity=Severity.INFO,
         ),
     )
+
+
+def _fix(module: ListingFacts, devices: int) -> str:
+    """Return the command that compiles a program for hardware, or what that needs."""
+    if not module.has_program:
+        return (
+            f"dump again with {AS_TEXT} and keep the text from before optimizations, which "
+            "hlo-lens what-if compiles for a TPU or GPU"
+        )
+    words = [shell_word(module.path) if module.path else "DIR"]
+    words += [module.module_option] if module.module_option else []
+    target = _SLICES.get(devices, "h100_sxm")
+    return f"hlo-lens what-if {' '.join(words)} --target {target}"
 
 
 RULE = DumpRule("X006", cpu_memory)

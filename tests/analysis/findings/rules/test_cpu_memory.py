@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import hlo_lens
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rules.cpu_memory import cpu_memory
 from tests.analysis.findings.programs import analysis_of_text, listed
+from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -22,7 +24,8 @@ def _program(size: int, config: str = CPU, partitions: int = 8) -> ModuleAnalysi
 
 
 def test_the_largest_program_of_a_dump_has_the_info() -> None:
-    ((place, found),) = cpu_memory(listed(_program(64), _program(4096)))
+    small, large = listed(_program(64), _program(4096))
+    ((place, found),) = cpu_memory([small, replace(large, has_program=True)])
     assert place == 1
     assert found.message == "compiled for 8 CPU devices: memory is not that of a TPU or GPU"
     assert found.fix == "hlo-lens what-if DIR --target v5e:2x4"
@@ -32,10 +35,20 @@ def test_the_largest_program_of_a_dump_has_the_info() -> None:
 def test_a_text_without_a_number_is_not_chosen_where_others_have_one() -> None:
     text, compiled = listed(_program(4096), _program(64))
     option = "--module a/module_0001.jit_step"
-    compiled = replace(compiled, number=1, path="dump", module_option=option)
+    compiled = replace(compiled, number=1, path="dump", module_option=option, has_program=True)
     ((place, found),) = cpu_memory([text, compiled])
     assert place == 1
     assert found.fix == f"hlo-lens what-if dump {option} --target v5e:2x4"
+
+
+def test_without_the_text_that_is_compiled_again_no_command_is_named() -> None:
+    ((_, found),) = cpu_memory(listed(_program(64)))
+    assert found.fix.startswith("dump again with --xla_dump_hlo_as_text")
+    path = str(SAMPLES / "pairs" / "cpu" / "lost_donation.tar.xz")
+    (lost,) = hlo_lens.lint(path, select=["X006"]).findings
+    assert lost.fix == found.fix
+    (kept,) = hlo_lens.lint(str(SAMPLES / "cpu" / "tp_mlp"), select=["X006"]).findings
+    assert kept.fix.startswith("hlo-lens what-if ")
 
 
 def test_one_device_and_other_hardware_have_no_finding() -> None:
