@@ -22,7 +22,7 @@ FileLocations
 2 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=9}
 
 StackFrames
-1 {file_location_id=1 parent_frame_id=0}
+1 {file_location_id=1 parent_frame_id=1}
 2 {file_location_id=2 parent_frame_id=PARENT}
 
 ENTRY %main (x: f32[8]) -> f32[8] {
@@ -33,7 +33,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 
 
-@pytest.mark.parametrize(("parent", "line"), [("1", 20), ("0", 7)])
+@pytest.mark.parametrize(("parent", "line"), [("2", 20), ("1", 7)])
 def test_the_line_is_that_of_the_caller_else_the_first_of_the_function(
     parent: str, line: int
 ) -> None:
