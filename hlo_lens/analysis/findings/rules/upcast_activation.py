@@ -30,18 +30,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
-from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.differentiation import Differentiation
 from hlo_lens.analysis.memory.makers import values_of
+from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.program.flops import flops_of
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
@@ -83,6 +85,7 @@ class _Upcast(NamedTuple):
         makers: Operation path and line of what is computed.
         products: Forward products of it.
         flops_share: Share of the FLOP of all forward products that these have; None if not known.
+        is_sure: Whether operation paths show the pass of all products that count as forward.
     """
 
     place: SourceLocation
@@ -90,6 +93,7 @@ class _Upcast(NamedTuple):
     makers: set[tuple[str | None, str]]
     products: int
     flops_share: float | None
+    is_sure: bool
 
 
 def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -134,12 +138,44 @@ def _maker(peak: PeakMemory, value: LiveValue) -> tuple[str | None, str]:
 # ---- conversions before products -----------------------------------------------------------------
 
 
+class _Forward:
+    """The forward pass of a module: instructions that may be of it, and their FLOP in a run."""
+
+    def __init__(self, module: HloModule, origins: Origins) -> None:
+        self._module = module
+        self._runs = CallCounts(tabulate(module))
+        self.passes = Differentiation(module, origins.places)
+        products = [row for row in range(len(module.columns)) if self.is_product(row)]
+        self.flops = self.flops_of(products)
+        self.is_sure = all(self.passes.is_forward(row) for row in products)
+
+    def has(self, row: int) -> bool:
+        """Return whether an instruction is, or may be, of the forward pass."""
+        return self.passes.is_forward(row) is not False
+
+    def is_product(self, row: int) -> bool:
+        """Return whether an instruction is a product of the forward pass."""
+        return opcode_traits(self._module.opcodes[row]).is_contraction and self.has(row)
+
+    def flops_of(self, rows: Iterable[int]) -> int | None:
+        """Return the FLOP of products in one run of the program; None if not known."""
+        owners = self._module.links.owners
+        return sum_of(
+            None if flops is None or times is None else flops * times
+            for flops, times in (
+                (flops_of(self._module.instruction(row)), self._runs.at(owners[row]).times)
+                for row in rows
+            )
+        )
+
+
 def _upcasts(module: HloModule) -> list[_Upcast]:
     """Return the lines whose conversions reach products, largest first; each value counts once."""
     origins = Origins(module)
+    forward = _Forward(module, origins)
     lines: dict[SourceLocation, list[int]] = {}
     for row, opcode in enumerate(module.opcodes):
-        if opcode == "convert" and _is_upcast(module, row, origins):
+        if opcode == "convert" and _is_upcast(module, row) and forward.has(row):
             place = origins.places.innermost(row)
             if place is not None:
                 lines.setdefault(place, []).append(row)
@@ -148,28 +184,30 @@ def _upcasts(module: HloModule) -> list[_Upcast]:
     }
     seen: set[Value] = set()
     found = []
-    total = sum_of(_flops(module, row) for row in _forward_products(module, origins))
     for place in sorted(lines, key=lambda place: (-sizes[place], lines[place][0])):
-        makers, products = _computed(module, origins, lines[place], seen)
+        makers, products = _computed(module, origins, forward, lines[place], seen)
         if products and sizes[place] >= _LEAST_BYTES:
-            own = sum_of(_flops(module, one.row) for one in products)
-            share = own / total if own is not None and total else None
-            found.append(_Upcast(place, sizes[place], makers, len(products), share))
+            own = forward.flops_of(one.row for one in products)
+            share = own / forward.flops if own is not None and forward.flops else None
+            is_sure = forward.is_sure and all(map(forward.passes.is_forward, lines[place]))
+            found.append(_Upcast(place, sizes[place], makers, len(products), share, is_sure))
     return found
 
 
-def _is_upcast(module: HloModule, row: int, origins: Origins) -> bool:
-    """Whether a conversion of the forward pass makes f32 of 16 bits."""
+def _is_upcast(module: HloModule, row: int) -> bool:
+    """Whether a conversion makes f32 of 16 bits."""
     instruction = module.instruction(row)
     shape, operand = instruction.shape, instruction.operand_shape(0)
     is_wider = shape is not None and shape.element_type == "f32" and operand is not None
-    if not is_wider or operand is None or operand.element_type not in _NARROW:
-        return False
-    return _is_forward(origins, row)
+    return is_wider and operand is not None and operand.element_type in _NARROW
 
 
 def _computed(
-    module: HloModule, origins: Origins, rows: Sequence[int], seen: set[Value]
+    module: HloModule,
+    origins: Origins,
+    forward: _Forward,
+    rows: Sequence[int],
+    seen: set[Value],
 ) -> tuple[set[tuple[str | None, str]], list[Value]]:
     """Return the values computed from conversions up to forward products, and these products.
 
@@ -184,8 +222,7 @@ def _computed(
         if value in seen or not _is_f32(module, value):
             continue
         seen.add(value)
-        is_product = opcode_traits(module.opcodes[value.row]).is_contraction
-        if is_product and _is_forward(origins, value.row):
+        if forward.is_product(value.row):
             products.append(value)
         for user in origins.steps.users(value):
             before.setdefault(user, []).append(value)
@@ -198,24 +235,8 @@ def _computed(
             reached.add(value)
             waiting += before.get(value, ())
     made = [one.row for one in reached if not opcode_traits(module.opcodes[one.row]).is_view]
-    places = origins.places
-    return {(places.op_name(row), str(places.innermost(row))) for row in made}, products
-
-
-def _forward_products(module: HloModule, origins: Origins) -> Iterator[int]:
-    """Yield the rows of the products of the forward pass."""
-    for row, opcode in enumerate(module.opcodes):
-        if opcode_traits(opcode).is_contraction and _is_forward(origins, row):
-            yield row
-
-
-def _flops(module: HloModule, row: int) -> int | None:
-    """Return the FLOP of a product; None if not known."""
-    return flops_of(module.instruction(row))
-
-
-def _is_forward(origins: Origins, row: int) -> bool:
-    return BACKWARD not in (origins.places.op_name(row) or "")
+    paths, places = forward.passes, origins.places
+    return {(paths.path(row), str(places.innermost(row))) for row in made}, products
 
 
 def _is_f32(module: HloModule, value: Value) -> bool:
@@ -229,6 +250,7 @@ def _is_f32(module: HloModule, value: Value) -> bool:
 def _product_finding(known: ModuleAnalysis, upcast: _Upcast, made: Sequence[LiveValue]) -> Finding:
     is_cpu = known.backend == "cpu"
     size = sum(one.owned_bytes for one in made)
+    is_small = (upcast.flops_share or 1.0) < _LEAST_FLOPS
     note = ("CPU computes bf16 in f32 in any case: there the fix saves less",) if is_cpu else ()
     return Finding(
         message=(
@@ -242,24 +264,35 @@ def _product_finding(known: ModuleAnalysis, upcast: _Upcast, made: Sequence[Live
             f"{plural(len(made), 'value')} at the peak: "
             f"{listed([f'{one.value} {_shape(one)}' for one in made], _MOST_SHOWN)}",
             *note,
+            *_doubt(upcast),
         ),
         saves=Saves.at_most(size // 2) if is_cpu else saves_of_temporaries(known, size // 2),
-        severity=Severity.INFO if (upcast.flops_share or 1.0) < _LEAST_FLOPS else None,
+        severity=Severity.INFO if is_small or not upcast.is_sure else None,
     )
 
 
 def _slow_finding(known: ModuleAnalysis, upcast: _Upcast) -> Finding:
     """Return the finding about products in f32 whose operands are not at the peak."""
+    what = "the forward pass" if upcast.is_sure else "products that may be of the forward pass"
     return Finding(
         message=(
             f"16-bit values are converted to f32 and reach {plural(upcast.products, 'product')} "
-            f"with {upcast.flops_share or 0.0:.0%} of the FLOP of the forward pass"
+            f"with {upcast.flops_share or 0.0:.0%} of the FLOP of {what}"
         ),
         fix=_FIX,
         place=upcast.place,
-        evidence=(f"the largest conversion has {format_bytes(upcast.bytes)}, on all devices",),
-        severity=Severity.INFO if known.backend == "cpu" else Severity.WARNING,
+        evidence=(
+            f"the largest conversion has {format_bytes(upcast.bytes)}, on all devices",
+            *_doubt(upcast),
+        ),
+        severity=Severity.WARNING if upcast.is_sure and known.backend != "cpu" else Severity.INFO,
     )
+
+
+def _doubt(upcast: _Upcast) -> tuple[str, ...]:
+    """Return the note on products whose pass is not known."""
+    text = "no operation path shows whether all these products are of the forward pass"
+    return () if upcast.is_sure else (text,)
 
 
 def _shape(value: LiveValue) -> str:
