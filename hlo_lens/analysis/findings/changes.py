@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.findings.finding import Severity
@@ -37,6 +37,7 @@ class FindingChanges(Result):
         new: Findings of the head alone.
         gone: Findings of the base alone.
         kept: Number of those that both have.
+        undecided: Codes of rules that a side does not decide, whose findings are not compared.
     """
 
     KIND: ClassVar[str] = "finding-changes"
@@ -54,6 +55,7 @@ class FindingChanges(Result):
     new: tuple[FindingFact, ...]
     gone: tuple[FindingFact, ...]
     kept: int
+    undecided: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[Row]:
         """Yield new findings, then those that are gone."""
@@ -83,15 +85,16 @@ def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChang
     if base.findings is None or head.findings is None:
         return None
     of_dumps = {rule.code for rule in all_rules() if isinstance(rule, DumpRule)}
-    undecided = {*base.undecided, *head.undecided}
+    undecided = tuple(sorted({*base.undecided, *head.undecided}))
 
     def is_compared(one: FindingFact) -> bool:
         is_of_dump = one.code in of_dumps and one.severity == Severity.INFO
         return not is_of_dump and one.code not in undecided
 
-    return finding_changes(
+    changes = finding_changes(
         [*filter(is_compared, base.findings)], [*filter(is_compared, head.findings)]
     )
+    return replace(changes, undecided=undecided)
 
 
 def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> FindingChanges:

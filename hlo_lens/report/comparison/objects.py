@@ -85,7 +85,8 @@ def _findings(changes: FindingChanges | None) -> dict[str, object] | None:
     if changes is None:
         return None
     new, gone = ([*map(facts_object, found)] for found in (changes.new, changes.gone))
-    return {"new": new, "gone": gone, "kept": changes.kept}
+    undecided = list(changes.undecided)
+    return {"new": new, "gone": gone, "kept": changes.kept, "undecided": undecided}
 
 
 def _rows(result: Result | None) -> list[object]:

@@ -133,7 +133,7 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     yield from cause_facts(diff)
     if "memory" in diff.subjects:
         yield from _memory_facts(diff)
-    if diff.findings is not None and diff.findings.row_count:
+    if diff.findings is not None and (diff.findings.row_count or diff.findings.undecided):
         yield "findings", findings_text(diff.findings)
     if "collectives" in diff.subjects:
         found = diff.collectives
@@ -158,13 +158,19 @@ _MOST_FINDINGS = 3
 
 
 def findings_text(changes: FindingChanges) -> str:
-    """Return the findings that are new and gone, the first few of each."""
+    """Return the findings that are new and gone, the first few of each, and what is not known."""
     parts = []
+    codes = changes.undecided
+    open_rules = (
+        f" ({plural(len(codes), 'rule')} not decided: {listed(codes, _MOST_NAMES)})"
+        if codes
+        else ""
+    )
     for label, found in (("new", changes.new), ("gone", changes.gone)):
         shown = [change_text(one) for one in found[:_MOST_FINDINGS]]
         more = [f"{len(found) - len(shown)} more"] if len(found) > len(shown) else []
         parts.append(f"{label}: {'; '.join([*shown, *more]) or 'none'}")
-    return "; ".join(parts)
+    return f"{'; '.join(parts)}{open_rules}"
 
 
 def collectives_text(found: CollectiveDiff) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_lens.analysis.findings.changes import finding_changes
-from hlo_lens.model.snapshot.facts import FindingFact
+from hlo_lens.analysis.findings.changes import finding_changes, module_finding_changes
+from hlo_lens.model.snapshot.facts import FindingFact, FindingsBasis, ModuleFacts, UndecidedFact
+from hlo_lens.report.comparison.page import findings_text
 
 ONE = FindingFact(
     code="M003",
@@ -51,3 +52,17 @@ def test_another_rule_or_file_is_new_and_the_other_gone() -> None:
 
 def test_suppressed_findings_do_not_count() -> None:
     assert finding_changes([], [replace(ONE, suppressed=True)]).new == ()
+
+
+def test_rules_that_a_side_does_not_decide_are_named_and_not_compared() -> None:
+    open_rule = FindingsBasis(undecided=(UndecidedFact(code=ONE.code, reason="no text"),))
+    base = ModuleFacts(findings=(ONE,), findings_basis=FindingsBasis())
+    head = ModuleFacts(findings=(), findings_basis=open_rule)
+    found = module_finding_changes(base, head)
+    assert found is not None
+    assert (found.new, found.gone, found.undecided) == ((), (), (ONE.code,))
+    text = f"new: none; gone: none (1 rule not decided: {ONE.code})"
+    assert findings_text(found) == text
+    same = module_finding_changes(base, base)
+    assert same is not None
+    assert (same.kept, same.undecided) == (1, ())
