@@ -38,6 +38,7 @@ class FindingChanges(Result):
         gone: Findings of the base alone.
         kept: Number of those that both have.
         undecided: Codes of rules that a side does not decide, whose findings are not compared.
+        is_one_sided: Whether one side decides some of these.
     """
 
     KIND: ClassVar[str] = "finding-changes"
@@ -56,6 +57,7 @@ class FindingChanges(Result):
     gone: tuple[FindingFact, ...]
     kept: int
     undecided: tuple[str, ...] = ()
+    is_one_sided: bool = False
 
     def rows(self) -> Iterator[Row]:
         """Yield new findings, then those that are gone."""
@@ -94,7 +96,8 @@ def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChang
     changes = finding_changes(
         [*filter(is_compared, base.findings)], [*filter(is_compared, head.findings)]
     )
-    return replace(changes, undecided=undecided)
+    is_one_sided = base.undecided.keys() != head.undecided.keys()
+    return replace(changes, undecided=undecided, is_one_sided=is_one_sided)
 
 
 def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> FindingChanges:

@@ -133,7 +133,7 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     yield from cause_facts(diff)
     if "memory" in diff.subjects:
         yield from _memory_facts(diff)
-    if diff.findings is not None and (diff.findings.row_count or diff.findings.undecided):
+    if diff.findings is not None and (diff.findings.row_count or diff.findings.is_one_sided):
         yield "findings", findings_text(diff.findings)
     if "collectives" in diff.subjects:
         found = diff.collectives

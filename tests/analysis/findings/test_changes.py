@@ -61,8 +61,9 @@ def test_rules_that_a_side_does_not_decide_are_named_and_not_compared() -> None:
     found = module_finding_changes(base, head)
     assert found is not None
     assert (found.new, found.gone, found.undecided) == ((), (), (ONE.code,))
+    assert found.is_one_sided
     text = f"new: none; gone: none (1 rule not decided: {ONE.code})"
     assert findings_text(found) == text
     same = module_finding_changes(base, base)
     assert same is not None
-    assert (same.kept, same.undecided) == (1, ())
+    assert (same.kept, same.undecided, same.is_one_sided) == (1, (), False)
