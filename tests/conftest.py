@@ -10,6 +10,7 @@ _DEVICES = "--xla_force_host_platform_device_count=8"
 if _DEVICES not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}".strip()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.pop("GITHUB_WORKSPACE", None)  # tests have checkouts of their own
 
 if find_spec("hypothesis") is not None:  # environments of other versions of jax have none
     from hypothesis import HealthCheck, settings

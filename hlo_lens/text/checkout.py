@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+_WORKSPACE = "GITHUB_WORKSPACE"
 _MOST_LOOKED_AT = 50_000
 _NOT_SOURCE = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
 
@@ -24,67 +21,102 @@ class Checkout:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._lines: dict[str, list[str]] = {}
+        self._found: dict[str, str | None] = {}
 
     @classmethod
     def here(cls) -> Checkout:
-        """Return the repository that the current folder is in, else the folder itself."""
+        """Return the repository of a run on GitHub, else that of the current folder, or the folder.
+
+        GitHub reads paths relative to the folder that ``GITHUB_WORKSPACE`` names.
+        """
+        workspace = os.environ.get(_WORKSPACE)
+        if workspace and Path(workspace).is_dir():
+            return cls(Path(workspace).absolute())
         folder = Path.cwd()
         above = (one for one in (folder, *folder.parents) if (one / ".git").exists())
         return cls(next(above, folder))
 
-    def near(self, file: str) -> str | None:
-        """Return a path below the root that ends a file's path, without a search; None for none."""
-        parts = Path(file.removeprefix("~")).parts
-        if ".." in parts:
-            return None
-        tails = (
-            Path(*parts[start:]) for start in range(bool(Path(file).is_absolute()), len(parts))
-        )
-        return next((one.as_posix() for one in tails if (self._root / one).is_file()), None)
+    def find(self, file: str) -> str | None:
+        """Return the path below the root of the file whose path ends as another one.
+
+        The longest end that some file has decides. A file at the end itself, taken as a path below
+        the root, is found before files in other folders.
+
+        Args:
+            file: Path in a dump, with or without the mark of an inferred place.
+
+        Returns:
+            None if no file or more than one matches.
+        """
+        if file not in self._found:
+            self._found[file] = self._search(Path(file.removeprefix("~")))
+        return self._found[file]
+
+    def line_of(self, file: str, number: int) -> str | None:
+        """Return a line of a file of the checkout, else of the same path outside; None for none.
+
+        Args:
+            file: Path in a dump.
+            number: Number of the line.
+        """
+        found = self.find(file)
+        if found is not None:
+            return self.line(found, number)
+        return self.line(file, number) if Path(file).is_absolute() else None
 
     def line(self, file: str, number: int) -> str | None:
         """Return a line of a file by its path below the root, or its whole path; None for none."""
         if file not in self._lines:
+            path, text = self._root / file, ""
             try:
-                text = (self._root / file).read_text("utf-8", errors="replace")
+                if path.is_file():  # a device or a pipe may have no end
+                    text = path.read_text("utf-8", errors="replace")
             except (OSError, ValueError):
                 text = ""
             self._lines[file] = text.splitlines()
         lines = self._lines[file]
         return lines[number - 1] if 0 < number <= len(lines) else None
 
-    def find(self, file: str) -> str | None:
-        """Return the path below the root; None if no file or more than one matches."""
-        path = Path(file)
-        if path.is_absolute():
-            try:
-                return path.relative_to(self._root).as_posix()
-            except ValueError:
-                path = Path(*path.parts[1:])
+    def _search(self, path: Path) -> str | None:
         if ".." in path.parts:
             return None
-        if (self._root / path).is_file():
-            return path.as_posix()
+        inside = None
+        if path.is_absolute():
+            if path.is_relative_to(self._root):
+                path = path.relative_to(self._root)
+                inside = path.as_posix()
+            else:
+                path = Path(*path.parts[1:])
         for start in range(len(path.parts)):
             tail = "/".join(path.parts[start:])
-            found = [one for one in self._files if one == tail or one.endswith(f"/{tail}")]
+            if _is_file(self._root / tail):
+                return tail
+            found = [one for one in self._by_name.get(path.name, ()) if one.endswith(f"/{tail}")]
             if found:
-                return found[0] if len(found) == 1 else None
-        return None
+                return found[0] if len(found) == 1 else inside
+        return inside
 
     @cached_property
-    def _files(self) -> list[str]:
-        return list(self._walk())
-
-    def _walk(self) -> Iterator[str]:
-        """Yield the files of the repository, up to a limit."""
+    def _by_name(self) -> dict[str, list[str]]:
+        """Paths of the files of the repository, up to a limit, by their last part."""
+        found: dict[str, list[str]] = {}
         seen = 0
         for directory, folders, names in os.walk(self._root):
             folders[:] = sorted(
                 f for f in folders if not f.startswith(".") and f not in _NOT_SOURCE
             )
-            for name in sorted(names):
-                seen += 1
-                if seen > _MOST_LOOKED_AT:
-                    return
-                yield (Path(directory) / name).relative_to(self._root).as_posix()
+            above = Path(directory).relative_to(self._root).as_posix()
+            for name in names:
+                found.setdefault(name, []).append(name if above == "." else f"{above}/{name}")
+            seen += len(names)
+            if seen > _MOST_LOOKED_AT:
+                break
+        return found
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether there is a file; False for a path that the system does not accept."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

@@ -272,6 +272,24 @@ def test_reasons_are_summed_and_comments_that_cannot_be_read_are_said(folder: Pa
     assert "compile_program.py" in module["unread_sources"]
 
 
+def test_comments_annotations_and_sarif_have_the_same_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ".git").mkdir()
+    (folder / "tools" / "inner").mkdir(parents=True)
+    lines = [""] * 200
+    (folder / "tools" / "compile_program.py").write_text("\n".join(lines))
+    monkeypatch.chdir(folder / "tools" / "inner")
+    out = _run("lint", WASTEFUL, "--select", "M001", "--github-annotations")[1]
+    assert "comments not read" not in out
+    assert "::warning file=tools/compile_program.py,line=165," in out
+    sarif = _run("lint", WASTEFUL, "--select", "M001", "-f", "sarif")[1]
+    assert '"uri": "tools/compile_program.py"' in sarif
+    lines[164] = "jax.jit(f)  # hlo-lens: ignore[M001]"
+    (folder / "tools" / "compile_program.py").write_text("\n".join(lines))
+    assert "1 suppressed" in _run("lint", WASTEFUL, "--select", "M001")[1]
+
+
 def test_suppressed_findings_are_counted_by_their_reason(folder: Path) -> None:
     _run("lint", WASTEFUL, "-f", "json", "-o", "known.json")
     out = _run("lint", WASTEFUL, "--baseline", "known.json")[1]

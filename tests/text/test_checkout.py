@@ -17,6 +17,10 @@ def checkout(tmp_path: Path) -> Checkout:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.py").write_text("one\ntwo\n")
     (tmp_path / "eval.py").write_text("three\n")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "eval.py").write_text("other\n")
+        (tmp_path / folder / "utils.py").write_text("")
     return Checkout(tmp_path)
 
 
@@ -27,14 +31,32 @@ def checkout(tmp_path: Path) -> Checkout:
         ("src/train.py", "src/train.py"),
         ("~src/train.py", "src/train.py"),
         ("/ci/eval.py", "eval.py"),
-        ("/home/me/train.py", None),
+        ("/home/me/train.py", "src/train.py"),
+        ("/home/me/utils.py", None),
+        ("/home/me/b/utils.py", "b/utils.py"),
         ("../src/train.py", None),
     ],
 )
-def test_a_file_is_found_near_without_a_search(
+def test_a_file_is_found_by_the_end_of_its_path(
     file: str, found: str | None, checkout: Checkout
 ) -> None:
-    assert checkout.near(file) == found
+    assert checkout.find(file) == found
+
+
+def test_a_file_of_the_checkout_comes_before_one_outside(
+    checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for name in ("train.py", "elsewhere.py"):
+        (outside / name).write_text("outside\n")
+    assert checkout.line_of(str(outside / "train.py"), 1) == "one"
+    assert checkout.line_of(str(outside / "elsewhere.py"), 1) == "outside"
+    assert checkout.line_of("../outside/elsewhere.py", 1) is None
+
+
+def test_a_path_that_no_system_accepts_is_not_found(checkout: Checkout) -> None:
+    assert checkout.find("x" * 5000) is None
+    assert checkout.find("a\0b") is None
 
 
 def test_lines_by_number(checkout: Checkout, tmp_path: Path) -> None:
@@ -50,4 +72,17 @@ def test_the_repository_is_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "src").mkdir()
     (tmp_path / "train.py").write_text("x")
     monkeypatch.chdir(tmp_path / "src")
-    assert Checkout.here().near("/home/train.py") == "train.py"
+    assert Checkout.here().find("/home/train.py") == "train.py"
+
+
+def test_the_workspace_of_github_is_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app" / ".git").mkdir(parents=True)
+    (tmp_path / "app" / "train.py").write_text("x")
+    monkeypatch.chdir(tmp_path / "app")
+    assert Checkout.here().find("train.py") == "train.py"
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    assert Checkout.here().find("train.py") == "app/train.py"
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "missing"))
+    assert Checkout.here().find("train.py") == "train.py"

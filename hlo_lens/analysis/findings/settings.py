@@ -162,7 +162,7 @@ def sifted(
 def _unread(found: Iterable[Finding], checkout: Checkout) -> Iterator[str]:
     """Yield the source files of findings that are not there, each once."""
     for file in dict.fromkeys(one.source_file for one in found if one.source_line is not None):
-        if file is not None and checkout.line(checkout.near(file) or file, 1) is None:
+        if file is not None and checkout.line_of(file, 1) is None:
             yield file
 
 
@@ -183,8 +183,7 @@ def is_ignored_at(finding: Finding, checkout: Checkout) -> bool:
     """Return whether a comment at the line of a finding suppresses it."""
     if finding.source_file is None or finding.source_line is None:
         return False
-    file = checkout.near(finding.source_file) or finding.source_file
-    line = checkout.line(file, finding.source_line)
+    line = checkout.line_of(finding.source_file, finding.source_line)
     match = None if line is None else _COMMENT.search(line)
     if match is None:
         return False

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.printable import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_ANNOTATIONS = 10
 """Warnings, and errors, that GitHub shows of one step."""
@@ -40,9 +43,9 @@ def annotation_lines(annotations: Sequence[Annotation], root: Path | None = None
 
     Args:
         annotations: The most important first.
-        root: Folder of the repository, to which files are relative; the current one if None.
+        root: Folder of the repository, to which files are relative; None for `Checkout.here`.
     """
-    checkout = Checkout(root or Path.cwd())
+    checkout = Checkout.here() if root is None else Checkout(root)
     shown: Counter[str] = Counter()
     lines: list[str] = []
     for one in annotations:
@@ -59,7 +62,7 @@ def _line(one: Annotation, checkout: Checkout) -> str:
         file, _, line = one.source.rpartition(":")
         if not file or not line.isdecimal():
             file, line = one.source, ""
-        found = checkout.find(file.removeprefix("~"))
+        found = checkout.find(file)
         if found is None:
             message = f"{message} (at {one.source})"
         else:
