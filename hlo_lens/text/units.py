@@ -14,9 +14,10 @@ def format_bytes(size_bytes: int) -> str:
     """Return a size as XLA prints it: whole bytes, KiB with one decimal, larger ones with two.
 
     Source: tsl/platform/numbers.cc, HumanReadableNumBytes; beyond its 64 bits the prefixes go on.
+    Unlike there, a size that rounds to 1024 of a unit is printed as one of the next.
 
-    >>> format_bytes(1023), format_bytes(1024), format_bytes(-(5 << 19))
-    ('1023B', '1.0KiB', '-2.50MiB')
+    >>> format_bytes(1023), format_bytes(1024), format_bytes(-(5 << 19)), format_bytes(2**20 - 1)
+    ('1023B', '1.0KiB', '-2.50MiB', '1.00MiB')
     """
     sign = "-" if size_bytes < 0 else ""
     size = abs(size_bytes)
@@ -26,8 +27,13 @@ def format_bytes(size_bytes: int) -> str:
     while size >= 1024 * 1024 and prefix < len(_PREFIXES) - 1:
         size //= 1024
         prefix += 1
-    decimals = 1 if prefix == 0 else 2
-    return f"{sign}{size / 1024:.{decimals}f}{_PREFIXES[prefix]}iB"
+    number = f"{size / 1024:.{1 if prefix == 0 else 2}f}"
+    if number in _ROUNDED_UP and prefix < len(_PREFIXES) - 1:
+        number, prefix = "1.00", prefix + 1
+    return f"{sign}{number}{_PREFIXES[prefix]}iB"
+
+
+_ROUNDED_UP = ("1024.0", "1024.00")
 
 
 def format_delta(size_bytes: int) -> str:

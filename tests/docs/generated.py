@@ -87,7 +87,8 @@ def _lines_of_rule(rule: Rule) -> Iterator[str]:
 
 def _hanging(lead: str, text: str) -> str:
     """Return a text after a lead, wrapped under itself."""
-    lines = textwrap.wrap(text, max(_WIDTH - len(lead), 24)) or [""]
+    width = max(_WIDTH - len(lead), 24)
+    lines = textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False) or [""]
     return "".join(
         f"{lead if not number else ' ' * len(lead)}{line}".rstrip() + "\n"
         for number, line in enumerate(lines)

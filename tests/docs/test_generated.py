@@ -6,9 +6,10 @@ import ast
 
 import pytest
 
+from hlo_lens.analysis.findings.registry import all_rules
 from tests.corpus import ROOT, WRITE
 from tests.docs.documents import TOPICS, blocks, has_block, rewrite
-from tests.docs.generated import GENERATORS, rooms
+from tests.docs.generated import GENERATORS, rooms, rules
 
 
 @pytest.mark.parametrize("info", GENERATORS)
@@ -18,6 +19,13 @@ def test_block_is_current(info: str) -> None:
     if WRITE:
         rewrite(topic, lambda b: text if b.info == info else b.text)
     assert [b.text for b in blocks(topic) if b.info == info] == [text]
+
+
+def test_words_of_rules_are_not_broken() -> None:
+    words = {*rules().split()}
+    for rule in all_rules():
+        for text in rule.text.parts.values():
+            assert {*text.split()} <= words, rule.code
 
 
 def test_every_package_has_a_line_in_the_map() -> None:

@@ -17,10 +17,14 @@ KIB, MIB, GIB, EIB = 1 << 10, 1 << 20, 1 << 30, 1 << 60
         (1023, "1023B"),
         (1024, "1.0KiB"),
         (1536, "1.5KiB"),
-        (MIB - 1, "1024.0KiB"),
+        (MIB - 53, "1023.9KiB"),
+        (MIB - 52, "1023.9KiB"),
+        (MIB - 51, "1.00MiB"),
+        (MIB - 1, "1.00MiB"),
+        (1 - MIB, "-1.00MiB"),
         (MIB, "1.00MiB"),
         (5 * MIB // 2, "2.50MiB"),
-        (GIB - 1, "1024.00MiB"),
+        (GIB - 1, "1.00GiB"),
         (GIB, "1.00GiB"),
         (1 << 40, "1.00TiB"),
         (1 << 50, "1.00PiB"),
@@ -33,7 +37,7 @@ KIB, MIB, GIB, EIB = 1 << 10, 1 << 20, 1 << 30, 1 << 60
         (-3 * GIB, "-3.00GiB"),
     ],
 )
-def test_bytes_are_as_xla_prints_them(size_bytes: int, text: str) -> None:
+def test_bytes_are_printed_with_a_unit(size_bytes: int, text: str) -> None:
     assert format_bytes(size_bytes) == text
 
 

@@ -1,8 +1,8 @@
 """Memory of a program that was compiled for CPU devices is not that of a TPU or GPU.
 
 What:
-    The dump is of a program for several CPU devices, as XLA_FLAGS=
-    --xla_force_host_platform_device_count=8 makes them.
+    The dump is of a program for several CPU devices, as
+    XLA_FLAGS=--xla_force_host_platform_device_count=8 makes them.
 
 Why it costs:
     Nothing at run time. But CPU's compiler computes bf16 in f32 and keeps both, fuses less, and
