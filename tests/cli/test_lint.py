@@ -160,6 +160,24 @@ def test_a_text_of_another_program_is_no_copy(tmp_path: Path) -> None:
     assert [one.copy_of for one in lint(tmp_path).modules] == ["module_0000.jit_wasteful_step", ""]
 
 
+def test_configs_of_generated_code_make_no_other_program(tmp_path: Path) -> None:
+    folder = ROOT / "sample_dumps" / "tpu" / "wasteful"
+    (file,) = (one for one in folder.iterdir() if one.name.endswith("after_optimizations.txt"))
+    text, config = file.read_text(), '"flag_configs":[]'
+    assert config in text
+    (tmp_path / file.name).write_text(text)
+    module = file.name.partition(".after_opt")[0]
+    for field, copy_of in (
+        ('"window_config":{"output_window_bounds":["1","8"]}', module),
+        ('"retry_config":{"retry_count":"0"}', module),
+        ('"custom_call_config":{"body":"TUzv"}', ""),
+    ):
+        (tmp_path / "as_text.txt").write_text(text.replace(config, f"{field},{config}", 1))
+        found = {one.name: one.copy_of for one in lint(tmp_path).modules}
+        assert found.pop("as_text.txt") == copy_of
+        assert list(found.values()) == [""]
+
+
 def _tries(*arguments: str) -> list[str]:
     """Return the commands below findings."""
     out = CliRunner(env={"COLUMNS": "2000"}).invoke(main, ["lint", *arguments]).stdout

@@ -10,7 +10,7 @@ from hlo_lens.model.shapes.named_sharding import ShardingKind
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Set
 
     from hlo_lens.model.shapes.sharding import HloSharding
     from hlo_lens.model.text_reader import HloReader
@@ -80,10 +80,17 @@ def squeezed(text: str) -> str:
     return _STRING_OR_SPACE.sub(lambda match: match[1] or "", text)
 
 
-def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
+def config_meaning(
+    text: str, reader: HloReader, left_out: Set[str] = frozenset()
+) -> tuple[object, str]:
     """Return a parsed configuration, and a text that is equal for equal ones.
 
     A string that is not JSON (base64, flags of a backend) is compared as text.
+
+    Args:
+        text: The configuration as written.
+        reader: Reader of its module.
+        left_out: Fields of a JSON object that do not count.
     """
     written = text.strip()
     plain = reader.string(written)
@@ -91,6 +98,8 @@ def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
         value = json.loads(plain)
     except (ValueError, RecursionError):
         value = None
+    if left_out and isinstance(value, dict):
+        value = {name: one for name, one in value.items() if name not in left_out}
     if isinstance(value, dict | list):
         return value, json.dumps(_without_ids(value), sort_keys=True)
     return plain, plain if written.startswith('"') else squeezed(plain)

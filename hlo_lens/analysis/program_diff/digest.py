@@ -22,7 +22,7 @@ from hlo_lens.analysis.program_diff.module_header import entry_shapes, has_gap, 
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence, Set
 
     from hlo_lens.model.hlo.module import HloModule
 
@@ -30,9 +30,14 @@ _SIZE = 16
 _UNKNOWN = bytes(_SIZE)
 
 
-def program_fingerprint(module: HloModule) -> str | None:
-    """Return the digest of a program in hexadecimal digits; None without computations."""
-    graph = program_graph(module, Labels(), {})
+def program_fingerprint(module: HloModule, left_out: Set[str] = frozenset()) -> str | None:
+    """Return the digest of a program in hexadecimal digits; None without computations.
+
+    Args:
+        module: The program.
+        left_out: Fields of backend configs that do not count.
+    """
+    graph = program_graph(module, Labels(left_out=left_out), {})
     if graph.entry < 0:
         return None
     contents, up = _contents(graph, {})

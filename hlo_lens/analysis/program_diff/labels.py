@@ -25,7 +25,7 @@ from hlo_lens.model.shapes.shape import Layout, Shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Set
 
     from hlo_lens.model.text_reader import HloReader
 
@@ -96,6 +96,7 @@ class Labels:
             them as dots.
         with_scalars: Whether other literals count.
         with_configs: Whether backend configs count.
+        left_out: Fields of backend configs that do not count.
         with_controls: Whether control predecessors count.
         parts: Parts of each label.
         shapes: Each shape; as text if it cannot be parsed.
@@ -111,6 +112,7 @@ class Labels:
     with_literals: bool = True
     with_scalars: bool = True
     with_configs: bool = True
+    left_out: Set[str] = frozenset()
     with_controls: bool = True
     parts: list[LabelParts] = field(default_factory=list)
     shapes: list[Shape | str] = field(default_factory=list)
@@ -275,7 +277,7 @@ class Labels:
             return -1
         known = self._config_texts.get(text)
         if known is None:
-            value, plain = config_meaning(text, reader)
+            value, plain = config_meaning(text, reader, self.left_out)
             known = _number(self._config_keys, plain, self.configs, (value, plain))
             self._config_texts[text] = known
         return known

@@ -1,6 +1,7 @@
 """Texts of a dump that have the program of a compiled module once more.
 
 Such is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile.
+On a TPU it has more backend configs than these files, which are written before code is generated.
 """
 
 from __future__ import annotations
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.model.dump import ModuleDump
+
+_OF_CODE = frozenset(
+    {
+        "collective_algorithm_config",
+        "convolution_algorithm_config",
+        "indices_config",
+        "megacore_config",
+        "retry_config",
+        "used_scoped_memory_configs",
+        "window_config",
+    }
+)
+"""Fields of a TPU's backend configs about generated code: algorithms, tiles, retries.
+
+What is computed is in other fields and in attributes, which count: kernels, the window and
+dimension numbers of a convolution.
+"""
 
 
 def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
@@ -36,4 +54,4 @@ def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
 
 
 def _fingerprint(module: ModuleDump) -> str | None:
-    return None if module.hlo is None else program_fingerprint(module.hlo)
+    return None if module.hlo is None else program_fingerprint(module.hlo, _OF_CODE)
