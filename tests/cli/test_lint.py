@@ -6,7 +6,6 @@ import csv
 import json
 import shlex
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,8 @@ from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves, SavingBas
 from hlo_lens.analysis.findings.findings import Findings
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.cli import main
-from hlo_lens.report.findings.page import FindingsView, lint_report, saves_text
+from hlo_lens.report.findings.page import FindingsView, lint_report
+from hlo_lens.report.render.savings import savings_text
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_explain_without_a_code_lists_the_rules() -> None:
 def test_bounds_with_the_same_text_are_one_figure() -> None:
     found = lint(WASTEFUL).findings[0]
     saves = Saves(bytes=4 << 20, low=(4 << 20) - 64, high=4 << 20, basis=SavingBasis.SIMULATED)
-    assert saves_text(replace(found, saves=saves)).startswith("4.00MiB (")
+    assert savings_text(saves, found.share).startswith("4.00MiB (")
 
 
 def test_explain_of_an_unknown_code_names_the_nearest() -> None:

@@ -9,7 +9,7 @@ from hlo_lens.analysis.findings.changes import source_of
 from hlo_lens.report.comparison.memory import donation_text
 from hlo_lens.report.comparison.page import detail_text
 from hlo_lens.report.comparison.verdicts import amount_texts
-from hlo_lens.report.findings.page import saves_text
+from hlo_lens.report.render.savings import savings_text
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.units import format_bytes, format_delta
 
@@ -127,7 +127,7 @@ def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
     count = amount_texts(verdict)[1]
     rule = f"{verdict.rule.metric.text}{where}: {count}, fails if {verdict.reason}"
     for one in verdict.findings:
-        saves = saves_text(one)
+        saves = savings_text(one.saves, one.share)
         yield Annotation(
             level="error" if verdict.is_failure else "warning",
             title=f"{one.code} {one.name}",

@@ -13,10 +13,11 @@ from hlo_lens.analysis.findings.findings import finding_fact, findings_basis
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.objects import Objects
+from hlo_lens.report.render.savings import savings_text
 from hlo_lens.report.render.table import Report, Section, Table
 from hlo_lens.report.render.to_github import Annotation
 from hlo_lens.text.shell_words import shell_word
-from hlo_lens.text.units import flops_text, format_bytes, format_seconds, listed, plural
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -231,39 +232,10 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
 
 def finding_text(finding: Finding | FindingFact) -> str:
     """Return the saving, the line and the message of a finding."""
-    saves, source = saves_text(finding), source_of(finding)
+    saves, source = savings_text(finding.saves, finding.share), source_of(finding)
     lead = f"saves {saves}; " if saves else ""
     place = f"{source}: " if source else ""
     return f"{lead}{place}{finding.message}"
-
-
-def saves_text(finding: Finding | FindingFact) -> str:
-    """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty."""
-    saves = finding.saves
-    parts: list[str] = []
-    known = [one for one in (saves.low, saves.high) if one is not None]
-    bounds = dict.fromkeys(format_bytes(one) for one in known)
-    if saves.own_bytes is not None:
-        parts.append(f"{format_bytes(saves.own_bytes)} of its own")
-    elif len(bounds) > 1:
-        parts.append(" to ".join(bounds))
-    elif saves.bytes is not None:
-        parts.append(format_bytes(saves.bytes))
-    if saves.wire_bytes is not None:
-        parts.append(f"{format_bytes(saves.wire_bytes)} sent a run")
-    if saves.flops is not None:
-        parts.append(flops_text(saves.flops))
-    if saves.seconds is not None:
-        parts.append(format_seconds(saves.seconds))
-    if not parts:
-        return ""
-    share = "" if finding.share is None else f" ({_percent(finding.share)})"
-    text = f"{' and '.join(parts)}{share}"
-    if saves.own_bytes is not None:
-        return text if saves.bytes is None else f"{text}, at most {format_bytes(saves.bytes)}"
-    if saves.basis is None:
-        return text
-    return f"at most {text}" if saves.basis == "at most" else f"{text}, {saves.basis}"
 
 
 def change_text(fact: FindingFact) -> str:
@@ -276,10 +248,6 @@ def change_text(fact: FindingFact) -> str:
     bound = "at most " if saves.basis == "at most" and saves.own_bytes is None else ""
     saved = f" (saves {bound}{' and '.join(parts)})" if parts else ""
     return f"{fact.code}{place} {fact.message}{saved}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.1f}%"
 
 
 def what_if_command(remedies: Sequence[Remedy], path: str, *options: str) -> str:
@@ -297,7 +265,7 @@ def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
     """Yield a note for GitHub for each finding that counts, most saving first."""
     place = None if view.place is None else str(view.place)
     for one in view.findings.counted:
-        saves = saves_text(one)
+        saves = savings_text(one.saves, one.share)
         yield Annotation(
             level=_LEVELS[one.severity or Severity.INFO],
             title=f"{one.code} {one.name}",

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
+from hlo_lens.model.snapshot.facts import SavingFact
+from hlo_lens.report.render.savings import savings_text
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.version import __version__
@@ -164,16 +166,8 @@ def _result(
 
 def _message(finding: Json) -> str:
     """Return message and fix; GitHub shows the first sentence in lists."""
-    saves = finding["saves"]
-    parts = [
-        f"{amount:,} bytes{what}"
-        for amount, what in (
-            (saves["bytes"], " of memory"),
-            (saves["wire_bytes"], " sent by each device in a run"),
-        )
-        if amount is not None
-    ]
-    saved = f" Saves {' and '.join(parts)} ({saves['basis']})." if parts else ""
+    saves = savings_text(SavingFact(**finding["saves"]), finding["share"])
+    saved = f" Saves {saves}." if saves else ""
     return f"{finding['message']}. {finding['fix']}.{saved}"
 
 

@@ -142,6 +142,17 @@ def test_the_schema_is_the_published_one() -> None:
     assert hashlib.sha256(STANDARD.read_bytes()).hexdigest() in stated
 
 
+def test_savings_are_in_the_words_of_text() -> None:
+    text = " ".join(str(hlo_lens.lint(WASTEFUL)).split())
+    saved = [
+        words.removesuffix(".")
+        for one in _sarif(WASTEFUL)["runs"][0]["results"]
+        for words in one["message"]["text"].split(" Saves ")[1:]
+    ]
+    assert [one for one in saved if f"saves {one}; " not in text] == []
+    assert sum(" of its own (" in one and ", at most " in one for one in saved) > 1
+
+
 def test_unknown_findings_do_not_look_clean() -> None:
     (run,) = _sarif(ROOT / "sample_dumps" / "logs" / "tpu_oom_libtpu_0_0_51.txt")["runs"]
     (invocation,) = run["invocations"]
