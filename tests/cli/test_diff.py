@@ -473,7 +473,7 @@ def test_memory_of_a_large_text_is_estimated_on_request(
     monkeypatch.setattr("hlo_lens.analysis.module_analysis.MOST_ESTIMATED", 1)
     said = "".join(_run("diff", name, name)[1].split())  # the line is cut at any hyphen
     assert "notestimated:2instructions,morethan1;" in said
-    assert f"hlo-lensmemory{name}--modulejit_festimatesit" in said
+    assert f"hlo-lensmemory{name}--modulejit_f" in said
     assert "memory  no change" in _run("diff", name, name, "--only", "memory")[1]
     assert _run("diff", name, name, "--fail-on", rule)[0] == 0
     _run("save", name, "-o", base)

@@ -135,7 +135,8 @@ def test_facts_of_a_module() -> None:
         "M002 info": "argument b (64B) is donated, but its memory is not reused: no "
         "output has its shape",
         "X006 info": "compiled for 4 CPU devices: memory is not that of a TPU or GPU",
-        "  fix": "hlo-lens what-if DIR --target v5e:2x2",
+        "  fix": "dump again with --xla_dump_hlo_as_text and keep the text from before "
+        "optimizations, which hlo-lens what-if compiles for a TPU or GPU",
     }
 
 
