@@ -154,7 +154,7 @@ def test_a_value_of_another_space_has_the_command_of_that_space(open_page: Opene
 def test_sizes_are_printed_as_in_the_text_report(open_page: Opener) -> None:
     opened = open_page(sample_page())
     opened.open()
-    sizes = [0, 1023, 1024, 1_500_000, 19 << 20, (1 << 40) - 1, 1 << 52]
+    sizes = [0, 1023, 1024, (1 << 20) - 1, 1_500_000, 19 << 20, (1 << 40) - 1, 1 << 52]
     printed = opened.page.evaluate(f"{json.dumps(sizes)}.map(hloLens.formatBytes)")
     assert printed == [format_bytes(size) for size in sizes]
 

@@ -2,7 +2,8 @@
 
 const PREFIXES = "KMGTPEZY";
 
-// Bytes as XLA prints them: whole bytes, KiB with one decimal, larger ones with two.
+// Bytes as XLA prints them: whole bytes, KiB with one decimal, larger ones with two; a size that
+// rounds to 1024 of a unit is one of the next.
 export function formatBytes(bytes) {
   if (bytes === null || bytes === undefined) return "not known";
   const sign = bytes < 0 ? "-" : "";
@@ -13,7 +14,12 @@ export function formatBytes(bytes) {
     size = Math.floor(size / 1024);
     prefix += 1;
   }
-  return `${sign}${fixed(size / 1024, prefix === 0 ? 1 : 2)}${PREFIXES[prefix]}iB`;
+  let number = fixed(size / 1024, prefix === 0 ? 1 : 2);
+  if (Number(number) === 1024 && prefix < PREFIXES.length - 1) {
+    number = "1.00";
+    prefix += 1;
+  }
+  return `${sign}${number}${PREFIXES[prefix]}iB`;
 }
 
 // A number with some decimals; ties go to the even digit, as in Python.
