@@ -7,6 +7,8 @@ compiles differently inside of the program is bounded, not computed:
   and change its layout; or compute on the parts, so that further values are divided, at most all
   temporaries. Where a dimension is no longer divided, values computed from it may not be divided
   any more either. What devices send is not bounded: XLA may choose other collectives.
+  A result that cannot be computed in parts may be a temporary as a whole before it is cut
+  (`result_growth`).
 * Element type: the values may be converted where they are read, or once, in a temporary.
 """
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program_edits.arguments import index_of
 from hlo_lens.analysis.program_edits.dtype import plan_dtype
 from hlo_lens.analysis.program_edits.sharding import plan_sharding
+from hlo_lens.analysis.sharding.result_growth import result_growth
 from hlo_lens.analysis.simulation.alias_pairs import parameter_value
 from hlo_lens.model.shapes.sharding import HloSharding
 
@@ -143,6 +146,8 @@ class _Stored:
             if one.is_result:
                 self._added += STEPS
                 self._saved += STEPS
+                known = simulator.known
+                self._added += result_growth(known.module, known.origins, index_of(value))
             else:
                 self._whole = max(self._whole, _undivided(value, sharding))
                 self._parted *= max(1, old // new) if new else 1

@@ -11,7 +11,9 @@ Why it costs:
     it may be divided too: then more is saved, at most (n-1)/n of all memory. --prove compiles the
     program with it. Optimizer state is never needed whole (ZeRO stage 1). It is an
     info where less than a tenth of the memory is saved, for inputs, and for weights if the axis
-    divides no other weight, as in a data parallel program: the gathers may cost more.
+    divides no other weight, as in a data parallel program: the gathers may cost more. So are
+    results of products, collectives, loops and shard_map: XLA may need operands in parts, or the
+    whole result before it is cut.
 
 Fix:
     Name the axis in the PartitionSpec of the value, in in_shardings and out_shardings, or where the
@@ -33,6 +35,8 @@ from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
 from hlo_lens.analysis.memory.argument_roles import ArgumentRoles
 from hlo_lens.analysis.memory.role_names import CACHES, OTHER, STATE, WEIGHTS
+from hlo_lens.analysis.program_edits.arguments import index_of
+from hlo_lens.analysis.sharding.result_growth import result_growth
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, plural
@@ -139,7 +143,9 @@ def _is_fault(known: ModuleAnalysis, saving: Saving, size: int, roles: ArgumentR
     if known.once(Whole.of).memory_share(size) < _LARGE:
         return False
     value, role = saving.value, _role(roles, saving.value)
-    if value.value.kind != "parameter" or role == STATE:
+    if value.value.kind != "parameter":
+        return not result_growth(known.module, known.origins, index_of(value))
+    if role == STATE:
         return True
     if role == CACHES:
         return value.value.aliased_with is not None
