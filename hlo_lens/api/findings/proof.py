@@ -136,10 +136,15 @@ def _proven(finding: Finding, known: ModuleAnalysis, base: Base, pool: Compiler)
     sent = saving(before.to_dict(), after.to_dict(), "wire_bytes_per_device")
     work = None if before.flops is None or after.flops is None else before.flops - after.flops
     others = tuple(one for one in finding.evidence if not one.startswith(SIMULATED))
-    found = with_evidence(replace(finding, evidence=others), _text(saved, sent, work))
+    differences = _differences(saved, sent, work)
+    found = with_evidence(
+        replace(finding, evidence=others), f"compiled again with the fix: {differences}"
+    )
     if refused:
         text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0].why_not}"
         found = with_evidence(found, text)
+    elif _is_useless(finding, saved, sent, work):
+        found = replace(found, fix=f"does not help: {differences} ({finding.fix})")
     whole = known.once(Whole.of)
     gain = whole.memory_share(saved or 0) + (_gain(work) or 0)
     cost = max(0, -(sent or 0)) / whole.traffic if whole.traffic else 0.0
@@ -168,7 +173,13 @@ def _reason(row: Recompiled) -> str:
     return row.refusal.partition("\n")[0] or next(iter(reasons), "the fix cannot be compiled")
 
 
-def _text(saved: int | None, sent: int | None, work: int | None) -> str:
+def _is_useless(finding: Finding, saved: int | None, sent: int | None, work: int | None) -> bool:
+    """Return whether a fix that was to save memory saves nothing at all."""
+    gains = (_gain(saved), _gain(sent), _gain(work))
+    return finding.saves.bytes is not None and saved is not None and gains == (None, None, None)
+
+
+def _differences(saved: int | None, sent: int | None, work: int | None) -> str:
     """Return the differences of the compile with the fix."""
     parts = [
         f"{words} {less_text(part, show)}"
@@ -179,4 +190,4 @@ def _text(saved: int | None, sent: int | None, work: int | None) -> str:
         )
         if part
     ]
-    return f"compiled again with the fix: {', '.join(parts) or 'nothing changes'}"
+    return ", ".join(parts) or "nothing changes"

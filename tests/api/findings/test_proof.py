@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.findings.finding import SavingBasis
+from hlo_lens.analysis.findings.finding import SavingBasis, Severity
+from hlo_lens.api.findings import proof
+from hlo_lens.api.recompile.what_if import changed_module
 from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from hlo_lens.analysis.comparison.recompiled import Change, Recompiled
+    from hlo_lens.api.recompile.recompiling import Base, Compiler
 
 pytest.importorskip("jax", reason="jax is not installed")
 
@@ -47,3 +56,15 @@ def test_a_target_is_for_dumps_that_do_not_name_their_device() -> None:
     assert unnamed.evidence[0].startswith("not proven: the dump does not name its device")
     (named,) = hlo_lens.lint(path, select=["M001"], prove=True, target="h100_sxm:1x1x8").findings
     assert "name one with --target" not in named.evidence[0]
+
+
+def test_a_fix_that_saves_nothing_is_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unchanged(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
+        return replace(changed_module(base, changes, pool), predicted=base.figures)
+
+    (helpful,) = hlo_lens.lint(WASTEFUL, select=["M001"], prove=True, minutes=5).findings
+    assert not helpful.fix.startswith("does not help")
+    monkeypatch.setattr(proof, "changed_module", unchanged)
+    (one,) = hlo_lens.lint(WASTEFUL, select=["M001"], prove=True, minutes=5).findings
+    assert one.fix == f"does not help: nothing changes ({helpful.fix})"
+    assert one.severity is Severity.INFO
