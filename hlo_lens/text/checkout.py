@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 _WORKSPACE = "GITHUB_WORKSPACE"
-_MOST_LOOKED_AT = 50_000
+_MOST_LOOKED_AT = 20_000
 _NOT_SOURCE = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
 
 
@@ -16,10 +16,13 @@ class Checkout:
 
     Args:
         root: Folder of the repository.
+        is_repository: Whether it is one; in another folder, which may be the whole disk, files are
+            looked for at the ends of a path only, not in all folders below.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_repository: bool = True) -> None:
         self._root = root
+        self._is_repository = is_repository
         self._lines: dict[str, list[str]] = {}
         self._found: dict[str, str | None] = {}
 
@@ -34,7 +37,8 @@ class Checkout:
             return cls(Path(workspace).absolute())
         folder = Path.cwd()
         above = (one for one in (folder, *folder.parents) if (one / ".git").exists())
-        return cls(next(above, folder))
+        root = next(above, None)
+        return cls(root or folder, is_repository=root is not None)
 
     def find(self, file: str) -> str | None:
         """Return the path below the root of the file whose path ends as another one.
@@ -100,6 +104,8 @@ class Checkout:
     def _by_name(self) -> dict[str, list[str]]:
         """Paths of the files of the repository, up to a limit, by their last part."""
         found: dict[str, list[str]] = {}
+        if not self._is_repository:
+            return found
         seen = 0
         for directory, folders, names in os.walk(self._root):
             folders[:] = sorted(

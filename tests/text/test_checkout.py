@@ -75,6 +75,16 @@ def test_the_repository_is_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert Checkout.here().find("/home/train.py") == "train.py"
 
 
+def test_folders_below_one_that_is_no_repository_are_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    assert Checkout.here().find("/home/src/train.py") == "src/train.py"
+    assert Checkout.here().find("/home/train.py") is None
+
+
 def test_the_workspace_of_github_is_the_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
