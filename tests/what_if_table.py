@@ -31,7 +31,6 @@ from hlo_lens.api.recompile.recompiling import Means
 from hlo_lens.api.recompile.what_if import Asked, what_if_modules
 from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import toolchain_of
-from hlo_lens.model.source_text import has_program
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
 from tests.what_if.pairs import WORK, Truth, pairs, truths
@@ -92,7 +91,7 @@ def rows_of(
     except HloLensError as error:
         yield Row(backend=backend, dump=name, module="", state="refused", text=str(error))
         return
-    whole = [one for one in modules if has_program(one)][:_MOST_MODULES]
+    whole = [one for one in modules if one.has_program][:_MOST_MODULES]
     needed = {f"{key} {versions[key]}" for key in ("jaxlib", "libtpu") if key in versions}
     if not needed <= {line for line in toolchain if backend == "tpu" or "libtpu" not in line}:
         if not installs:

@@ -51,7 +51,7 @@ def check(
     failed; 4 a rule cannot be decided, which is not a pass.
 
     Rules such as 'findings.new>0' count the findings of lint, by the settings that lint has here:
-    [lint] of the nearest hlo-lens.toml. Of the file of --budget, [lint] is not read.
+    [lint] of the nearest hlo-lens.toml. A table [lint] in the --budget file is not read.
     """
     from hlo_lens.api.comparison import check as api
 

@@ -210,6 +210,11 @@ class ModuleDump:
         return None if self.module_text is None else self.module_text.get()
 
     @property
+    def has_program(self) -> bool:
+        """Whether there is the text from before optimizations, which can be compiled again."""
+        return self.stage == BEFORE or self.before_text is not None
+
+    @property
     def before(self) -> HloModule | None:
         """HLO module before optimizations: global shapes, and all shardings of the program.
 

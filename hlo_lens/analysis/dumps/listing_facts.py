@@ -13,7 +13,6 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.query import evident_partitions
-from hlo_lens.model.source_text import has_program
 from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import HloLensError
 
@@ -104,7 +103,7 @@ def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts
         folder=dump.folder,
         path=dump.path,
         module_option=dump.module_option,
-        has_program=has_program(dump),
+        has_program=dump.has_program,
         stage=dump.stage,
         stages=sum(stage.pass_number is None for stage in stages),
         passes=sum(stage.pass_number is not None for stage in stages),

@@ -108,11 +108,11 @@ def maker_place(known: ModuleAnalysis, name: str) -> SourceLocation | None:
     found = known.module.entry.instruction(name)
     row = None if found is None else found.row
     for _ in range(_MOST_COPIES):
-        place = None if row is None else known.origins.place(row)
-        if place is not None:
-            return place
         if row is None:
             break
+        place = known.origins.place(row)
+        if place is not None:
+            return place
         operands = known.module.links.operands_of(row)
         row = operands[0] if len(operands) == 1 and operands[0] != NOTHING else None
     return call_place(known)

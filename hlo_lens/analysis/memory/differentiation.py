@@ -51,11 +51,8 @@ class Differentiation:
 
     def path(self, row: int) -> str | None:
         """Return the operation path from the program on; the text's own if no caller has one."""
-        own, owner = self._places.op_name(row), self._module.links.owners[row]
-        if own is None or self._is_whole(own) or owner == self._module.entry.place:
-            return own
-        above = self._callers[owner].path
-        return own if above is None else f"{above}/{own}"
+        own = self._places.op_name(row)
+        return None if own is None else self._whole_path(row, self._callers)
 
     def is_forward(self, row: int) -> bool | None:
         """Return whether an instruction is of the forward pass; None if no path decides it.
@@ -99,15 +96,14 @@ class Differentiation:
             is_forward = None
             if True in passes or passes == {False}:
                 is_forward = True in passes
-            found[place] = _Callers(self._path_of(rows, found), is_forward)
+            path = self._whole_path(rows[0], found) if rows else None
+            found[place] = _Callers(path, is_forward)
         return found
 
-    def _path_of(self, rows: list[int], found: dict[int, _Callers]) -> str | None:
-        """Return the whole path of the first caller; that of a caller without one is of its own."""
-        for row in rows[:1]:
-            own, owner = self._places.op_name(row), self._module.links.owners[row]
-            above = found.get(owner, _UNKNOWN).path
-            if own is None or self._is_whole(own) or above is None:
-                return own or above
-            return f"{above}/{own}"
-        return None
+    def _whole_path(self, row: int, callers: dict[int, _Callers]) -> str | None:
+        """Return the path of a row from the program on; that of its callers if it has none."""
+        own, owner = self._places.op_name(row), self._module.links.owners[row]
+        above = callers.get(owner, _UNKNOWN).path
+        if own is None or self._is_whole(own) or above is None:
+            return own or above
+        return f"{above}/{own}"

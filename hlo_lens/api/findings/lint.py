@@ -25,7 +25,6 @@ from hlo_lens.api.findings.text_copies import text_copies
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.recompile.recompiling import Means
 from hlo_lens.jax_bridge.recompile.program import own_target
-from hlo_lens.model.source_text import has_program
 from hlo_lens.report.findings.page import FindingsView, Trial, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 
@@ -116,8 +115,8 @@ def lint(
     Args:
         program: A path, HLO text, or what was read from either.
         module: Regular expression to find in the names of the modules wanted; None for all.
-        select: Codes of the only rules wanted, or beginnings of codes; a text is one; empty
-            for those of the settings, else all.
+        select: Codes of the only rules wanted, or beginnings of codes; a text is one
+            code; empty for those of the settings, else all.
         ignore: Codes of rules that are left out, or beginnings of codes.
         min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
         baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
@@ -194,7 +193,7 @@ def _trial(known: ModuleAnalysis, targets: Sequence[str]) -> Trial:
     if known.dump.stage in stages[:-1]:
         known = ModuleAnalysis(known.dump.at_stage(stages[-1]))
     return Trial(
-        has_program=has_program(known.dump),
+        has_program=known.dump.has_program,
         has_device=own_target(known.dump, known.backend) is not None,
         target=next(iter(targets), ""),
         has_memory=known.memory is not None,

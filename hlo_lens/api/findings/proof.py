@@ -19,7 +19,6 @@ from hlo_lens.analysis.findings.simulated import (
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_base
 from hlo_lens.api.recompile.what_if import changed_module
-from hlo_lens.model.source_text import has_program
 from hlo_lens.text.units import flops_text, format_bytes, plural
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _of_module(
     until: float,
 ) -> Findings:
     wanted = [one for one in found.findings if _is_provable(one)]
-    if not wanted or not has_program(known.dump):
+    if not wanted or not known.dump.has_program:
         return found
     base = compiled_base(known.dump, targets, pool)
     obstacle = _obstacle(base)

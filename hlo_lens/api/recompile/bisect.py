@@ -38,7 +38,6 @@ from hlo_lens.jax_bridge.recompile.released_versions import (
     version_key,
 )
 from hlo_lens.model.devices.targets import CPU, Target, parse_target
-from hlo_lens.model.source_text import has_program
 from hlo_lens.report.comparison.bisection import bisect_report
 from hlo_lens.text.errors import OutputError, UsageError
 from hlo_lens.text.name_pattern import NamePattern
@@ -149,7 +148,7 @@ def _source(
     """Return the program to compile and its target."""
     if program is None:
         raise UsageError("name a dump, or a command after --")
-    whole = [one for one in modules_of(program, module=module) if has_program(one)]
+    whole = [one for one in modules_of(program, module=module) if one.has_program]
     if len(whole) != 1:
         names = listed([one.title for one in whole], 6) or "none with a text before optimizations"
         raise UsageError(f"a search is about one module; there is {names}; choose with --module")

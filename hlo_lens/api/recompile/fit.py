@@ -27,7 +27,6 @@ from hlo_lens.api.recompile.fit_scale import ScaledFit, fit_scale
 from hlo_lens.api.recompile.recompiling import Compiler, Means
 from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
-from hlo_lens.model.source_text import has_program
 from hlo_lens.report.comparison.fit import fit_report
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.name_pattern import NamePattern
@@ -165,7 +164,7 @@ def fit_modules(
     Raises:
         UsageError: If no limit is known, or too many modules do not fit.
     """
-    modules = [one for one in modules if has_program(one)] or modules
+    modules = [one for one in modules if one.has_program] or modules
     targets = expanded_targets(wanted.targets)
     found = [_known_to_fit(one, wanted) for one in modules]
     missing = sum(one is None for one in found)

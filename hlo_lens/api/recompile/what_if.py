@@ -32,7 +32,6 @@ from hlo_lens.jax_bridge.recompile.dumped import Again, needed_bytes, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.model.devices.targets import Target, parse_target
-from hlo_lens.model.source_text import has_program
 from hlo_lens.report.comparison.recompiled import what_if_report
 from hlo_lens.text.errors import MissingPackageError, UsageError
 
@@ -293,7 +292,7 @@ def _chosen(
         if output is not None:
             raise UsageError("--simulate compiles nothing: there is no new dump for -o")
     else:
-        modules = [one for one in modules if has_program(one)] or modules
+        modules = [one for one in modules if one.has_program] or modules
         if any(kind == "remat" for kind, _ in asked.edits):
             raise UsageError("--remat is only simulated: add --simulate")
     if len(modules) > _MOST_MODULES:

@@ -282,8 +282,7 @@ def _notes(view: FindingsView) -> Iterator[str]:
     for reason, codes in undecided_rules(view.findings).items():
         yield f"not decided: {', '.join(codes)}: {reason}"
     if view.findings.not_simulated:
-        why = view.findings.not_simulated
-        yield f"savings not simulated: {why}; to compute them: hlo-lens what-if PATH --simulate"
+        yield f"savings not simulated: {view.findings.not_simulated}{_simulation(view)}"
     if view.trial.note and any(one.remedies for one in view.findings.counted):
         yield view.trial.note
     if view.findings.unread:
@@ -295,6 +294,14 @@ def _notes(view: FindingsView) -> Iterator[str]:
             "what a code means, and when it is fine: hlo-lens explain "
             f"{view.findings.counted[0].code}"
         )
+
+
+def _simulation(view: FindingsView) -> str:
+    """Return the command that simulates the first fix that changes can express; may be empty."""
+    remedies = next((one.remedies for one in view.findings.counted if one.remedies), ())
+    if not remedies:
+        return ""
+    return f"; to simulate one: {what_if_command(remedies, view.path, view.options, '--simulate')}"
 
 
 _MOST_REASONS = 3
