@@ -6,19 +6,16 @@ import copy
 import errno
 import gc
 import importlib
-import io
-import os
 import shlex
-import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 import hlo_lens
-from hlo_lens.cli import exit_codes
+from hlo_lens.cli import exit_codes, standard_streams
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.printable import printable, printable_lines
 
@@ -79,14 +76,15 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _buffer_stdout()
+        standard_streams.occupy_closed_streams()
+        standard_streams.buffer_stdout()
         with _error_boundary(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         with _error_boundary(ctx), _no_collections():
             result: object = super().invoke(ctx)
-            sys.stdout.flush()
+            standard_streams.flush_stdout()
             return result
 
 
@@ -108,12 +106,12 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
         click.echo(printable_lines(text), err=True)
         ctx.exit(error.exit_code)
     except BrokenPipeError:
-        _forget_stdout()
+        standard_streams.forget_stdout()
         ctx.exit(exit_codes.BROKEN_PIPE)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT):
             raise
-        _forget_stdout()
+        standard_streams.forget_stdout()
         click.echo(f"hlo-lens: error: cannot write the output: {error.strerror}", err=True)
         ctx.exit(exit_codes.OUTPUT)
     except (KeyboardInterrupt, click.Abort):
@@ -125,24 +123,6 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
         traceback.print_exc()
         click.echo(f"hlo-lens: error: {_HINT}", err=True)
         ctx.exit(exit_codes.INTERNAL)
-
-
-def _buffer_stdout() -> None:
-    """Put a buffer in front of standard output that has none (``PYTHONUNBUFFERED=1``).
-
-    Without one Python takes a write of a part of the text for one of the whole.
-    """
-    out = sys.stdout
-    is_own = isinstance(out, io.TextIOWrapper) and out is sys.__stdout__
-    if is_own and isinstance(out.buffer, io.RawIOBase):
-        binary = io.BufferedWriter(io.FileIO(out.fileno(), "w", closefd=False))
-        sys.stdout = io.TextIOWrapper(binary, out.encoding, out.errors, line_buffering=True)
-
-
-def _forget_stdout() -> None:
-    """Redirect standard output to the null device, so that the last flush raises nothing."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

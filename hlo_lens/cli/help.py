@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from hlo_lens.cli.output import open_output
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.nearest_names import did_you_mean
 
@@ -41,10 +41,11 @@ def help(topic: str | None) -> None:  # noqa: A001 # the command's name
     Topics are Markdown: rendered in a terminal, printed as they are into a pipe or file.
     """
     files = _topics()
-    if topic is None:
-        _print_list(files)
-    else:
-        _print_topic(_text_of(topic, files))
+    with open_output(None) as out:
+        if topic is None:
+            _print_list(files, out)
+        else:
+            _print_topic(_text_of(topic, files), out)
 
 
 def _topics() -> dict[str, Traversable]:
@@ -75,19 +76,19 @@ def _topics_with(word: str, topics: dict[str, Traversable]) -> list[str]:
     return sorted(found, key=lambda name: (name != "glossary", -counts[name]))
 
 
-def _print_list(topics: dict[str, Traversable]) -> None:
+def _print_list(topics: dict[str, Traversable], out: TextIO) -> None:
     """Print a line for each topic: its name, and its title without the name."""
     width = max(map(len, topics))
     for name, file in topics.items():
         title = file.read_text("utf-8").partition("\n")[0].partition(": ")[2]
-        click.echo(f"{name:{width}}  {title}")
-    click.echo("\nhlo-lens help TOPIC prints one; hlo-lens COMMAND --help lists the options.")
+        click.echo(f"{name:{width}}  {title}", out)
+    click.echo("\nhlo-lens help TOPIC prints one; hlo-lens COMMAND --help lists the options.", out)
 
 
-def _print_topic(text: str) -> None:
+def _print_topic(text: str, out: TextIO) -> None:
     """Render Markdown in a terminal; print it as it is anywhere else."""
-    if not _is_terminal():
-        click.echo(text, nl=False)
+    if not _is_terminal(out):
+        click.echo(text, out, nl=False)
         return
     from rich.console import Console
     from rich.markdown import Markdown
@@ -98,5 +99,5 @@ def _print_topic(text: str) -> None:
     console.print(Markdown(shown, code_theme="ansi_dark"))
 
 
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
+def _is_terminal(out: TextIO) -> bool:
+    return out.isatty()

@@ -49,8 +49,12 @@ class DiskFile:
     folder: str = ""
 
     def open(self) -> BinaryIO:
-        """Return its bytes, as they are stored."""
-        return sys.stdin.buffer if self.path == STDIN else Path(self.path).open("rb")
+        """Return its bytes, as they are stored; raises UnreadableError for closed input."""
+        if self.path != STDIN:
+            return Path(self.path).open("rb")
+        if sys.stdin is None:
+            raise UnreadableError("standard input is closed; name a file")
+        return sys.stdin.buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
     """
     try:
         opened = file.open()
-        if opened is sys.stdin.buffer:
+        if sys.stdin is not None and opened is sys.stdin.buffer:
             yield from _bounded(unpacked(opened, file.path, cut), opened, file.path)
             return
         with opened:

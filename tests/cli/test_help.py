@@ -34,7 +34,7 @@ def test_topic_is_printed_unchanged_into_a_pipe() -> None:
 def test_topic_is_rendered_whole_in_a_terminal_of_80_columns(
     topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hlo_lens.cli.help._is_terminal", lambda: True)
+    monkeypatch.setattr("hlo_lens.cli.help._is_terminal", lambda out: True)
     code, out, _ = _run("help", topic)
     assert code == 0
     assert "```" not in out

@@ -83,17 +83,49 @@ def test_a_report_may_be_written_into_the_folder_that_is_read(tmp_path: Path) ->
         assert _run("report", str(tmp_path), "-o", str(tmp_path / "report.json")) == (0, "")
 
 
-def test_closed_standard_output_is_an_output_error() -> None:
-    code = "import os; os.close(1); os.execv(os.sys.executable, os.sys.argv[1:])"
-    command = [sys.executable, "-m", "hlo_lens", "report", str(SAMPLE)]
+CLOSED = "hlo-lens: error: standard output is closed; write to a file with -o FILE\n"
+
+
+def _closed(descriptors: tuple[int, ...], *arguments: str) -> tuple[int, str, str]:
+    """Run a command some of whose standard streams are closed, as with ``<&-``."""
+    code = f"import os, sys\nfor n in {descriptors}: os.close(n)\n"
+    code += "os.execv(sys.executable, sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-c", code, *command],
+        [sys.executable, "-c", code, sys.executable, "-m", "hlo_lens", *arguments],
         cwd=ROOT,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (
-        5,
-        "hlo-lens: error: standard output is closed; write to a file with -o FILE\n",
-    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("report", str(SAMPLE)), ("help",), ("help", "lint")])
+def test_closed_standard_output_is_an_output_error(arguments: tuple[str, ...]) -> None:
+    assert _closed((1,), *arguments) == (5, "", CLOSED)
+
+
+def test_a_file_is_written_while_standard_output_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    assert _closed((1,), "report", str(SAMPLE), "-o", str(file)) == (0, "", "")
+    assert file.read_text() == _closed((), "report", str(SAMPLE))[1]
+
+
+@pytest.mark.parametrize("descriptors", [(0,), (2,), (0, 2)])
+def test_closed_input_and_error_streams_change_no_output(descriptors: tuple[int, ...]) -> None:
+    assert _closed(descriptors, "report", str(SAMPLE)) == _closed((), "report", str(SAMPLE))
+
+
+@pytest.mark.parametrize("descriptors", [(2,), (0, 2), (0, 1, 2)])
+def test_errors_without_a_stream_for_messages_keep_their_exit_code(
+    descriptors: tuple[int, ...], tmp_path: Path
+) -> None:
+    assert _closed(descriptors, "report", str(tmp_path / "missing")) == (3, "", "")
+    assert _closed(descriptors, "report") == (2, "", "")
+
+
+def test_closed_standard_input_that_is_asked_for_is_unreadable() -> None:
+    message = "hlo-lens: error: standard input is closed; name a file\n"
+    assert _closed((0,), "report", "-") == (3, "", message)
+    assert _closed((0, 2), "report", "-") == (3, "", "")
