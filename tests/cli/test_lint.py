@@ -58,6 +58,30 @@ def test_csv_has_a_row_for_each_finding_of_json() -> None:
     assert [row["message"] for row in rows] == [one["message"] for one in module["findings"]]
 
 
+_SAVING_KEYS = {
+    **{"saved_bytes": "bytes", "low_bytes": "low", "high_bytes": "high"},
+    **{name: name for name in ("own_bytes", "basis", "wire_bytes", "flops", "seconds")},
+}
+"""Columns of CSV and keys of JSON of the same figure."""
+
+
+@pytest.mark.parametrize("code", ["M001", "M002", "M003", "C002"])
+def test_csv_of_lint_and_check_has_the_savings_of_json(code: str) -> None:
+    (module,) = json.loads(_run("lint", WASTEFUL, "--select", code, "-f", "json")[1])["modules"]
+    savings = [one["saves"] for one in module["findings"]]
+    expected = [
+        ["" if one[key] is None else str(one[key]) for key in _SAVING_KEYS.values()]
+        for one in savings
+    ]
+    assert expected
+    assert any(one["own_bytes"] for one in savings) is (code == "M003")
+    alone = _run("lint", WASTEFUL, "--select", code, "-f", "csv")[1]
+    checked = _run("check", WASTEFUL, "--fail-on", f"findings.{code}>0", "-f", "csv")[1]
+    for text in (alone, checked.partition("\n\n")[2]):
+        rows = csv.DictReader(text.splitlines())
+        assert [[row[name] for name in _SAVING_KEYS] for row in rows] == expected
+
+
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_explain_prints_the_whole_description(rule: Rule) -> None:
     code, out, _ = _run("explain", rule.code)

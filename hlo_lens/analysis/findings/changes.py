@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.findings.rule import DumpRule
+from hlo_lens.analysis.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ class FindingChanges(Result):
         Column("change", Unit.NONE, "new or gone"),
         Column("code", Unit.NONE, "code of the rule"),
         Column("severity", Unit.NONE, "error, warning or info"),
-        Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
-        Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
-        Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
+        *SAVING_COLUMNS,
         Column("source", Unit.NONE, "line of the program, file:line"),
         Column("message", Unit.NONE, "what is wrong"),
         Column("fix", Unit.NONE, "what to write instead"),
@@ -63,10 +62,9 @@ class FindingChanges(Result):
         """Yield new findings, then those that are gone."""
         for change, found in (("new", self.new), ("gone", self.gone)):
             for one in found:
-                saves = one.saves
                 yield (
                     *(change, one.code, one.severity),
-                    *(saves.bytes, saves.wire_bytes, saves.basis),
+                    *saving_cells(one.saves),
                     *(source_of(one), one.message, one.fix),
                 )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.findings.finding import Finding, SavingBasis, Severity
+from hlo_lens.analysis.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.snapshot.facts import (
@@ -59,14 +60,7 @@ class Findings(Result):
         Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
         Column("name", Unit.NONE, "name of the rule"),
         Column("severity", Unit.NONE, "error, warning or info"),
-        Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
-        Column("low_bytes", Unit.BYTES, "least saving, where a range is known"),
-        Column("high_bytes", Unit.BYTES, "largest saving, where a range is known"),
-        Column("own_bytes", Unit.BYTES, "part of it of the values of the finding themselves"),
-        Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
-        Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
-        Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
-        Column("seconds", Unit.SECONDS, "time that a step is shorter"),
+        *SAVING_COLUMNS,
         Column("source", Unit.NONE, "line of the program, file:line"),
         Column("message", Unit.NONE, "what is wrong"),
         Column("fix", Unit.NONE, "what to write instead"),
@@ -82,11 +76,9 @@ class Findings(Result):
     def rows(self) -> Iterator[Row]:
         """Yield the findings, most saving first."""
         for one in self.findings:
-            saves = one.saves
             yield (
                 *(one.code, one.name, one.severity),
-                *(saves.bytes, saves.low, saves.high, saves.own_bytes, saves.basis),
-                *(saves.wire_bytes, saves.flops, saves.seconds),
+                *saving_cells(one.saves),
                 *(one.source, one.message, one.fix, one.suppressed_by),
             )
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.changes import source_of
+from hlo_lens.analysis.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.analysis.gate.finding_counts import counts_new
 from hlo_lens.analysis.gate.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
@@ -224,8 +225,7 @@ _FINDING_COLUMNS = (
     Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
     Column("name", Unit.NONE, "name of the rule"),
     Column("severity", Unit.NONE, "error, warning or info"),
-    Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
-    Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
+    *SAVING_COLUMNS,
     Column("source", Unit.NONE, "line of the program, file:line"),
     Column("message", Unit.NONE, "what is wrong"),
     Column("fix", Unit.NONE, "what to write instead"),
@@ -253,7 +253,8 @@ def _finding_sections(verdicts: Sequence[Verdict], head: str, base: str) -> Iter
 def _finding_row(verdict: Verdict, one: FindingFact) -> Row:
     return (
         *(verdict.module, verdict.rule.metric.text, one.code, one.name, one.severity),
-        *(one.saves.bytes, one.saves.basis, source_of(one), one.message, one.fix),
+        *saving_cells(one.saves),
+        *(source_of(one), one.message, one.fix),
     )
 
 
