@@ -3,8 +3,8 @@
 - XLA's live-range text adds up whole instructions of all spaces, without padding and places.
 - XProf's memory viewer leaves out the scratch memory of SparseCore collectives: the context of
   asynchronous operations, element 2 of their results.
-- PJRT's ``peak_memory_in_bytes`` has our peak on GPU, leaves temporaries out on CPU, and adds
-  other memory spaces on TPU, by a rule that is not known.
+- PJRT's ``peak_memory_in_bytes`` has our peak on GPU if there is no collective memory, leaves
+  temporaries out on CPU, and adds other memory spaces on TPU, by a rule that is not known.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.makers import instructions_by_name
 from hlo_lens.analysis.memory.occupancy import occupied_bytes
+from hlo_lens.analysis.memory.statement import SAME_DEVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,5 +103,7 @@ def _pjrt(
         )
     elif backend == "tpu":
         yield OtherPeak(tool, given, "may count other memory spaces on TPU")
+    elif not set(SAME_DEVICE.get(backend or "", ())).isdisjoint(layout.colors):
+        yield OtherPeak(tool, given, "may count collective memory on GPU")
     elif given is not None:
         yield OtherPeak(tool, given, "counted by PJRT")

@@ -42,16 +42,17 @@ SPACE_NAMES: Mapping[str, Mapping[int, str]] = {
         **{0: "HBM", 1: "VMEM", 2: "semaphores", 4: "sync flags", 5: "host", 6: "SMEM"},
         **{color: f"SparseCore {color}" for color in range(8, 13)},
     },
-    "gpu": {0: "device", 1: "collective", 2: "temp", 5: "host"},
+    "gpu": {0: "device", 1: "collective", 2: "temp", 5: "host", 7: "symmetric"},
     "cpu": {0: "memory", 5: "host"},
 }
 """Backend to colour to name. XLA's memory-usage report prints a fixed table that fits no backend
-(buffer_assignment.cc, GetMemorySpaceName). Source: gpu_memory_space_assignment.h; TPU dumps."""
+(buffer_assignment.cc, GetMemorySpaceName). Source: gpu_memory_space_assignment.h, layout.h
+(kCollectiveMemorySpace, 7 since jaxlib 0.12); TPU dumps."""
 
 
-SAME_DEVICE: Mapping[str, tuple[int, ...]] = {"gpu": (1,)}
-"""Backend to memory spaces in the memory of the default one: the collective memory of a GPU
-(``xla_gpu_enable_nccl_user_buffers``)."""
+SAME_DEVICE: Mapping[str, tuple[int, ...]] = {"gpu": (1, 7)}
+"""Backend to memory spaces in the memory of the default one: the collective (symmetric) memory of a
+GPU (ragged-all-to-all; others with ``xla_gpu_enable_nccl_user_buffers``)."""
 
 FEW_BYTES = 4096
 """Bytes below which a memory space is shown last and folded: semaphores, sync flags, scalars."""

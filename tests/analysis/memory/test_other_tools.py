@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import hlo_lens
+from hlo_lens.analysis.memory.layout import LaidAllocation
 from hlo_lens.analysis.memory.other_tools import OtherPeak, other_peaks
 from tests.analysis.memory.layouts import layout, value
 
@@ -42,6 +43,12 @@ def test_pjrt_has_another_peak_on_tpu() -> None:
 def test_equal_peaks_are_not_listed() -> None:
     assert _peaks("gpu", {"peak_memory_in_bytes": 172}) == ()
     assert _peaks("gpu", printed_peak=(2, 172)) == ()
+
+
+def test_pjrt_may_count_collective_memory_on_gpu() -> None:
+    more = LaidAllocation(index=5, size=12, color=7, category="temp")
+    (found,) = _peaks("gpu", allocations=(*layout().allocations, more))
+    assert (found.tool, found.peak_bytes) == (PJRT, None)
 
 
 def test_an_estimate_is_not_compared() -> None:

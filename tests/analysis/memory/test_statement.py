@@ -65,11 +65,14 @@ def test_temporaries_of_a_gpu_with_a_color_of_their_own_count_as_device_memory(
     assert found.peak.total_bytes == plain.peak.total_bytes
 
 
-def test_collective_memory_of_a_gpu_is_on_the_same_device_and_in_no_total() -> None:
-    more = LaidAllocation(index=5, size=12, color=1, category="temp")
+@pytest.mark.parametrize(("color", "name"), [(1, "collective"), (7, "symmetric")])
+def test_collective_memory_of_a_gpu_is_on_the_same_device_and_in_no_total(
+    color: int, name: str
+) -> None:
+    more = LaidAllocation(index=5, size=12, color=color, category="temp")
     laid = replace(layout(), allocations=(*layout().allocations, more))
     statement = statement_of(laid, backend="gpu")
-    assert [s.total_bytes for s in statement.on_same_device("gpu")] == [12]
+    assert [(s.name, s.total_bytes) for s in statement.on_same_device("gpu")] == [(name, 12)]
     assert statement.total_bytes == 172
     assert not statement_of(laid, backend="tpu").on_same_device("tpu")
 
