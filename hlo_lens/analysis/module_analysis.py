@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.model.devices.assignment import device_assignment
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
@@ -242,6 +243,7 @@ class ModuleAnalysis:
             before=self.read_before,
             lowered=lambda: self.dump.lowered_meshes,
             origins=self.origins,
+            assignment=lambda: device_assignment(self.dump),
         )
 
     def collectives_by(self, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> CollectivesBy:

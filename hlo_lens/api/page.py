@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.api.report_pages import module_order
-from hlo_lens.jax_bridge.recompile.program import device_assignment, own_target
+from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.model.devices.assignment import device_assignment
 from hlo_lens.model.devices.topology import topology_of
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject

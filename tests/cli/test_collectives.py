@@ -14,6 +14,8 @@ from hlo_lens.cli import main
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.testing import Result
 
 DUMP = str(SAMPLES / "tpu" / "tp_mlp")
@@ -127,3 +129,21 @@ def test_module_without_collectives(command: str, tmp_path: object) -> None:
     result = _run(command, str(file))
     assert result.exit_code == 0
     assert "none" in result.stdout
+
+
+@pytest.mark.parametrize(("first", "is_named"), [(2, True), (1, False)])
+def test_numbering_that_mesh_axes_of_several_slices_depend_on_is_named(
+    first: int, is_named: bool, tmp_path: Path
+) -> None:
+    dump = tmp_path / "module_0001.jit_m.after_optimizations.txt"
+    mesh = f'xla.sdy.meshes={{mesh = #sdy.mesh<["dcn"={first}, "x"=4]>}}'
+    dump.write_text(
+        f"HloModule m, num_partitions=4, frontend_attributes={{{mesh}}}\n\n"
+        "ENTRY main {\n  x = f32[8]{0} parameter(0)\n"
+        "  ROOT g = f32[32]{0} all-gather(x), channel_id=1, replica_groups={{0,1,2,3}}, "
+        "dimensions={0}, use_global_device_ids=true\n}\n"
+    )
+    result = _run("collectives", str(dump))
+    assert result.exit_code == 0
+    note = "mesh axes as if each slice had consecutive devices of the mesh: there is no device"
+    assert (note in result.stdout) is is_named

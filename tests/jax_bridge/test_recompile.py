@@ -28,7 +28,6 @@ from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import (
     SourceProgram,
     _in_host_memory,
-    device_assignment,
     foreign_calls,
     request_of,
     source_program,
@@ -230,18 +229,6 @@ def test_custom_calls_of_another_backend_are_named() -> None:
     assert foreign_calls(text, "tpu") == ("lapack_sgesdd_ffi",)
     assert foreign_calls(text, "cpu") == ("tpu_custom_call",)
     assert foreign_calls(text, "gpu") == ("tpu_custom_call", "lapack_sgesdd_ffi")
-
-
-def test_devices_are_read_by_replica_and_partition() -> None:
-    columns = "".join(
-        f"  computation_devices {{\n    replica_device_ids: {i}\n    replica_device_ids: {i + 4}\n"
-        "  }\n"
-        for i in (0, 1, 3, 2)
-    )
-    text = f"num_replicas: 2\ndevice_assignment {{\n  replica_count: 2\n{columns}}}\nx: 1\n"
-    dump = hlo_lens.ModuleDump(name="m", kind=_before(hlo_lens.modules_of(PROGRAM)[0]).kind)
-    dump.settings = {"execution_options.txt": given(text)}
-    assert device_assignment(dump) == ((0, 1, 3, 2), (4, 5, 7, 6))
 
 
 def test_root_sharding_is_left_out_where_some_results_have_their_own() -> None:

@@ -44,11 +44,13 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     NO_AXES,
     GroupAxes,
     ModuleMesh,
+    axes_between_slices,
     axes_of_groups,
     axes_of_pairs,
     module_meshes,
-    transfer_pattern,
+    with_slices,
 )
+from hlo_lens.analysis.sharding.transfer_pattern import transfer_pattern
 from hlo_lens.model.hlo.opcodes import is_collective_like
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
 
@@ -71,6 +73,7 @@ def collectives(
     before: Callable[[], HloModule | None] | None = None,
     lowered: Callable[[], Sequence[Mesh]] | None = None,
     origins: Origins | None = None,
+    assignment: Callable[[], Sequence[Sequence[int]] | None] | None = None,
 ) -> Collectives:
     """Return the collectives of a module, each once.
 
@@ -82,6 +85,8 @@ def collectives(
             collectives and nothing else names a mesh.
         lowered: Returns the meshes of the program as lowered; called only if there are collectives.
         origins: Origins of the module's values; found here if None.
+        assignment: Returns the device ids by replica and partition, or None; called only where the
+            mesh has more devices than the text, which is then of one slice.
     """
     calls = CallCounts(table) if calls is None else calls
     ops, clones = collective_ops(table, calls)
@@ -94,7 +99,8 @@ def collectives(
     if read:
         different = {id(one.devices): one for one in read if one.op.kind not in TRANSFERS}
         groups = [g for one in different.values() if (g := one.devices.groups) is not None]
-        meshes = module_meshes(table.module, before, mesh, groups, lowered)
+        found = module_meshes(table.module, before, mesh, groups, lowered)
+        meshes = with_slices(found, context.devices, assignment)
     sizes = [context.sizes(one) for one in read]
     overlap = context.overlaps(read, sizes)
     return Collectives(
@@ -143,6 +149,11 @@ class _Context:
         self._sizes: dict[tuple[int, str, str, str], _Sizes] = {}
         self._made: dict[tuple[int, int, str, int], tuple[Collective, CollectiveOrigin]] = {}
         self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
+
+    @property
+    def devices(self) -> int:
+        """Number of devices of the text; 0 if unknown."""
+        return (self._partitions or 0) * self._replicas
 
     def read(self, op: CollectiveOp) -> CollectiveParts:
         """Return the attributes of a collective from its text."""
@@ -274,7 +285,7 @@ class _Context:
     def _axes_of(self, read: CollectiveDevices, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
         """Return the axes of a collective; computed once for equal groups."""
         if read.crosses_slices:
-            return self._slice_axes(meshes)
+            return axes_between_slices(meshes)
         wanted = read.groups if read.pairs is None else read.pairs
         if wanted is None:
             return None
@@ -284,20 +295,6 @@ class _Context:
             nothing = all(len(set(group)) < 2 for group in wanted)
             self._axes[key] = NO_AXES if nothing else find(wanted, meshes)
         return self._axes[key]
-
-    def _slice_axes(self, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
-        """Return the axis along which slices differ, by the first devices of each.
-
-        The text is of one slice; the mesh is of all slices, each with consecutive devices. Along
-        several axes, the text does not show which of them a transfer follows: None.
-        """
-        devices = (self._partitions or 0) * self._replicas
-        for mesh in meshes:
-            if devices and mesh.mesh.size > devices and mesh.mesh.size % devices == 0:
-                slices = tuple(range(0, mesh.mesh.size, devices))
-                found = axes_of_groups((slices,), (mesh,))
-                return found if found is not None and len(found.axes) == 1 else None
-        return None
 
     def overlaps(
         self, listed: Sequence[CollectiveParts], sizes: Sequence[_Sizes]

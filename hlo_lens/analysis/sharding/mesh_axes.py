@@ -8,8 +8,8 @@ groups with axis names that no other mesh has. Where the text names no axes, the
 inferred from the steps between device ids in shardings and groups, and the axes are named
 ``axis_0``, ``axis_1``, ... as XLA itself names such axes.
 
-A program for several slices has a mesh of all devices and a text of one slice: device ids of the
-text are then those of the first slice.
+A program for several slices has a mesh of all devices and a text of one slice, whose device ids
+count the devices of a slice.
 
 Sources: xla/hlo/ir/mesh_and_axis.cc (sub-axes ``'x':(pre)size``), xla/service/spmd/shardy/
 constants.h, as of August 2026.
@@ -20,10 +20,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.sharding.mesh_slices import MeshSlices, mesh_slices
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes.mesh import AxisRef, Mesh
@@ -51,15 +51,34 @@ class ModuleMesh:
         mesh: The mesh.
         source: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``module.mlir``,
             ``replica groups`` or ``inferred``.
+        slices: Its devices in each slice, where the text is of one slice; else None.
     """
 
     mesh: Mesh
     source: str
+    slices: MeshSlices | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
         """Size of each axis by name, most major first."""
         return dict(zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True))
+
+    def positions(self, groups: Groups) -> list[list[int]] | None:
+        """Return the positions of the text's devices in the mesh, of all slices, by group.
+
+        Groups and their devices have the order of the text; None where the mesh lacks a device.
+        """
+        mesh = self.mesh
+        whole = groups if self.slices is None else self.slices.whole(groups)
+        if whole is None or not mesh.axis_names:
+            return None
+        if mesh.device_assignment is None:
+            most = max((max(group) for group in whole if group), default=-1)
+            return [list(group) for group in whole] if most < mesh.size else None
+        place = {device: position for position, device in enumerate(mesh.device_ids)}
+        if any(device not in place for group in whole for device in group):
+            return None
+        return [[place[device] for device in group] for group in whole]
 
     def __str__(self) -> str:
         sizes = ",".join(f"{name}={size}" for name, size in self.sizes.items())
@@ -128,6 +147,24 @@ def module_meshes(
         return tuple(ModuleMesh(mesh=mesh, source=source) for mesh, source in sources.items())
     inferred = _inferred(module, groups)
     return () if inferred is None else (ModuleMesh(mesh=inferred, source="inferred"),)
+
+
+def with_slices(
+    meshes: Sequence[ModuleMesh],
+    devices: int,
+    assignment: Callable[[], Sequence[Sequence[int]] | None] | None,
+) -> tuple[ModuleMesh, ...]:
+    """Return meshes with their slices where the text is of one slice.
+
+    Args:
+        meshes: The meshes.
+        devices: Devices of the text; 0 if unknown.
+        assignment: Returns the device ids by replica and partition; called only if needed.
+    """
+    if not any(one.mesh.size > devices > 0 for one in meshes):
+        return tuple(meshes)
+    ids = None if assignment is None else assignment()
+    return tuple(replace(one, slices=mesh_slices(one.mesh.size, devices, ids)) for one in meshes)
 
 
 def named_meshes(module: HloModule) -> list[Mesh]:
@@ -235,15 +272,30 @@ def axes_of_groups(groups: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | 
 
     Of several meshes, the one of which the groups are whole axes, else the first.
     """
-    found = [axes for m in meshes if (axes := _axes_in(groups, m.mesh)) is not None]
+    found = [axes for m in meshes if (axes := _axes_in(groups, m)) is not None]
     return next((axes for axes in found if axes.is_whole), found[0] if found else None)
 
 
-def _axes_in(groups: Groups, mesh: Mesh) -> GroupAxes | None:
-    positions = _positions(groups, mesh)
-    if positions is None:
-        return None
-    strides = _strides(mesh)
+def _axes_in(groups: Groups, mesh: ModuleMesh) -> GroupAxes | None:
+    found = mesh.positions(groups)
+    return None if found is None else _axes_at([*map(sorted, found)], mesh.mesh)
+
+
+def axes_between_slices(meshes: Iterable[ModuleMesh]) -> GroupAxes | None:
+    """Return the axis along which slices differ.
+
+    Along several axes, the text does not show which of them a transfer follows: None.
+    """
+    for mesh in meshes:
+        if mesh.slices is not None:
+            found = _axes_in(mesh.slices.across, replace(mesh, slices=None))
+            return found if found is not None and len(found.axes) == 1 else None
+    return None
+
+
+def _axes_at(positions: list[list[int]], mesh: Mesh) -> GroupAxes:
+    """Return the axes of groups of positions, each in ascending order."""
+    strides = strides_of(mesh)
     vary = [
         name
         for name, size, stride in strides
@@ -252,20 +304,7 @@ def _axes_in(groups: Groups, mesh: Mesh) -> GroupAxes | None:
     return GroupAxes(axes=tuple(vary), parts=_exact_parts(positions, strides))
 
 
-def _positions(groups: Groups, mesh: Mesh) -> list[list[int]] | None:
-    """Return the positions of devices in a mesh, each group in ascending order."""
-    if not mesh.axis_names:
-        return None
-    if mesh.device_assignment is None:
-        most = max((max(group) for group in groups if group), default=-1)
-        return [sorted(group) for group in groups] if most < mesh.size else None
-    place = {device: position for position, device in enumerate(mesh.device_ids)}
-    if any(device not in place for group in groups for device in group):
-        return None
-    return [sorted(place[device] for device in group) for group in groups]
-
-
-def _strides(mesh: Mesh) -> list[tuple[str, int, int]]:
+def strides_of(mesh: Mesh) -> list[tuple[str, int, int]]:
     """Return name, size and step in the row-major position of each axis."""
     steps = [math.prod(mesh.axis_sizes[k + 1 :]) for k in range(len(mesh.axis_sizes))]
     return list(zip(mesh.axis_names, mesh.axis_sizes, steps, strict=True))
@@ -327,74 +366,7 @@ def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | No
     if not moved:
         return NO_AXES
     for module_mesh in meshes:
-        found = _axes_in(moved, module_mesh.mesh)
+        found = _axes_in(moved, module_mesh)
         if found is not None:
             return GroupAxes(axes=found.axes, parts=found.axes)
     return None
-
-
-def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[ModuleMesh]) -> str:
-    """Return the pattern of source and target pairs in a few words.
-
-    ``shift +1 around model``: each device sends to the next along an axis, the last to the first;
-    ``shift +1 along model``: the same without the last; else the lengths of the cycles.
-
-    >>> transfer_pattern(((0, 1), (1, 2), (2, 0)), None, ())
-    'cycle of 3'
-    """
-    moved = tuple((pair[0], pair[-1]) for pair in pairs if len(set(pair)) > 1)
-    if not moved:
-        return "moves nothing"
-    shift = _shift(moved, axes, meshes)
-    return shift or _cycles(moved)
-
-
-def _shift(
-    pairs: tuple[tuple[int, int], ...], axes: GroupAxes | None, meshes: Sequence[ModuleMesh]
-) -> str | None:
-    """Return the shift along one axis that equals the transfers, or None."""
-    if axes is None or len(axes.axes) != 1:
-        return None
-    (name,) = axes.axes
-    for module_mesh in meshes:
-        mesh = module_mesh.mesh
-        place = {device: position for position, device in enumerate(mesh.device_ids)}
-        if name not in mesh.axis_names or any(d not in place for pair in pairs for d in pair):
-            continue
-        _, size, stride = next(s for s in _strides(mesh) if s[0] == name)
-        digits = [[place[d] // stride % size for d in pair] for pair in pairs]
-        around = {(target - source) % size for source, target in digits}
-        if len(around) != 1:
-            return None
-        step = around.pop()
-        step = step - size if step > size // 2 else step
-        wraps = any(source + step != target for source, target in digits)
-        if not wraps:
-            return f"shift {step:+d} along {name}"
-        every = len({tuple(pair) for pair in digits}) == size
-        return f"shift {step:+d} around {name}" if every else None
-    return None
-
-
-def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
-    """Return the lengths of the cycles and open chains of transfers."""
-    following = dict(pairs)
-    targets = set(following.values())
-    chains = [d for d in following if d not in targets]
-    lengths: Counter[tuple[bool, int]] = Counter()
-    seen: set[int] = set()
-    for first in (*chains, *following):
-        if first in seen:
-            continue
-        length, device = 0, first
-        while device in following and device not in seen:
-            seen.add(device)
-            device = following[device]
-            length += 1
-        is_chain = device != first
-        lengths[is_chain, length + is_chain] += 1
-    found = []
-    for (is_chain, length), count in sorted(lengths.items()):
-        kind = "chain" if is_chain else "cycle"
-        found.append(f"{f'{count} {kind}s' if count > 1 else kind} of {length}")
-    return ", ".join(found)

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.jax_bridge.recompile.request import CompileRequest
+from hlo_lens.model.devices.assignment import device_assignment
 from hlo_lens.model.devices.targets import CPU, Target, gpu_target, gpu_topology, tpu_target
 from hlo_lens.text.dump_files import BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
@@ -108,40 +109,6 @@ def own_target(dump: ModuleDump, backend: str | None) -> Target | None:
         return None if text is None else tpu_target(text)
     config = dump.setting("gpu_target_config.pbtxt")
     return None if not config else gpu_target(config)
-
-
-_DEVICES = re.compile(r"computation_devices \{([^{}]*)\}")
-_ID = re.compile(r"replica_device_ids: (\d+)")
-_SETTINGS = (
-    ("execution_options.txt", "device_assignment"),
-    ("hlo_module_config.txt", "static_device_assignment"),
-    ("config.pbtxt", "static_device_assignment"),
-    ("compile_options.textproto", "device_assignment"),
-)
-
-
-def device_assignment(dump: ModuleDump) -> tuple[tuple[int, ...], ...] | None:
-    """Return the device ids by replica and partition that a dump has; None if it has none."""
-    for name, field in _SETTINGS:
-        text = dump.setting(name) or ""
-        start = text.find(f"{field} {{")
-        if start < 0:
-            continue
-        columns = [tuple(map(int, _ID.findall(inside))) for inside in _devices(text, start)]
-        if columns and columns[0] and len({len(column) for column in columns}) == 1:
-            return tuple(zip(*columns, strict=True))
-    return None
-
-
-def _devices(text: str, start: int) -> Iterator[str]:
-    """Yield the devices of each computation of the assignment that begins at a place."""
-    depth, end = 0, start
-    for match in re.compile(r"[{}]").finditer(text, start):
-        depth += 1 if match[0] == "{" else -1
-        end = match.end()
-        if depth == 0:
-            break
-    yield from _DEVICES.findall(text[start:end])
 
 
 def request_of(

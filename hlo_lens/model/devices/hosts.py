@@ -1,4 +1,4 @@
-"""GPUs that NVLink joins, and the devices of a program.
+"""GPUs that NVLink joins.
 
 Sources: NVIDIA's data sheets of DGX and HGX systems (8 GPUs from V100 to B300), GB200 and GB300
 NVL72. A dump names the GPU, not the machine: how many of them are in one is an assumption.
@@ -15,8 +15,6 @@ _RACKS = {"GB200": 72, "GB300": 72}
 """GPUs of a rack that NVLink joins, by a part of the GPU's name."""
 
 _NAME = re.compile(r'device_description_str: "([^"]*)"')
-_DEVICE_IDS = re.compile(r"computation_devices \{([^{}]*)\}")
-_REPLICA = re.compile(r"replica_device_ids: (\d+)")
 
 
 def joined_gpus(config: str | None) -> int:
@@ -31,13 +29,3 @@ def joined_gpus(config: str | None) -> int:
     name = _NAME.search(config or "")
     found = (count for part, count in _RACKS.items() if name is not None and part in name[1])
     return next(found, USUAL_GPUS)
-
-
-def device_ids(config: str | None) -> tuple[int, ...]:
-    """Return the device of each partition of a program with one replica; none if not known.
-
-    Args:
-        config: Text of the module's configuration, with ``static_device_assignment``.
-    """
-    found = [_REPLICA.findall(one) for one in _DEVICE_IDS.findall(config or "")]
-    return tuple(int(one[0]) for one in found) if all(len(one) == 1 for one in found) else ()

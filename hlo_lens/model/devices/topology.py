@@ -10,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.model.devices.assignment import SLICE_STRIDE
 from hlo_lens.model.devices.targets import cores_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.model.devices.targets import Target
-
-_SLICE_STRIDE = 100_000
-"""Difference of the ids of the first devices of two slices."""
 
 
 class ChipPlace(NamedTuple):
@@ -67,7 +65,7 @@ def topology_of(target: Target, assignment: Sequence[Sequence[int]]) -> Topology
     cores = cores_of(target)
     found = []
     for device in (device for row in assignment for device in row):
-        number, local = divmod(device, _SLICE_STRIDE)
+        number, local = divmod(device, SLICE_STRIDE)
         chip, core = divmod(local, cores)
         if chip >= x * y * z:
             return None

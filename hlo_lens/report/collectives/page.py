@@ -183,6 +183,11 @@ def collectives_notes(found: Collectives) -> Iterator[str]:
         yield OVERLAP
     if not found.is_scheduled:
         yield "the text is not scheduled, so that overlap is not known"
+    if any(one.slices is not None and one.slices.is_assumed for one in found.meshes):
+        yield (
+            "mesh axes as if each slice had consecutive devices of the mesh: there is no device "
+            "assignment"
+        )
     if found.clones:
         yield f"{plural(found.clones, 'instruction')} left out: parts of counted collectives"
 

@@ -886,6 +886,53 @@ def test_axis_between_slices_is_unknown_where_slices_differ_along_several() -> N
     assert [one.axes for one in found] == [None, None]
 
 
+TAKING_TURNS = [[100_000, 200_000, 100_001, 200_001, 100_002, 200_002, 100_003, 200_003]]
+"""Ids of the devices of two slices that take turns."""
+
+
+@pytest.mark.parametrize(
+    ("axes", "between", "inside", "shift"),
+    [
+        ({"x": 4, "dcn": 2}, "dcn", "x", "shift +1 around x"),
+        ({"x": 8}, "x:(4)2", "x:(1)4", "shift +2 around x"),
+        ({"x": 2, "y": 2, "dcn": 2}, "dcn", "x,y", None),
+    ],
+)
+def test_axes_of_slices_that_take_turns_are_those_of_the_device_assignment(
+    axes: dict[str, int], between: str, inside: str, shift: str | None
+) -> None:
+    # groups as libtpu 0.0.51 prints them for such an assignment: of the devices of one slice
+    text = BETWEEN_SLICES.replace(
+        "  t = token[]",
+        "  g = f32[8,4] all-gather(x), channel_id=8, replica_groups={{0,1,2,3}}, dimensions={0}, "
+        "use_global_device_ids=true\n"
+        "  p = f32[2,4] collective-permute(x), channel_id=9, "
+        "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}\n  t = token[]",
+    )
+    table, mesh = table_of(text), Mesh.of(axes)
+    found = collectives(table, mesh=mesh, assignment=lambda: TAKING_TURNS)
+    own = {one.name: one for one in found.collectives}
+    assert (own["s1"].axis, own["g"].axis) == (between, inside)
+    assert own["p"].transfer == (shift or "cycle of 4")
+    (one,) = found.meshes
+    assert one.slices is not None
+    assert not one.slices.is_assumed
+
+
+def test_slices_without_a_device_assignment_are_taken_to_be_in_order() -> None:
+    found = collectives(table_of(BETWEEN_SLICES), mesh=Mesh.of({"dcn": 2, "x": 4}))
+    slices = found.meshes[0].slices
+    assert slices is not None
+    assert (slices.devices, slices.is_assumed) == (((0, 1, 2, 3), (4, 5, 6, 7)), True)
+
+
+def test_axis_between_slices_is_unknown_where_the_assignment_is_of_other_devices() -> None:
+    mesh = Mesh.of({"dcn": 2, "x": 4})
+    ids = [[0, 1, 2, 3, 4, 5, 6, 7]]
+    found = collectives(table_of(BETWEEN_SLICES), mesh=mesh, assignment=lambda: ids)
+    assert {one.axes for one in found.collectives} == {None}
+
+
 def test_recv_between_slices_without_its_send_is_kept() -> None:
     text = BETWEEN_SLICES.replace(
         '{_xla_host_transfer_handler_name="xla_megascale_runtime",', "{", 1

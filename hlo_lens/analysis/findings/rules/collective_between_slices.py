@@ -4,7 +4,8 @@ What:
     Transfers of the program go to other slices of a multi-slice TPU job, or to GPUs that no NVLink
     joins. A dump of GPUs does not name the hosts: eight GPUs of consecutive ids are taken for one,
     72 of GB200 and GB300, and the message says so. The hosts of one TPU slice make no difference:
-    ICI joins the chips of all of them.
+    ICI joins the chips of all of them. Which devices a mesh axis joins is taken from the device
+    assignment of the dump; without one, devices are taken to be numbered in order.
 
 Why it costs:
     The network between slices has a small part of the bandwidth of the links inside one (about
@@ -32,7 +33,8 @@ from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import by_line, finding_of
 from hlo_lens.analysis.result import sum_of
-from hlo_lens.model.devices.hosts import device_ids, joined_gpus
+from hlo_lens.model.devices.assignment import device_assignment
+from hlo_lens.model.devices.hosts import joined_gpus
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 _MUCH, _LEAST_BYTES = 2, 1 << 20
 """How many times the bytes of another axis one sends, and least bytes, for a warning."""
 
-_GPU_CONFIG, _CONFIG = "gpu_target_config.pbtxt", "config.pbtxt"
+_GPU_CONFIG = "gpu_target_config.pbtxt"
 
 
 def collective_between_slices(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -55,8 +57,8 @@ def collective_between_slices(known: ModuleAnalysis) -> Iterator[Finding]:
         in_loop = any(one.loop_path for one in found)
         yield finding_of(
             found,
-            f"{_subject(found)} between slices: {_sent(found)} of one run on the data center "
-            "network",
+            f"{_subject(found)} between slices{_condition(known, found)}: {_sent(found)} of one "
+            "run on the data center network",
             "let only the data axis cross slices (mesh_utils.create_hybrid_device_mesh)",
             saves=Saves(),
             severity=Severity.WARNING if in_loop else Severity.INFO,
@@ -65,13 +67,22 @@ def collective_between_slices(known: ModuleAnalysis) -> Iterator[Finding]:
         yield from _between_hosts(known)
 
 
+def _condition(known: ModuleAnalysis, found: Sequence[Collective]) -> str:
+    """Return what the axis of transfers between slices depends on; empty for nothing."""
+    slices = (mesh.slices for mesh in known.collectives.meshes)
+    is_assumed = any(one is not None and one.is_assumed for one in slices)
+    return ", if devices are numbered in order" if is_assumed and found[0].axes else ""
+
+
 def _between_hosts(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each line with transfers between hosts, as far as these are known."""
     joined = joined_gpus(known.dump.setting(_GPU_CONFIG))
     if known.num_devices <= joined:
         return
-    ids = device_ids(known.dump.setting(_CONFIG))
-    hosts = [number // joined for number in ids or range(known.num_devices)]
+    assignment = device_assignment(known.dump)
+    listed = assignment or (range(known.num_devices),)
+    hosts = [number // joined for replica in listed for number in replica]
+    order = ", numbered in order" if assignment is None else ""
     crossing: dict[str, list[Collective]] = {}
     inside: dict[str, list[Collective]] = {}
     for one in known.collectives.collectives:
@@ -85,8 +96,8 @@ def _between_hosts(known: ModuleAnalysis) -> Iterator[Finding]:
         better = _better(found, others, joined)
         made = finding_of(
             [largest, *rest],
-            f"{_subject([largest, *rest])} between hosts (taken to have {joined} GPUs each): "
-            f"{_sent(found)} of one run on the network",
+            f"{_subject([largest, *rest])} between hosts (taken to have {joined} GPUs each"
+            f"{order}): {_sent(found)} of one run on the network",
             "let only the data axis cross hosts (mesh_utils.create_hybrid_device_mesh)",
             saves=Saves(),
             severity=Severity.INFO if better is None else Severity.WARNING,

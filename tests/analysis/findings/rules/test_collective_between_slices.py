@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import hlo_lens
 from hlo_lens.analysis.findings.finding import Severity
 from tests.analysis.findings.programs import findings_of
@@ -30,6 +32,31 @@ def test_a_transfer_of_the_multi_slice_runtime_is_found() -> None:
         "1 all-reduce between slices: 16.0KiB of one run on the data center network"
     )
     assert (found.values, found.severity) == (("s",), Severity.INFO)
+
+
+@pytest.mark.parametrize(
+    ("ids", "where"),
+    [
+        (None, " over d between slices, if devices are numbered in order"),
+        ([100_000, 100_001, 100_002, 100_003, 200_000, 200_001, 200_002, 200_003], " over d"),
+        ([100_000, 200_000, 100_001, 200_001, 100_002, 200_002, 100_003, 200_003], " over m:(2)2"),
+    ],
+)
+def test_axis_between_slices_is_that_of_the_device_assignment(
+    tmp_path: Path, ids: list[int] | None, where: str
+) -> None:
+    stem = "module_0001.jit_m"
+    mesh = ', frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["d"=2, "m"=4]>}}'
+    text = TEXT.replace("HANDLER", "xla_megascale_runtime").replace("=4\n", f"=4{mesh}\n", 1)
+    (tmp_path / f"{stem}.after_optimizations.txt").write_text(text)
+    devices = "".join(f"computation_devices {{ replica_device_ids: {one} }}\n" for one in ids or ())
+    if ids is not None:
+        (tmp_path / stem).mkdir()
+        options = tmp_path / stem / "compile_options.textproto"
+        options.write_text(f"executable_build_options {{\ndevice_assignment {{\n{devices}}}\n}}\n")
+    (found,) = hlo_lens.lint(tmp_path, select=["C008"]).findings
+    assert found.message.startswith(f"1 all-reduce{where}")
+    assert found.message.endswith("16.0KiB of one run on the data center network")
 
 
 def test_a_transfer_to_the_own_host_is_not() -> None:
@@ -63,8 +90,8 @@ def _between(first: str, second: str) -> str:
 def test_an_axis_that_sends_much_between_hosts_is_a_warning() -> None:
     (found,) = findings_of(_between("outer", "inner"), "C008")
     assert found.message == (
-        "1 all-reduce over outer between hosts (taken to have 8 GPUs each): 6.00MiB of one run on "
-        "the network"
+        "1 all-reduce over outer between hosts (taken to have 8 GPUs each, numbered in order): "
+        "6.00MiB of one run on the network"
     )
     assert found.severity is Severity.WARNING
     assert found.evidence[-1] == "inner, which stays inside of hosts, sends 448.0KiB"
