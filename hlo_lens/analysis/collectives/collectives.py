@@ -29,6 +29,7 @@ from hlo_lens.analysis.collectives.printed_attributes import AttributeReader, Co
 from hlo_lens.analysis.collectives.results import Collective, Collectives
 from hlo_lens.analysis.collectives.wire_bytes import (
     NOTHING,
+    RAGGED,
     TRANSFERS,
     UNKNOWN,
     Moved,
@@ -244,7 +245,7 @@ class _Context:
         """Return the bytes of one run of a collective; one object for all that are alike."""
         op = read.op
         is_single = read.answer is None and read.shift is None
-        if not is_single or op.kind in ("ragged-all-to-all", "send", "recv"):
+        if not is_single or op.kind in (RAGGED, "send", "recv"):
             return self._sizes_of(read)  # depends on the shape of an operand, or of others
         instruction = op.instruction
         key = (id(read.devices), read.kind, instruction.opcode, instruction.shape_text)
@@ -261,12 +262,16 @@ class _Context:
         if read.answer is not None:  # a part goes there or comes back, the whole the other way
             received, _ = payload(read.answer.instruction, read.answer.kind, None)
             size = None if size is None or received is None else max(size, received)
+        for one in read.further:
+            moved = moved.beside(
+                self._moved(one, payload(one.op.instruction, one.op.kind, None)[0])
+            )
         if read.shift is not None:
             size = _unpadded_bytes(op.instruction) or size
             shifted = read.shift.op
             extra = self._moved(read.shift, payload(shifted.instruction, shifted.kind, None)[0])
             moved = moved.and_then(extra)
-        is_at_most = is_payload_at_most(op.instruction, op.kind)
+        is_at_most = is_payload_at_most(op.instruction, read.kind)
         return _Sizes(group_size, size, element_type, moved, is_at_most)
 
     def _moved(self, read: CollectiveParts, payload_bytes: int | None) -> Moved:

@@ -1,6 +1,7 @@
 """Instructions that perform one collective together, beside those of one asynchronous operation.
 
-A send to other slices and the recv of its answer have one rendezvous. A reduce-scatter of TPUs
+A send to other slices and the recv of its answer have one rendezvous; a ragged all-to-all has more
+sends with it, of its sizes and offsets. A reduce-scatter of TPUs
 whose parts are padded is an all-reduce fused with a slice, and a collective-permute of the rows
 that a device got and its neighbour keeps; the compiler makes it of a slice of the fusion's result,
 without metadata (observed in dumps of libtpu 0.0.52).
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.collectives.wire_bytes import TRANSFERS
+from hlo_lens.analysis.collectives.wire_bytes import RAGGED, TRANSFERS, payload
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, opcode_traits
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class CollectiveParts(NamedTuple):
         printed: Its other attributes.
         is_scattered: Whether it is an all-reduce fused with the slice that each device keeps.
         answer: The recv of a send.
+        further: Sends of the sizes and offsets of a ragged all-to-all.
         shift: The collective-permute behind a reduce-scatter of padded parts.
     """
 
@@ -44,6 +46,7 @@ class CollectiveParts(NamedTuple):
     printed: PrintedAttributes
     is_scattered: bool
     answer: CollectiveOp | None = None
+    further: tuple[CollectiveParts, ...] = ()
     shift: CollectiveParts | None = None
 
     @property
@@ -86,21 +89,31 @@ def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectivePart
             waiting.setdefault((place, name), []).append(one)
     if not waiting:
         return list(read)
-    answers: dict[int, CollectiveOp] = {}
-    joined: set[int] = set()
+    sends: dict[tuple[int, str | None], list[CollectiveParts]] = {}
     for one in read:
         key = (one.op.instruction.computation.place, one.printed.rendezvous)
-        if one.devices.crosses_slices and one.op.kind == "send" and waiting.get(key):
-            recv = waiting[key].pop(0)
-            answers[id(one)] = recv.op
+        if one.devices.crosses_slices and one.op.kind == "send" and key in waiting:
+            sends.setdefault(key, []).append(one)
+    whole: dict[int, CollectiveParts] = {}
+    joined: set[int] = set()
+    for key, found in sends.items():
+        firsts, further = _without_further(found, waiting[key])
+        for send, recv in zip(firsts, waiting[key], strict=False):
+            op = send.op._replace(done=recv.op.done)
+            whole[id(send)] = send._replace(op=op, answer=recv.op, further=further)
             joined.add(id(recv))
-    return [
-        one._replace(op=one.op._replace(done=answers[id(one)].done), answer=answers[id(one)])
-        if id(one) in answers
-        else one
-        for one in read
-        if id(one) not in joined
-    ]
+        joined.update(id(one) for one in further)
+    return [whole.get(id(one), one) for one in read if id(one) not in joined]
+
+
+def _without_further(
+    sends: list[CollectiveParts], recvs: list[CollectiveParts]
+) -> tuple[list[CollectiveParts], tuple[CollectiveParts, ...]]:
+    """Return the sends of the data of one rendezvous, and those of its sizes and offsets."""
+    if len(recvs) != 1 or sends[0].devices.slice_transfer != RAGGED:
+        return sends, ()
+    data = max(sends, key=lambda one: payload(one.op.instruction, one.op.kind, None)[0] or 0)
+    return [data], tuple(one for one in sends if one is not data)
 
 
 def _with_shifts_joined(read: list[CollectiveParts]) -> list[CollectiveParts]:

@@ -27,7 +27,7 @@ reduce-scatter moves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.opcodes import Produced, opcode_traits, opcodes_where
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 TRANSFERS = opcodes_where(lambda traits: traits.is_transfer)
 """Kinds with sources and targets instead of groups."""
+
+RAGGED = "ragged-all-to-all"
+"""Kind whose sizes are data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +58,15 @@ class Moved:
 
     def and_then(self, other: Moved) -> Moved:
         """Return the bytes and steps of two operations that run one after the other."""
-        sizes, steps = (self.wire_bytes, other.wire_bytes), (self.steps, other.steps)
-        return Moved(
-            wire_bytes=None if None in sizes else sum(filter(None, sizes)),
-            steps=None if None in steps else sum(filter(None, steps)),
+        steps = (self.steps, other.steps)
+        return replace(
+            self.beside(other), steps=None if None in steps else sum(filter(None, steps))
         )
+
+    def beside(self, other: Moved) -> Moved:
+        """Return the bytes of two operations that run in the steps of the first."""
+        sizes = (self.wire_bytes, other.wire_bytes)
+        return replace(self, wire_bytes=None if None in sizes else sum(filter(None, sizes)))
 
 
 UNKNOWN = Moved(wire_bytes=None, steps=None)
@@ -122,7 +129,7 @@ def is_payload_at_most(instruction: HloInstruction, kind: str) -> bool:
 
     That of a ragged-all-to-all, whose sizes are data, and of dynamic shapes (``f32[<=8]``).
     """
-    return kind == "ragged-all-to-all" or "<=" in instruction.shape_text
+    return kind == RAGGED or "<=" in instruction.shape_text
 
 
 def payload(
@@ -157,7 +164,7 @@ def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
 
     All other kinds have results as large as their operands, or count the result.
     """
-    if kind == "ragged-all-to-all":
+    if kind == RAGGED:
         return instruction.operand_shape(0)
     shape = instruction.shape
     if shape is None:

@@ -880,6 +880,39 @@ def test_send_and_recv_between_slices_are_one_operation() -> None:
     assert one.overlap_instructions == 1
 
 
+def test_ragged_all_to_all_between_slices_is_one_operation_with_its_sizes() -> None:
+    sends = "".join(
+        f"""
+  {name} = ({shape}, u32[], token[]) send({operand}, t), channel_id={channel}, \
+is_host_transfer=true, ACROSS"rag"}}
+  {name}_done = token[] send-done({name}), channel_id={channel}, is_host_transfer=true"""
+        for channel, (name, operand, shape) in enumerate(
+            [("offsets", "o", "s32[2]"), ("data", "x", "bf16[64]"), ("counts", "o", "s32[2]")], 1
+        )
+    )
+    text = f"""HloModule m, is_scheduled=true, num_partitions=4
+
+ENTRY main {{
+  x = bf16[64] parameter(0)
+  o = s32[2] parameter(1)
+  t = token[] after-all()
+  r = (bf16[128], u32[], token[]) recv(t), channel_id=9, is_host_transfer=true, ACROSS"rag"}}{sends}
+  e = (bf16[128], token[]) recv-done(r), channel_id=9, is_host_transfer=true
+  ROOT f = bf16[128] get-tuple-element(e), index=0
+}}
+"""
+    across = (
+        'frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
+        '_xla_megascale_transfer_type="RAGGED_ALL_TO_ALL",_xla_host_transfer_rendezvous='
+    )
+    result = collectives(table_of(text.replace("ACROSS", across)), mesh=Mesh.of({"dcn": 2, "x": 4}))
+    (found,) = result.collectives
+    assert (found.name, found.kind, found.ended_by) == ("data", "ragged-all-to-all", "e")
+    assert (found.payload_bytes, found.wire_bytes_per_device, found.steps) == (256, 128 + 2 * 8, 1)
+    assert found.is_at_most
+    assert result.clones == 3
+
+
 def test_axis_between_slices_is_unknown_where_slices_differ_along_several() -> None:
     mesh = Mesh.of({"pipe": 2, "dcn": 2, "x": 4})
     found = collectives(table_of(BETWEEN_SLICES), mesh=mesh).collectives
