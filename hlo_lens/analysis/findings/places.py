@@ -1,4 +1,4 @@
-"""Lines of the user's program that a finding about an argument names."""
+"""Names, places and lines of the user's program of the arguments that a finding is about."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hlo_lens.text.argument_pattern import steps_of
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.metadata import SourceLocation, StackFrames
 
 _PART = re.compile(r"(extracted|called_computation)\b")
@@ -25,6 +26,11 @@ _MOST_COPIES = 8
 def is_part(known: ModuleAnalysis) -> bool:
     """Return whether XLA made a module of a part of another: no user has its arguments."""
     return _PART.match(known.module.name) is not None
+
+
+def is_on_host(known: ModuleAnalysis, value: ShardedValue) -> bool:
+    """Return whether a value takes no memory of the device; on CPU, host memory is the device's."""
+    return value.is_in_host_memory and known.backend != "cpu"
 
 
 def argument_of(name: str) -> str:

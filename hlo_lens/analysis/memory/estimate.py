@@ -32,7 +32,6 @@ from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.memory.estimate_range import EstimateRange, estimate_range
 from hlo_lens.analysis.memory.layout import (
     DEFAULT_SPACE,
-    HOST_SPACE,
     LaidAllocation,
     LaidValue,
     MemoryLayout,
@@ -40,6 +39,7 @@ from hlo_lens.analysis.memory.layout import (
 from hlo_lens.analysis.program.backend import backend_of_text
 from hlo_lens.analysis.program.undefined_names import undefined_names
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.shapes.shape import HOST_SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

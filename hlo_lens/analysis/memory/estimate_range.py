@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.buffer_assignment.backend_rules import TPU_PAGE, round_up
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES
 from hlo_lens.analysis.memory.forms import forms_of
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.model.hlo.columns import NAME
+from hlo_lens.model.shapes.shape import HOST_SPACE
 from hlo_lens.model.snapshot.facts import RangeFacts
 from hlo_lens.text.units import format_bytes
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
 DEFAULT_SPACE = 0
-HOST_SPACE = 5
-"""Source: xla/layout.h, kDefaultMemorySpace and kHostMemorySpace."""
+"""Source: xla/layout.h, kDefaultMemorySpace."""
 
 _GPU_TEMP = 2
 """Color of temporaries of their own on GPU (``xla_gpu_temp_buffer_use_separate_color``)."""

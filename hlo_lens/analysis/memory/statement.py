@@ -24,9 +24,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, HOST_SPACE, MemoryLayout
+from hlo_lens.analysis.memory.layout import DEFAULT_SPACE, MemoryLayout
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.shapes.shape import HOST_SPACE
 from hlo_lens.model.snapshot.facts import RangeFacts, SpaceFacts
 
 if TYPE_CHECKING:

@@ -21,6 +21,9 @@ from hlo_lens.model.shapes.tiling import SplitConfig, Tile, padded_count
 ShapeIndex: TypeAlias = tuple[int, ...]
 """Path from a shape to one of its parts: tuple positions, outermost first; ``()`` is the whole."""
 
+HOST_SPACE = 5
+"""Memory space of the host; source: xla/layout.h, kHostMemorySpace."""
+
 MAX_NESTING = 200
 """Deepest nesting of tuples; XLA's own parser has a limit, too."""
 
@@ -199,6 +202,11 @@ class Shape:
     def memory_space(self) -> int:
         """Memory space of the layout; 0 (the default) if none is printed."""
         return self.layout.memory_space if self.layout else 0
+
+    @property
+    def is_in_host_memory(self) -> bool:
+        """Whether the layout is of the host's memory space."""
+        return self.memory_space == HOST_SPACE
 
     @property
     def element_count(self) -> int | None:

@@ -343,11 +343,19 @@ def replicated_text(results: ShardingResults) -> str:
         return "; ".join([*nothing, *rest])
     size = sum_text(value.device_bytes for value in found.replicated)
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
+    text += _host_text(found.replicated)
     savings = [
         f"{axis} would save {format_bytes(saved)} ({plural(count, 'value')})"
         for axis, count, _, saved in found.by_axis.axes
     ]
     return "; ".join(["; dividing over ".join([text, *savings]), *rest])
+
+
+def _host_text(values: Sequence[ShardedValue]) -> str:
+    """Return how many bytes of values are in host memory; empty for none."""
+    host = [value.device_bytes for value in values if value.is_in_host_memory]
+    size = "all" if len(host) == len(values) else sum_text(host)
+    return f", {size} in host memory" if host else ""
 
 
 _OUTCOMES = {
@@ -369,6 +377,7 @@ def donation_text(results: ShardingResults) -> str:
         found = results.donations.of(status)
         if found:
             size = sum_text(donation.value.device_bytes for donation in found)
+            size += _host_text([donation.value for donation in found])
             count = plural(len(found), "argument")
             parts.append(f"{count} ({size}) {_OUTCOMES[status.name]}")
     return "; ".join(parts) or "none"

@@ -140,6 +140,14 @@ def test_facts_of_a_module() -> None:
     }
 
 
+def test_bytes_in_host_memory_are_marked() -> None:
+    text = LOOP.replace("f32[16]{0}", "f32[16]{0:S(5)}")
+    assert text != LOOP
+    facts = dict(_report(text, stage="cpu_after_optimizations").pages[0].facts)
+    assert "1 argument (64B, all in host memory) donated in vain" in facts["donation"]
+    assert "2 values of 68B on each device, 64B in host memory" in facts["replicated"]
+
+
 def test_interface_is_in_the_head_where_memory_is_not_known() -> None:
     facts = dict(_report(COLLECTIVE).pages[0].facts)
     assert facts["memory"].startswith("not known: no buffer assignment next to this text")

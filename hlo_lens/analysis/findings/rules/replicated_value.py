@@ -29,7 +29,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves, Severity
-from hlo_lens.analysis.findings.places import argument_of, first_use, is_part, maker_place
+from hlo_lens.analysis.findings.places import (
+    argument_of,
+    first_use,
+    is_on_host,
+    is_part,
+    maker_place,
+)
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.whole import Whole
 from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
@@ -69,7 +75,8 @@ def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
         raise MissingDumpError("the text ends before the end of its entry computation")
     replicated = known.shardings.replicated
     best: dict[object, Saving] = {}
-    for saving in replicated.savings:  # largest first
+    on_device = (one for one in replicated.savings if not is_on_host(known, one.value))
+    for saving in on_device:  # largest first
         entry = saving.value.value
         best.setdefault((entry.kind, entry.number, entry.index), saving)
     if replicated.no_axes and not best:

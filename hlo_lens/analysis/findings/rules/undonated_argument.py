@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves
-from hlo_lens.analysis.findings.places import argument_of, call_place, is_part
+from hlo_lens.analysis.findings.places import argument_of, call_place, is_on_host, is_part
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.sharding.donation import Donation, DonationStatus
 from hlo_lens.text.units import format_bytes, plural
@@ -43,7 +43,7 @@ def undonated_argument(known: ModuleAnalysis) -> Iterator[Finding]:
         return
     groups: dict[str, list[Donation]] = {}
     for one in shardings.donations.of(DonationStatus.DONATABLE):
-        if one.value.value.name:
+        if one.value.value.name and not is_on_host(known, one.value):
             groups.setdefault(argument_of(one.value.value.name), []).append(one)
     if groups:
         counts = _leaf_counts(known)

@@ -29,6 +29,18 @@ def test_a_value_is_divided_over_the_axis_that_saves_most() -> None:
     assert by_value[("w",)].fix == "PartitionSpec P('data', 'model') divides dimension 0 over data"
 
 
+def test_values_in_host_memory_take_no_memory_of_the_device() -> None:
+    text = _larger(AFTER)
+    values = {one.values for one in findings_of(text, "M003", _larger(BEFORE))}
+    row = next(line for line in text.splitlines() if 'op_name="x"' in line and "} param" in line)
+    on_host = row.replace("} parameter", ":S(5)} parameter")
+    assert on_host != row
+    left = {one.values for one in findings_of(text.replace(row, on_host), "M003", _larger(BEFORE))}
+    assert ("x",) in values
+    assert ("x",) not in left
+    assert ("w",) in left
+
+
 def test_values_divided_over_all_axes_have_no_finding() -> None:
     divided = "sharding={devices=[2,4]<=[8]}"
     before = _larger(BEFORE).replace("sharding={replicated}", divided)

@@ -38,6 +38,19 @@ ENTRY main {{
 ALIASED = "input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }"
 
 
+def test_arrays_in_host_memory_take_no_memory_of_the_device() -> None:
+    text = STEP.replace("ALIAS", "replica_count=1")
+    text = text.replace("512]{1,0} parameter(1)", "512]{1,0:S(5)} parameter(1)")
+    text = text.replace("b = f32[512,512]{1,0}", "b = f32[512,512]{1,0:S(5)}")
+    text = text.replace(
+        "ROOT t = (f32[512,512]{1,0}, f32[512,512]{1,0})",
+        "ROOT t = (f32[512,512]{1,0}, f32[512,512]{1,0:S(5)})",
+    )
+    (found,) = findings_of(text, "M001")
+    assert found.values == ("state['w']",)
+    assert found.message == "argument state (1 of 2 arrays, 1.00MiB) is not donated"
+
+
 def test_arrays_of_one_argument_are_one_finding_at_the_line_that_calls_the_function() -> None:
     (found,) = findings_of(STEP.replace("ALIAS", "replica_count=1"), "M001")
     assert found.message == "argument state (2 of 2 arrays, 2.00MiB) is not donated"
