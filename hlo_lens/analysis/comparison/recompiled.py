@@ -224,6 +224,7 @@ class Recompiled:
         basis: How sure `predicted` is: `RECOMPILED`, or as the simulation says.
         low: Least that a simulation's figures may be; None where they are recompiled.
         high: Most that they may be.
+        module_option: Option with which commands on the dump read the module alone; may be empty.
     """
 
     name: str
@@ -250,6 +251,7 @@ class Recompiled:
     basis: str = RECOMPILED
     low: Figures | None = None
     high: Figures | None = None
+    module_option: str = ""
 
     @property
     def is_simulated(self) -> bool:

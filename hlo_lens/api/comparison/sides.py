@@ -20,7 +20,7 @@ from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.findings.findings import Findings
@@ -73,9 +73,26 @@ class LoadedSide:
         """Return the side with the modules in whose names a pattern is found, as elsewhere."""
         if pattern is None:
             return self
-        exact = [m for m in self.modules if m.dump and m.dump.address == pattern.text]
-        chosen = tuple(exact or (m for m in self.modules if _is_found(pattern, m)))
-        return dataclasses.replace(self, modules=_with_dump_findings(chosen))
+        exact = self._at_address(pattern)
+        return self._of(exact or [m for m in self.modules if _is_found(pattern, m)])
+
+    def selected_with(self, other: LoadedSide, pattern: NamePattern | None) -> LoadedSide:
+        """Return the same; an address that only the other side has selects its program here.
+
+        These are the modules with the names of those at the address: dumps of one program are kept
+        in folders of any name.
+        """
+        chosen = self.selected(pattern)
+        if pattern is None or chosen.modules:
+            return chosen
+        names = {module.snapshot.name for module in other._at_address(pattern)}
+        return self._of([module for module in self.modules if module.snapshot.name in names])
+
+    def _at_address(self, pattern: NamePattern) -> list[SideModule]:
+        return [m for m in self.modules if m.dump and m.dump.address == pattern.text]
+
+    def _of(self, chosen: Iterable[SideModule]) -> LoadedSide:
+        return dataclasses.replace(self, modules=_with_dump_findings(tuple(chosen)))
 
     @property
     def source(self) -> str:
@@ -131,7 +148,7 @@ def load_sides(
         load_side(side, progress=progress, limits_estimate=limits_estimate) for side in (base, head)
     )
     names = other.names
-    one, other = one.selected(pattern), other.selected(pattern)
+    one, other = one.selected_with(other, pattern), other.selected_with(one, pattern)
     if pattern is not None and not one.modules and not other.modules:
         raise no_module_matches(pattern, names)
     if with_programs and (one.is_snapshot or other.is_snapshot):

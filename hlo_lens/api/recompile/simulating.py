@@ -157,6 +157,7 @@ def _answer(
     name = "" if target is None else target.name
     return Recompiled(
         name=dump.title,
+        module_option=dump.module_option,
         basis=basis,
         reproduction=reproduction(Figures(), Figures()),
         base_target=name,

@@ -360,6 +360,7 @@ def _row(
     fits = None if known is None or limit is None else _fits(known, limit)
     return Recompiled(
         name=base.dump.title,
+        module_option=base.dump.module_option,
         reproduction=base.reproduction,
         base_target="" if base.target is None else base.target.name,
         target="" if target is None else target.name,

@@ -142,7 +142,7 @@ def _section(row: Recompiled, path: str) -> Section:
         facts += _fit_facts(row, path)
     if row.dump is not None:
         facts.append(("new dump", row.dump))
-        facts.append(("next", f"hlo-lens diff {shell_word(path or 'PATH')} {shell_word(row.dump)}"))
+        facts.append(("next", _command("diff", row, path, row.dump)))
     made = simulated_figures(row, _LABELS) if row.is_simulated else _figure_tables(row)
     tables = (*made, *_change_tables(row), *_difference_tables(row))
     return Section(title=row.name, facts=tuple(facts), tables=tables, notes=row.notes)
@@ -189,7 +189,13 @@ def _fit_facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
         yield "fit would try", ", ".join(words)
     is_named = any(change.kind == "target" for change in row.changes)
     target = f" --target {shell_word(row.target)}" if is_named else ""
-    yield "next", f"hlo-lens fit {shell_word(path or 'PATH')}{target}"
+    yield "next", f"{_command('fit', row, path)}{target}"
+
+
+def _command(name: str, row: Recompiled, *paths: str) -> str:
+    """Return a command on the module of a row alone; the first path is that of its dump."""
+    words = (shell_word(path or "PATH") for path in paths)
+    return " ".join(filter(None, ("hlo-lens", name, *words, row.module_option)))
 
 
 def _arrow(base: str | None, head: str | None) -> str:

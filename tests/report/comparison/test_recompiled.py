@@ -30,6 +30,28 @@ def test_program_that_does_not_fit_names_what_fit_would_try() -> None:
     assert facts["next"] == "hlo-lens fit 'a dump' --target v5e:1x1"
 
 
+def test_commands_name_the_module_of_a_dump_with_several() -> None:
+    row = Recompiled(
+        name="f",
+        reproduction=Reproduction(is_equal=None),
+        base_target="cpu",
+        target="v5e:1x1",
+        versions={},
+        changes=(Change(kind="target", target="v5e:1x1"),),
+        own=Figures(),
+        base=Figures(),
+        predicted=None,
+        fits=False,
+        dump="new dump",
+        module_option="--module step/module_0001.jit_f",
+    )
+    (section,) = what_if_report([row], "a dump").pages
+    assert [text for label, text in section.facts if label == "next"] == [
+        "hlo-lens fit 'a dump' --module step/module_0001.jit_f --target v5e:1x1",
+        "hlo-lens diff 'a dump' 'new dump' --module step/module_0001.jit_f",
+    ]
+
+
 def test_modules_of_one_name_are_sections_of_their_own() -> None:
     row = Recompiled(
         name="f",
