@@ -24,6 +24,7 @@ _MOVING = ("all-gather", "collective-permute")
 _TARGET = "custom_call_target"
 _CONCATENATION = "ConcatBitcast"
 """Custom call of TPUs that joins the parts in which a value was copied on chip."""
+_KERNEL_TARGET = re.compile(r"tpu_custom_call|mosaic|pallas|triton", re.IGNORECASE)
 _MATMUL_TARGET = re.compile(r"gemm|matmul|dot|conv|cublas|cudnn", re.IGNORECASE)
 
 
@@ -105,6 +106,12 @@ class ArgumentCopies:
                 yield self.steps.operands(row, 1)
             elif opcode == "custom-call" and _MATMUL_TARGET.search(self._target(row)):
                 yield self.steps.operands(row)
+
+    def kernel_operands(self) -> Iterator[Value]:
+        """Yield the operands of kernels that users write, which may be products or not."""
+        for row, opcode in enumerate(self.steps.opcodes):
+            if opcode == "custom-call" and _KERNEL_TARGET.search(self._target(row)):
+                yield from self.steps.operands(row)
 
     def broadcast_operands(self) -> Iterator[Value]:
         """Yield the operands of broadcasts that are not scalars."""

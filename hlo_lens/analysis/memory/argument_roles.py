@@ -4,7 +4,7 @@
 - *weights*: a result replaces it (by alias, else of its shape and computed from it nearby), and it
   is an operand of a matrix product, convolution or gather, directly or as a copy;
 - *optimizer state*: a result replaces it, and no product uses it; names such as ``params`` and
-  broadcasts, as of biases, make weights of the others;
+  broadcasts, as of biases, make weights of the others, use by a Pallas or Triton kernel *other*;
 - *inputs*: integers that no result replaces, and arguments with such a name;
 - *weights*: arguments with such a name;
 - in a program that replaces other arguments: *inputs*;
@@ -84,6 +84,8 @@ class ArgumentRoles:
         self._used, self._joined = self._find_used()
         spread = map(copies.of_value, copies.broadcast_operands())
         self._spread = {one.argument for one in spread if one is not None}
+        kernels = map(copies.of_value, copies.kernel_operands())
+        self._in_kernels = {one.argument for one in kernels if one is not None}
         self._roles = {value: self._role(leaf) for value, leaf in self._leaves.items()}
 
     def of_leaf(self, value: Value) -> Role:
@@ -215,6 +217,8 @@ class ArgumentRoles:
             return Role(WEIGHTS, f"{how}; its name")
         if leaf.value in self._spread:
             return Role(WEIGHTS, f"{how}, and it is broadcast")
+        if leaf.value in self._in_kernels:
+            return Role(OTHER, f"{how}, and a kernel uses it")
         return Role(STATE, f"{how}, and no product uses it")
 
     def _is_overwritten(self, leaf: _Leaf, output: Value) -> bool:

@@ -160,8 +160,28 @@ class ValueSteps:
         number = self._module.instruction(value.row).parameter_number or 0
         if opcode == "conditional":
             return self.operand(call.row, 1 + call.number, value.element)
+        if opcode == "async-start" and not self._links.operands_of(call.row):
+            return self._late_operand(call.row, number, value.element)
+        if opcode == "custom-call" and self._is_run_whole(value.row, call.row, number):
+            return self.operand(call.row, number, value.element)
         is_positional = opcode_traits(opcode).is_positional
         return self.operand(call.row, number, value.element) if is_positional else None
+
+    def _is_run_whole(self, parameter: int, call: int, number: int) -> bool:
+        """Return whether a custom call runs a computation on whole operands, as SparseCores do."""
+        operands = self._links.operands_of(call)
+        count = len(self._links.parameters_of(self._links.owners[parameter]))
+        if count != len(operands) or number >= count or operands[number] == NOTHING:
+            return False
+        operand = self.operand(call, number)
+        return operand is not None and self.size(operand) == self.size(Value(parameter))
+
+    def _late_operand(self, start: int, number: int, index: ShapeIndex) -> Value | None:
+        """Return an operand of an operation that starts without operands: its update has them."""
+        for user, position in self._links.users_of(start):
+            if position == 0 and self.opcodes[user] == "async-update":
+                return self.operand(user, 1 + number, index)
+        return None
 
     def written(self, value: Value) -> Value | None:
         """Return the value that the body of a loop gives an element; None if it keeps it."""

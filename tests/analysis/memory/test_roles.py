@@ -115,3 +115,56 @@ ENTRY main {
 """
     assert _roles(text)["z{}"] == "weights"
     assert _roles(text.replace("ConcatBitcast", "Other"))["z{}"] == "other"
+
+
+def test_a_kernel_leaves_the_role_open_unless_the_name_shows_it() -> None:
+    text = """HloModule jit_step, is_scheduled=true, \
+input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+
+ENTRY main {
+  a = f32[64,64]{1,0} parameter(0), metadata={op_name="ws[0]"}
+  b = f32[64,64]{1,0} parameter(1), metadata={op_name="opt.mu"}
+  k = f32[64,64]{1,0} custom-call(a, b), custom_call_target="tpu_custom_call"
+  c = f32[64,64]{1,0} add(a, k)
+  d = f32[64,64]{1,0} multiply(b, k)
+  ROOT t = (f32[64,64]{1,0}, f32[64,64]{1,0}) tuple(c, d)
+}
+"""
+    roles = _roles(text)
+    assert (roles["a{}"], roles["b{}"]) == ("other", "optimizer state")
+    elementwise = text.replace(
+        'custom-call(a, b), custom_call_target="tpu_custom_call"', "add(a, b)"
+    )
+    assert _roles(elementwise)["a{}"] == "optimizer state"
+
+
+def test_a_gather_that_a_sparse_core_runs_makes_weights() -> None:
+    text = """HloModule jit_step, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+
+inner {
+  p = f32[64,8]{1,0} parameter(0)
+  i = s32[4]{0} parameter(1)
+  ROOT g = f32[4,8]{1,0} gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, \
+start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}
+}
+
+outer {
+  q = f32[64,8]{1,0} parameter(0)
+  j = s32[4]{0} parameter(1)
+  ROOT k = f32[4,8]{1,0} custom-call(q, j), custom_call_target="TODO", called_computations={inner}
+}
+
+ENTRY main {
+  tab = f32[64,8]{1,0} parameter(0)
+  ids = s32[4]{0} parameter(1)
+  s = ((), (), (s32[8]{0})) async-start(), async_execution_thread="sparsecore", calls=outer
+  u = ((f32[64,8]{1,0}, s32[4]{0}), f32[4,8]{1,0}, (s32[8]{0})) async-update(s, tab, ids)
+  d = f32[4,8]{1,0} async-done(u)
+  n = f32[8]{0} custom-call(d), custom_call_target="sum"
+  b = f32[64,8]{1,0} broadcast(n), dimensions={1}
+  ROOT t = f32[64,8]{1,0} subtract(tab, b)
+}
+"""
+    assert _roles(text)["tab{}"] == "weights"
+    opaque = text.replace(", called_computations={inner}", "")
+    assert _roles(opaque)["tab{}"] == "optimizer state"
