@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.report.render.column_roles import Role
 from hlo_lens.report.render.table import DOTS, cell_width, shorten
+from hlo_lens.report.render.whole_commands import joined, separated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -189,6 +190,8 @@ _CUT: Mapping[Role, Callable[[str, int], str]] = {
 def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield a text in lines: broken at spaces, in long words after marks, else anywhere.
 
+    Commands that fit in a line are words.
+
     >>> list(wrapped("convert_fusion.10.clone of main", 12))
     ['convert_', 'fusion.10.', 'clone of', 'main']
     """
@@ -203,7 +206,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 
 def _parts(text: str, width: int) -> Iterator[str]:
     """Yield the parts of a text between which it may be broken, none wider than a line."""
-    for word in _WORD.findall(text):
+    for word in map(separated, _WORD.findall(joined(text, width))):
         if cell_width(word.rstrip()) <= width:
             yield word
             continue

@@ -23,6 +23,7 @@ from hlo_lens.report.render.table import (
     cut_table,
 )
 from hlo_lens.report.render.table_lines import table_lines
+from hlo_lens.report.render.whole_commands import joined, separated
 from hlo_lens.text.printable import printable, printable_lines
 from hlo_lens.text.units import plural
 
@@ -137,8 +138,12 @@ def _wrapped(head: str, text: str, width: int) -> Iterator[Line]:
 _COMMAND = re.compile(r"(?:\A|(?<=: ))hlo-lens .*\Z", re.DOTALL)
 """Command that is a whole text, or its end after a colon."""
 
-_wrap = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
-"""Lines of a text, broken at spaces alone: paths, commands and names remain whole."""
+_wrap_words = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Return the lines of a text, broken at spaces alone: paths, commands and names are whole."""
+    return [separated(line) for line in _wrap_words(joined(text), width)]
 
 
 def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
