@@ -343,12 +343,21 @@ def replicated_text(results: ShardingResults) -> str:
         return "; ".join([*nothing, *rest])
     size = sum_text(value.device_bytes for value in found.replicated)
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
-    text += _host_text(found.replicated)
+    text += _padding_text(found.replicated) + _host_text(found.replicated)
     savings = [
         f"{axis} would save {format_bytes(saved)} ({plural(count, 'value')})"
         for axis, count, _, saved in found.by_axis.axes
     ]
     return "; ".join(["; dividing over ".join([text, *savings]), *rest])
+
+
+def _padding_text(values: Sequence[ShardedValue]) -> str:
+    """Return the bytes of values with the padding of tiles; empty where they are padded little."""
+    sizes = [(one.value.padded_size_bytes, one.device_bytes) for one in values]
+    known = [(padded, size) for padded, size in sizes if padded is not None and size is not None]
+    padded, size = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0)
+    is_much = len(known) == len(sizes) and padded > size * _PADDED
+    return f", {format_bytes(padded)} with padding" if is_much else ""
 
 
 def _host_text(values: Sequence[ShardedValue]) -> str:
@@ -357,6 +366,9 @@ def _host_text(values: Sequence[ShardedValue]) -> str:
     size = "all" if len(host) == len(values) else sum_text(host)
     return f", {size} in host memory" if host else ""
 
+
+_PADDED = 1.01
+"""Ratio of bytes with and without padding above which both are printed."""
 
 _OUTCOMES = {
     "ALIASED": "donated and aliased with an output",
@@ -377,7 +389,8 @@ def donation_text(results: ShardingResults) -> str:
         found = results.donations.of(status)
         if found:
             size = sum_text(donation.value.device_bytes for donation in found)
-            size += _host_text([donation.value for donation in found])
+            values = [donation.value for donation in found]
+            size += _padding_text(values) + _host_text(values)
             count = plural(len(found), "argument")
             parts.append(f"{count} ({size}) {_OUTCOMES[status.name]}")
     return "; ".join(parts) or "none"

@@ -148,6 +148,12 @@ def test_bytes_in_host_memory_are_marked() -> None:
     assert "2 values of 68B on each device, 64B in host memory" in facts["replicated"]
 
 
+def test_bytes_with_padding_are_next_to_those_of_the_elements() -> None:
+    facts = dict(_report(LOOP.replace("f32[16]{0}", "f32[16]{0:T(128)}")).pages[0].facts)
+    assert "1 argument (64B, 512B with padding) donated in vain" in facts["donation"]
+    assert "2 values of 68B on each device, 516B with padding" in facts["replicated"]
+
+
 def test_interface_is_in_the_head_where_memory_is_not_known() -> None:
     facts = dict(_report(COLLECTIVE).pages[0].facts)
     assert facts["memory"].startswith("not known: no buffer assignment next to this text")
