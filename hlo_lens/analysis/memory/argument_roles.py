@@ -7,7 +7,7 @@
   broadcasts, as of biases, make weights of the others, use by a Pallas or Triton kernel *other*;
 - *inputs*: integers that no result replaces, and arguments with such a name;
 - *weights*: arguments with such a name;
-- in a program that replaces other arguments: *inputs*;
+- in a program that replaces other arguments, not only caches: *inputs*;
 - *weights*: a product joins it with a computed value; else *other*.
 """
 
@@ -80,13 +80,21 @@ class ArgumentRoles:
         self._steps = copies.steps
         self._rows = {number: row for row, number in copies.parameters.items()}
         self._leaves = {leaf.value: leaf for leaf in self._read(signature)}
-        self._replaces_some = any(leaf.output is not None for leaf in self._leaves.values())
         self._used, self._joined = self._find_used()
         spread = map(copies.of_value, copies.broadcast_operands())
         self._spread = {one.argument for one in spread if one is not None}
         kernels = map(copies.of_value, copies.kernel_operands())
         self._in_kernels = {one.argument for one in kernels if one is not None}
-        self._roles = {value: self._role(leaf) for value, leaf in self._leaves.items()}
+        replaced = {
+            leaf.value: self._replaced_role(leaf, leaf.output)
+            for leaf in self._leaves.values()
+            if leaf.output is not None
+        }
+        self._is_training = any(one.role != CACHES for one in replaced.values())
+        self._roles = {
+            value: replaced.get(value) or self._kept_role(leaf)
+            for value, leaf in self._leaves.items()
+        }
 
     def of_leaf(self, value: Value) -> Role:
         """Return the role of a leaf of a parameter."""
@@ -134,7 +142,11 @@ class ArgumentRoles:
         Only for programs with a backward pass or other aliases: the output of a residual block is
         computed from its input too.
         """
-        aliased = {one.aliased_with for one in signature.parameters} - {None}
+        aliased = {
+            _index(one.aliased_with)  # of a result that is no tuple, "{}" as the alias of ""
+            for one in signature.parameters
+            if one.aliased_with is not None
+        }
         if not aliased and BACKWARD not in self._copies.module.columns.source.text:
             return {}
         shapes = {
@@ -147,7 +159,7 @@ class ArgumentRoles:
         found: dict[Value, Value] = {}
         for one in signature.outputs:
             output = self._output(one.index)
-            if one.index in aliased or output is None or (one.size_bytes or 0) <= SCALAR:
+            if _index(one.index) in aliased or output is None or (one.size_bytes or 0) <= SCALAR:
                 continue
             for argument in self._nearby(output):
                 if argument not in found and shapes.get(argument) == one.shape:
@@ -185,23 +197,22 @@ class ArgumentRoles:
                 joined |= arguments
         return used, joined
 
-    def _role(self, leaf: _Leaf) -> Role:
+    def _kept_role(self, leaf: _Leaf) -> Role:
         words = _words(leaf.name)
-        if leaf.output is not None:
-            return self._replaced_role(leaf, leaf.output, words)
         if leaf.shape is not None and _INTEGER.match(leaf.shape):
             return Role(INPUTS, "integers that no result replaces")
         if words & _INPUT_WORDS:
             return Role(INPUTS, "no result replaces it; its name")
         if words & _WEIGHT_WORDS:
             return Role(WEIGHTS, "its name; no result replaces it")
-        if self._replaces_some:
+        if self._is_training:
             return Role(INPUTS, "no result replaces it, as others")
         if leaf.value in self._joined:
             return Role(WEIGHTS, "a product joins it with a computed value")
         return Role(OTHER, "argument whose use does not show its role")
 
-    def _replaced_role(self, leaf: _Leaf, output: Value, words: set[str]) -> Role:
+    def _replaced_role(self, leaf: _Leaf, output: Value) -> Role:
+        words = _words(leaf.name)
         how = (
             "a result has its memory"
             if leaf.is_aliased

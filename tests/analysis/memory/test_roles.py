@@ -168,3 +168,21 @@ ENTRY main {
     assert _roles(text)["tab{}"] == "weights"
     opaque = text.replace(", called_computations={inner}", "")
     assert _roles(opaque)["tab{}"] == "optimizer state"
+
+
+def test_weights_of_a_decoding_step_are_no_inputs() -> None:
+    text = """HloModule decode, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+
+ENTRY main {
+  c = f32[64,64]{1,0} parameter(0)
+  e = f32[64,64]{1,0} parameter(1)
+  h = f32[64]{0} parameter(2)
+  i = s32[] constant(0)
+  t = f32[64]{0} tanh(h)
+  d = f32[64]{0} dot(t, e), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  r = f32[1,64]{1,0} bitcast(d)
+  ROOT u = f32[64,64]{1,0} dynamic-update-slice(c, r, i, i)
+}
+"""
+    roles = _roles(text)
+    assert (roles["c{}"], roles["e{}"]) == ("caches", "weights")

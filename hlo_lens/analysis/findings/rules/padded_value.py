@@ -81,7 +81,8 @@ def _finding(
         message=(
             f"{plural(len(values), 'value')} of shape {shape.to_text(layout=False)} "
             f"{'has' if len(values) == 1 else 'have'} {format_bytes(padding)} of padding in "
-            f"{format_bytes(held)}: dimension {dimension} has {size} elements in a tile of {tile}"
+            f"{format_bytes(held)}: dimension {dimension} has {plural(size, 'element')} "
+            f"in a tile of {tile}"
         ),
         fix=f"make dimension {dimension} a multiple of {tile}, or merge it with another one",
         place=peak.origin_of(values[0]).place or first_use(known, values[0].parameter_number),
