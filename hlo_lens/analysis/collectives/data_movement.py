@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import OpcodeTraits, Produced, opcode_traits
+from hlo_lens.model.shapes.shape import HOST_SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 
-HOST = 5
 TO_HOST = "to host"
 TO_DEVICE = "to device"
 
@@ -49,6 +49,7 @@ class HostCopy:
     op_name: str | None
     source: str | None
     origin_basis: str | None
+    is_at_most: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +67,13 @@ class DataMovement(Result):
         Column("op_name", Unit.NONE, "scope path of the framework"),
         Column("source", Unit.NONE, "source line that it comes from"),
         Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
+        Column("is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
     )
     RECORDS: ClassVar[str] = "copies"
     copies: tuple[HostCopy, ...]
 
 
-_ON_HOST = f"S({HOST})"
+_ON_HOST = f"S({HOST_SPACE})"
 """Layouts of arrays in host memory have it."""
 
 
@@ -122,7 +124,7 @@ def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | N
 
 
 def _is_host(shape: Shape) -> bool:
-    return not shape.is_tuple and shape.layout is not None and shape.layout.memory_space == HOST
+    return not shape.is_tuple and shape.is_in_host_memory
 
 
 def _asked_for(
@@ -161,6 +163,7 @@ def _copy(
         op_name=origin.op_name,
         source=origin.source,
         origin_basis=origin.basis,
+        is_at_most=runs.is_at_most,
     )
 
 

@@ -269,6 +269,9 @@ class Collectives(Result):
 
 def times_of(collective: Collective) -> str:
     """Return the runs of a collective per program run, as text."""
-    if collective.dynamic_count is None:
-        return UNKNOWN_TIMES
-    return f"{'<=' if collective.branches else ''}{collective.dynamic_count:,}"
+    return times_text(collective.dynamic_count, is_at_most=bool(collective.branches))
+
+
+def times_text(times: int | None, *, is_at_most: bool) -> str:
+    """Return a number of runs per program run, as text."""
+    return UNKNOWN_TIMES if times is None else f"{'<=' if is_at_most else ''}{times:,}"

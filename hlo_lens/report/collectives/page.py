@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of
+from hlo_lens.analysis.collectives.data_movement import DataMovement
+from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of, times_text
 from hlo_lens.analysis.comparison.facts import collectives_facts
 from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.analysis.program.origin import INFERRED, is_inferred, marked
@@ -14,6 +15,7 @@ from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.objects import RowObjects
+from hlo_lens.report.render.origins import with_marks
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup
-    from hlo_lens.analysis.collectives.data_movement import DataMovement
+    from hlo_lens.analysis.collectives.data_movement import HostCopy
     from hlo_lens.analysis.collectives.explanation import Why
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Row
@@ -331,11 +333,21 @@ def _overlap_text(collective: Collective) -> str | None:
 def movement_tables(movement: DataMovement) -> Iterator[Table]:
     """Yield the table of copies between the memories of device and host, if there are any."""
     if movement.copies:
-        yield Table.of(
+        table = Table.of(
             movement,
             title="Data movement between the memories of device and host",
             shown=("direction", "size_bytes", "dynamic_count", "loop_path", "name", "source"),
         )
+        yield with_marks(replace(table, read_shown=lambda: map(_shown_copy, movement.copies)))
+
+
+def _shown_copy(copy: HostCopy) -> Row:
+    texts = {
+        "dynamic_count": times_text(copy.dynamic_count, is_at_most=copy.is_at_most),
+        "loop_path": " > ".join(copy.loop_path),
+    }
+    names = (column.name for column in DataMovement.COLUMNS)
+    return tuple(texts.get(name) or getattr(copy, name) for name in names)
 
 
 # ---- why ---------------------------------------------------------------------------------------
