@@ -19,6 +19,7 @@ from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.cli import main
 from hlo_lens.report.findings.page import FindingsView, lint_report
 from hlo_lens.report.render.savings import savings_text
+from tests.analysis.program_diff.test_async_sugar import SUGAR, WRAPPED
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
@@ -171,6 +172,15 @@ def test_a_text_with_the_program_of_a_dump_beside_it_is_counted_once() -> None:
     alone = json.loads(_run("lint", path, "--module", "compiled.txt", "-f", "json")[1])
     assert [one["copy_of"] for one in alone["modules"]] == [None]
     assert len(alone["modules"][0]["findings"]) == 1
+
+
+def test_a_text_that_prints_async_operations_in_another_way_is_a_copy(tmp_path: Path) -> None:
+    for name, text in (("module_0001.jit_m.after_optimizations", WRAPPED), ("as_text", SUGAR)):
+        (tmp_path / f"{name}.txt").write_text(text)
+    copies = {one.name: one.copy_of for one in lint(tmp_path).modules}
+    assert copies == {"module_0001.jit_m": "", "as_text.txt": "module_0001.jit_m"}
+    (tmp_path / "as_text.txt").write_text(SUGAR.replace("[0:4]", "[4:8]"))
+    assert {one.copy_of for one in lint(tmp_path).modules} == {""}
 
 
 def test_a_text_of_another_program_is_no_copy(tmp_path: Path) -> None:

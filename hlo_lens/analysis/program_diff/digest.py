@@ -5,7 +5,9 @@ for a computation, its root, the number of each instruction in any order, and co
 for sends and recvs also the counterparts on their channel, and for equal impure instructions their
 users. Two programs with one digest have no change in `program_diff`, header included, except for
 attributes of get-tuple-elements, which not all texts print. Two texts of one program that print
-different things (layouts, async wrappers) may have two digests.
+different things (layouts) may have two digests. Those that print async operations as ``X-start``
+and as async-starts of computations have one if digested as the former; what only the latter can
+print, such as another backend config of the wrapped operation, is digested with them.
 """
 
 from __future__ import annotations
@@ -24,27 +26,73 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence, Set
 
+    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
 _SIZE = 16
 _UNKNOWN = bytes(_SIZE)
 
 
-def program_fingerprint(module: HloModule, left_out: Set[str] = frozenset()) -> str | None:
+def program_fingerprint(
+    module: HloModule, left_out: Set[str] = frozenset(), *, with_sugar: bool = False
+) -> str | None:
     """Return the digest of a program in hexadecimal digits; None without computations.
 
     Args:
         module: The program.
         left_out: Fields of backend configs that do not count.
+        with_sugar: Whether async-starts are digested as ``X-start``, without their computations.
     """
-    graph = program_graph(module, Labels(left_out=left_out), {})
+    graph = program_graph(module, Labels(left_out=left_out), {}, with_sugar=with_sugar)
     if graph.entry < 0:
         return None
     contents, up = _contents(graph, {})
     extra = {**_uses(graph, up), **_channels(graph, up)}
     if extra:
         contents, _ = _contents(graph, extra)
-    return _digest(b"".join([contents[graph.entry], *sorted({*contents}), _header(graph)])).hex()
+    wrapped = _wrappers(graph)
+    different = {one for place, one in enumerate(contents) if place not in wrapped}
+    unwritten = [one.encode("utf-8", "surrogatepass") for one in _unwritten(graph, wrapped)]
+    parts = [contents[graph.entry], *sorted(different), _header(graph), *unwritten]
+    return _digest(b"".join(parts)).hex()
+
+
+def _wrappers(graph: ProgramGraph) -> dict[int, HloInstruction]:
+    """Return the computations that are part of async operations, each with its operation."""
+    module = graph.module
+    instructions = map(module.instruction, graph.wrapped)
+    return {one.computation.place: one for one in instructions if one.is_root}
+
+
+def _unwritten(graph: ProgramGraph, wrapped: Mapping[int, HloInstruction]) -> list[str]:
+    """Return backend configs and attributes of wrapped operations that sugar cannot print.
+
+    Sugar prints the backend config of the async-start alone, and one value of each attribute.
+    """
+    module, labels = graph.module, graph.labels
+    found: set[str] = set()
+    calls = module.links.calls
+    for row, place in zip(calls.rows, calls.places, strict=True):
+        if place not in wrapped or module.opcodes[row] != "async-start":
+            continue
+        (inner, config), (outer, own) = (
+            labels.attribute_list(one.attribute_list, module.reader)
+            for one in (wrapped[place], module.instruction(row))
+        )
+        if config >= 0 and config != own and _has_content(labels.configs[config][0]):
+            found.add(labels.configs[config][1])
+        printed = labels.attributes[outer.key]
+        for name, (value, text) in labels.attributes[inner.key].items():
+            if name in printed and printed[name][0] != value:
+                found.add(f"{name}={text}")
+    return sorted(found)
+
+
+def _has_content(config: object) -> bool:
+    """Return whether a backend config has any value: not only empty lists and objects."""
+    if isinstance(config, dict):
+        return any(map(_has_content, config.values()))
+    return any(map(_has_content, config)) if isinstance(config, list) else True
 
 
 def _header(graph: ProgramGraph) -> bytes:

@@ -2,6 +2,7 @@
 
 Such is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile.
 On a TPU it has more backend configs than these files, which are written before code is generated.
+Some of these texts print asynchronous operations as ``X-start``, others as async-starts.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
 _OF_CODE = frozenset(
     {
+        "bf16_mapped_op_count",
         "collective_algorithm_config",
         "convolution_algorithm_config",
         "indices_config",
+        "integer_config",
         "megacore_config",
         "retry_config",
         "used_scoped_memory_configs",
@@ -29,7 +32,8 @@ _OF_CODE = frozenset(
 """Fields of a TPU's backend configs about generated code: algorithms, tiles, retries.
 
 What is computed is in other fields and in attributes, which count: kernels, the window and
-dimension numbers of a convolution.
+dimension numbers of a convolution. Dumps of libtpu have ``integer_config`` in
+``after_codegen.txt`` alone, and ``bf16_mapped_op_count`` in no text (jax 0.10 to 0.12).
 """
 
 
@@ -54,4 +58,6 @@ def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
 
 
 def _fingerprint(module: ModuleDump) -> str | None:
-    return None if module.hlo is None else program_fingerprint(module.hlo, _OF_CODE)
+    if module.hlo is None:
+        return None
+    return program_fingerprint(module.hlo, _OF_CODE, with_sugar=True)
