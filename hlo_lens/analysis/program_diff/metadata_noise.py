@@ -10,6 +10,8 @@ from hlo_lens.analysis.program_diff.attribute_text import METADATA_KEY
 from hlo_lens.analysis.program_diff.edits import Noise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo_lens.model.hlo.module import HloModule
 
 Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
@@ -21,6 +23,10 @@ _NAMES = re.compile(r'\s*(?:scheduling_name|deduplicated_name)="[^"\\]*+(?:\\.[^
 _DEDUPLICATED = "deduplicated_name="
 _SCHEDULING = 'scheduling_name="'
 _FRAME_KEY = "stack_frame_id="
+_LINE_KEY = "source_line="
+_LINES = re.compile(
+    r"source_line=\d++(?: source_(?:end_line|column|end_column)=\d++)*+(?=[^{}\n]*+\}\n)"
+)
 _LONGEST_NUMBER = 9
 
 
@@ -100,6 +106,19 @@ class MetadataNoise:
 def _has_numbers(text: str) -> bool:
     """Return whether metadata has names or numbers that XLA chose."""
     return _FRAME_KEY in text or _SCHEDULING in text or _DEDUPLICATED in text
+
+
+def without_lines(texts: Sequence[str]) -> Sequence[str]:
+    """Return attribute lists without the line numbers in metadata at their ends.
+
+    >>> without_lines([', metadata={op_name="f" source_file="a.py" source_line=7}'])
+    [', metadata={op_name="f" source_file="a.py" }']
+    """
+    joined = "\n".join((*texts, ""))
+    if _LINE_KEY not in joined:
+        return texts
+    found = _LINES.sub("", joined).split("\n")[:-1]
+    return found if len(found) == len(texts) else texts
 
 
 def without_names(text: str) -> str:

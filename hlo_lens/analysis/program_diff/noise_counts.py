@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from itertools import islice, repeat
-from operator import eq, lt
+from itertools import compress, islice, repeat
+from operator import eq, lt, ne, sub
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import is_irregular, quick_split, squeezed
 from hlo_lens.analysis.program_diff.axis_names import differ_in_names
 from hlo_lens.analysis.program_diff.edits import Change, Noise
-from hlo_lens.analysis.program_diff.metadata_noise import MetadataNoise
+from hlo_lens.analysis.program_diff.metadata_noise import MetadataNoise, without_lines
 from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -88,41 +88,47 @@ class NoiseCount:
     def _count(
         self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
     ) -> None:
-        graphs = (self._base, self._head)
-        mine, yours = (
-            _texts(graph.module, side, NAME, NAME_END)
-            for graph, side in zip(graphs, rows, strict=True)
-        )
+        base, head = self._base.module, self._head.module
+        mine, yours = _texts(base, rows[0], NAME, NAME_END), _texts(head, rows[1], NAME, NAME_END)
         if mine != yours:
-            same = sum(map(eq, mine, yours))
-            stems = (map(str.rstrip, names, repeat(_NUMBER)) for names in (mine, yours))
-            alike = sum(map(eq, *stems))
-            self.counts[Noise.NAMES] += len(mine) - alike
-            self.counts[Noise.IDS] += alike - same
-        texts, others = (
-            _texts(graph.module, side, OPERANDS_END, END)
-            for graph, side in zip(graphs, rows, strict=True)
-        )
+            self._count_names(mine, yours)
+        elif not self._frames_differ and self._count_lines(rows):
+            return
+        texts = _texts(base, rows[0], OPERANDS_END, END)
+        if not self._frames_differ and _has_texts(head, rows[1], texts):
+            return
+        others = _texts(head, rows[1], OPERANDS_END, END)
         counts = self.counts
         if self._frames_differ:
-            both = (text for text, other in zip(texts, others, strict=True) if text == other)
+            both = compress(texts, map(eq, texts, others))
             moved = filter(None, map(self._metadata.frames, both))
             counts.update(kind for kind, *_ in moved)
-        if texts == others:
-            return
-        for place, (text, other) in enumerate(zip(texts, others, strict=True)):
-            if text == other:
-                continue
-            kind = self._metadata.alone(text, other)
-            if kind is Noise.METADATA:  # of all lines below one that was added
-                counts[kind] += 1
-                continue
+        plain, other_plain = without_lines(texts), without_lines(others)
+        counts[Noise.METADATA] += sum(map(eq, plain, other_plain)) - sum(map(eq, texts, others))
+        for place in compress(range(len(texts)), map(ne, plain, other_plain)):
+            kind = self._metadata.alone(texts[place], others[place])
             pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
-            kinds = {kind} if kind else {f[0] for f in self._about(text[1:], other[1:], pair)}
+            about = self._about(texts[place][1:], others[place][1:], pair) if kind is None else ()
+            kinds = {kind for kind, *_ in about} if kind is None else {kind}
             if mine[place] != yours[place] and not _OF_NAMES.isdisjoint(kinds):
-                kinds.discard(self.name_kind(mine[place], yours[place]))  # counted above
-            for kind in kinds:
-                counts[kind] += 1
+                kinds.discard(self.name_kind(mine[place], yours[place]))  # counted already
+            counts.update(kinds)
+
+    def _count_names(self, mine: Sequence[str], yours: Sequence[str]) -> None:
+        """Count the names of partners that differ."""
+        same = sum(map(eq, mine, yours))
+        stems = (map(str.rstrip, names, repeat(_NUMBER)) for names in (mine, yours))
+        alike = sum(map(eq, *stems))
+        self.counts[Noise.NAMES] += len(mine) - alike
+        self.counts[Noise.IDS] += alike - same
+
+    def _count_lines(self, rows: tuple[Sequence[int], Sequence[int]]) -> bool:
+        """Count the noise of partners in the same lines, if these differ in line numbers alone."""
+        mine, yours = _lines(self._base.module, rows[0]), _lines(self._head.module, rows[1])
+        if not mine or without_lines(mine) != without_lines(yours):
+            return False
+        self.counts[Noise.METADATA] += sum(map(ne, mine, yours))
+        return True
 
     # ---- one by one ----------------------------------------------------------------------------
 
@@ -250,13 +256,38 @@ class NoiseCount:
         }
 
 
+def _lines(module: HloModule, rows: Sequence[int]) -> list[str]:
+    """Return the lines of some rows; nothing if they do not follow one another, one on a line."""
+    text, spans = module.columns.source.text, module.columns.spans
+    if not _are_consecutive(rows):
+        return []
+    lines = text[spans[rows[0] * STRIDE + NAME] : spans[rows[-1] * STRIDE + END]].split("\n")
+    return lines if len(lines) == len(rows) else []
+
+
+def _are_consecutive(rows: Sequence[int]) -> bool:
+    return [*rows] == [*range(rows[0], rows[0] + len(rows))]
+
+
 def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> list[str]:
     """Return the text between two columns of some rows."""
     text, spans = module.columns.source.text, module.columns.spans
-    if [*rows] == [*range(rows[0], rows[0] + len(rows))]:
+    if _are_consecutive(rows):
         part = spans[rows[0] * STRIDE : (rows[-1] + 1) * STRIDE]
         return list(map(text.__getitem__, map(slice, part[first::STRIDE], part[last::STRIDE])))
     return [text[spans[at + first] : spans[at + last]] for at in map(STRIDE.__mul__, rows)]
+
+
+def _has_texts(module: HloModule, rows: Sequence[int], texts: Sequence[str]) -> bool:
+    """Return whether rows that follow one another have these attributes, as written."""
+    text, spans = module.columns.source.text, module.columns.spans
+    if not _are_consecutive(rows):
+        return False
+    part = spans[rows[0] * STRIDE : (rows[-1] + 1) * STRIDE]
+    starts, ends = part[OPERANDS_END::STRIDE], part[END::STRIDE]
+    return all(map(text.startswith, texts, starts)) and all(
+        map(eq, map(len, texts), map(sub, ends, starts))
+    )
 
 
 def _config_noise(before: str | None, after: str | None) -> Noise:
