@@ -6,8 +6,8 @@ instruction computes.
 
 from __future__ import annotations
 
-from itertools import repeat
-from operator import sub
+from itertools import compress, repeat
+from operator import gt, ne, sub
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.attribute_text import CONFIG_KEY, METADATA_KEY, is_irregular
@@ -104,11 +104,10 @@ class AttributeColumns:
         after = map(sub, ends, map(find, repeat("}"), cuts, ends))
         odd: list[int] = []
         ignored = frozenset(without)
-        special = [
-            row
-            for row, (cut, length) in enumerate(zip(cuts, after, strict=True))
-            if (cut < 0 or length != 1) and row not in ignored
-        ]
+        rows = range(len(cuts))
+        others = set(compress(rows, map(ne, after, repeat(1))))
+        others.update(compress(rows, map(gt, repeat(0), cuts)))
+        special = sorted(others - ignored)
         for row in ignored:
             cuts[row] = starts[row] + 1
         for row in special:

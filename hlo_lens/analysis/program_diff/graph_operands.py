@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from hashlib import blake2b
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
+from operator import sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
@@ -67,11 +68,16 @@ class GraphOperands:
             node_of[row] = _VIEW
         columns = graph.module.computation_columns
         for position in range(len(columns)):
-            rows = columns.rows(position)
+            rows: Sequence[int] = columns.rows(position)
             if position in without:
                 graph.wrapped.extend(rows)
-            else:
-                graph.rows.extend([row for row in rows if node_of[row] != _VIEW])
+                continue
+            if self.view_rows:
+                rows = [row for row in rows if node_of[row] != _VIEW]
+            graph.rows.extend(rows)
+        if graph.rows == list(range(len(graph.rows))):
+            node_of[: len(graph.rows)] = graph.rows
+            return
         for node, row in enumerate(graph.rows):
             node_of[row] = node
 
@@ -117,11 +123,15 @@ class GraphOperands:
                 graph.views.append(View(row, *self._viewed[row]))
         root, index = self.behind(computation.root_row, ()) if rows else (NOTHING, ())
         graph.roots.append((root, index))
-        relative = [node - first if node >= 0 else NOTHING for taken in own for node in taken]
+        relative = array("i", chain.from_iterable(own))
+        if NOTHING in relative:
+            relative = array("i", (node - first if node >= 0 else node for node in relative))
+        elif first:
+            relative = array("i", map(sub, relative, repeat(first)))
         indexed = [node for node in nodes if node in graph.indices] if graph.indices else ()
         indices = tuple((node - first, graph.indices[node]) for node in indexed)
         root = root - first if root >= 0 else NOTHING
-        shape = numbers_key([*map(len, own), *relative])  # as many lengths as there are labels
+        shape = numbers_key(chain(map(len, own), relative))  # as many lengths as there are labels
         self.links.append((shape, indices, root, index))
 
     def behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from operator import eq
+from itertools import compress
+from operator import eq, not_
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.match_keys import (
@@ -177,8 +178,10 @@ class NodeMatcher:
             return False
         for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
             part = slice(nodes.start, nodes.stop)
-            pairs = zip(same, others, partners[part], strict=True)
-            partners[part] = [other if is_same else known for is_same, other, known in pairs]
+            found, known = list(others), partners[part]
+            for place in compress(range(len(same)), map(not_, same)):
+                found[place] = known[place]
+            partners[part] = found
         return True
 
     def _is_free(self, mine: int, yours: int) -> bool:
@@ -186,9 +189,7 @@ class NodeMatcher:
         result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
         for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
             known = partners[nodes.start : nodes.stop]
-            if known.count(-1) < len(known) and any(
-                partner not in (-1, other) for partner, other in zip(known, others, strict=True)
-            ):
+            if known.count(-1) + sum(map(eq, known, others)) < len(known):
                 return False
         return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,10 +69,9 @@ def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[i
     """Return all users of unmatched nodes, and the unmatched users of others."""
     found: dict[int, list[int]] = {}
     operands = graph.operands[nodes.start : nodes.stop]
-    for user, taken in zip(nodes, operands, strict=True):
-        is_left = user in left
-        if not is_left and left.isdisjoint(taken):
-            continue
+    users = compress(nodes, map(not_, map(left.isdisjoint, operands)))
+    for user in sorted(left.union(users)):
+        is_left, taken = user in left, graph.operands[user]
         for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
             if operand >= 0 and (is_left or operand in left):
                 found.setdefault(operand, []).append(user)
