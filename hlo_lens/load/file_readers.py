@@ -203,7 +203,7 @@ def _proto_module(
     name = split_file_name(name_of(file))
     buffers, assignment = BufferTexts(), texts.assignment
     if assignment is not None:
-        buffers.assignment = Lazy(lambda: parse_buffer_assignment(clean(assignment, file.path)))
+        buffers.assignment = Lazy(partial(parse_buffer_assignment, clean(assignment, file.path)))
         buffers.traces = given(texts.traces)
     return ModuleDump(
         name=module.name or name.module,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from hlo_lens.text.dump_files import AFTER, BEFORE, module_address
@@ -56,7 +57,11 @@ class Lazy(Generic[T]):
 
 def given(value: T) -> Lazy[T]:
     """Return a value that needs no reading, as Lazy."""
-    return Lazy(lambda: value)
+    return Lazy(partial(_same, value))
+
+
+def _same(value: T) -> T:
+    return value
 
 
 class HasGaps(Protocol):

@@ -6,7 +6,9 @@ import dataclasses
 import json
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,6 +19,7 @@ from hlo_lens.load.stored import DiskFile, head_of, require
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot
+from hlo_lens.processes.second_process import start_second
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.name_pattern import NamePattern
 
+
+_LONG = 1 << 19
+"""Bytes of the files of a side that is worth a second process."""
 
 Side: TypeAlias = "Program | Snapshot"
 """One side of a comparison, as users name it."""
@@ -144,9 +150,7 @@ def load_sides(
             require(str(side))  # before the other, which may be large, is read
     if _is_snapshot(base) or _is_snapshot(head):
         limits_estimate = False  # as when the snapshot was saved
-    one, other = (
-        load_side(side, progress=progress, limits_estimate=limits_estimate) for side in (base, head)
-    )
+    one, other = _loaded(base, head, progress=progress, limits_estimate=limits_estimate)
     names = other.names
     one, other = one.selected_with(other, pattern), other.selected_with(one, pattern)
     if pattern is not None and not one.modules and not other.modules:
@@ -157,6 +161,36 @@ def load_sides(
     counts = Counter(_keys(one)), Counter(_keys(other))
     several = {key for key in (*counts[0], *counts[1]) if counts[0][key] > 1 or counts[1][key] > 1}
     return _with_fingerprints(one, of=several), _with_fingerprints(other, of=several)
+
+
+def _loaded(
+    base: Side, head: Side, *, progress: Progress | None, limits_estimate: bool
+) -> tuple[LoadedSide, LoadedSide]:
+    """Return both sides; of two long ones the base is loaded by a second process."""
+    load_one = partial(load_side, limits_estimate=limits_estimate)
+    second = None
+    if _is_long(base) and _is_long(head):
+        second = start_second(partial(load_one, base))
+    if second is None:
+        return load_one(base, progress=progress), load_one(head, progress=progress)
+    try:
+        other, one = load_one(head, progress=progress), second.result()
+    finally:
+        second.end()
+    return load_one(base, progress=progress) if one is None else one, other
+
+
+def _is_long(side: Side) -> bool:
+    """Return whether a side is a path, and loading it takes longer than starting a process."""
+    if not _is_path(side) or side == STDIN:
+        return False
+    path, size = Path(str(side)), 0
+    for file in path.rglob("*") if path.is_dir() else (path,):
+        with suppress(OSError):  # said when it is read
+            size += file.stat().st_size
+        if size >= _LONG:
+            return True
+    return False
 
 
 def load_side(

@@ -42,6 +42,10 @@ class Links:
         self._parameters: dict[int, Mapping[int, int]] = {}
         self._whole: OperandColumns | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the pickled state: operands of all instructions, which take longest to find."""
+        return {**vars(Links(self._module)), "_whole": self._whole}
+
     # ---- operands and users --------------------------------------------------------------------
 
     def operand_columns(self, row: int) -> OperandColumns:

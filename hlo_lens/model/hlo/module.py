@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from hlo_lens.model.text_reader import HloReader
 
 _HTML_OPCODES = 10
-_MADE_AGAIN = frozenset({"_places_by_name", "links", "opcodes", "shape_texts"})
-"""Not pickled, but made again: an index, whose hashes are those of one process, and columns that
-follow from the text."""
+_PLACES = "_places_by_name"
+"""Not pickled, but made again: an index, whose hashes are those of one process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +108,7 @@ class HloModule:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the pickled state."""
-        return {name: value for name, value in vars(self).items() if name not in _MADE_AGAIN}
+        return {name: value for name, value in vars(self).items() if name != _PLACES}
 
     def _repr_html_(self) -> str:
         """Return the module as HTML for a notebook: name, facts, most frequent opcodes."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.model.hlo.columns import HloOperand
@@ -57,7 +56,7 @@ _INTEGERS = frozenset(
 _LONGEST = 20
 """Digits of the largest 64-bit number, plus one."""
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, str] = {}
 _STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
 
 

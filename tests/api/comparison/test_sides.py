@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 import hlo_lens
+from hlo_lens.api.comparison import sides
 from hlo_lens.api.comparison.sides import load_sides, snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
+from hlo_lens.processes.second_process import SecondProcess
 from hlo_lens.text.name_pattern import NamePattern
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 BASE = SAMPLES / "pairs" / "tpu" / "base.tar.xz"
@@ -58,11 +65,11 @@ def test_an_address_of_one_side_selects_the_module_of_its_program_in_the_other(
     base, head = tmp_path / "base", tmp_path / "head"
 
     def chosen(text: str) -> list[list[str]]:
-        sides = load_sides(base, head, pattern=NamePattern(text))
+        both_sides = load_sides(base, head, pattern=NamePattern(text))
         turned = reversed(load_sides(head, base, pattern=NamePattern(text)))
         found, other = (
             [sorted(m.dump.address for m in side.modules if m.dump) for side in both]
-            for both in (sides, turned)
+            for both in (both_sides, turned)
         )
         assert found == other
         return found
@@ -71,3 +78,57 @@ def test_an_address_of_one_side_selects_the_module_of_its_program_in_the_other(
     assert chosen(address) == [[address], ["module_0007.jit_f"]]
     assert chosen("module_0008") == [[], ["module_0008.jit_g"]]
     assert chosen("module_0001") == [["eval/module_0001.jit_f", address], []]
+
+
+def _diff_text(base: Path, head: Path) -> str:
+    return f"{hlo_lens.diff(base, head).to_dict()}"
+
+
+class _InThisProcess(SecondProcess["sides.LoadedSide"]):
+    """The function, run in this process, with its result as it comes through the pipe."""
+
+    def __init__(self, function: Callable[[], sides.LoadedSide]) -> None:
+        self._data = pickle.dumps(function())
+
+    def result(self) -> sides.LoadedSide | None:
+        found: sides.LoadedSide = pickle.loads(self._data)
+        return found
+
+    def end(self) -> None:
+        pass
+
+
+PAIRS = [
+    (BASE, SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"),
+    (SAMPLES / "logs" / "tpu_oom_libtpu_0_0_17.txt", SAMPLES / "logs" / "warned"),
+    (SAMPLES / "cpu" / "wasteful", SAMPLES / "gpu" / "wasteful"),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].stem}-{pair[1].stem}")
+def test_a_side_from_another_process_compares_as_from_this_one(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = _diff_text(*pair)
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "start_second", _InThisProcess)
+    assert _diff_text(*pair) == alone
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fork is used on Linux only")
+@pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, if another test has imported it
+def test_a_side_whose_process_dies_is_loaded_in_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    edit = SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"
+    alone = _diff_text(BASE, edit)
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "start_second", lambda _: SecondProcess(lambda: 1 / 0))
+    assert _diff_text(BASE, edit) == alone
+
+
+def test_a_pipe_and_a_small_side_are_loaded_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "start_second", pytest.fail)
+    small = SAMPLES / "cpu_jax_0_4_30" / "tp_mlp"
+    assert hlo_lens.diff(small, small).identical
+    assert hlo_lens.diff(small, hlo_lens.load(SAMPLES / "tpu" / "wasteful")).modules
