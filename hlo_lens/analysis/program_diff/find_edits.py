@@ -207,7 +207,7 @@ class _Finder:
             self.found.edits.append(PlacedEdit(edit, -1, -1, owners))
         for side, left in enumerate((views.base, views.head)):
             other = self._graphs[1 - side]
-            is_compact = bool(other.indices) and not other.views
+            is_compact = _is_compact(other)
             for view in left:
                 kind = Noise.PRINTING if is_compact else self._aside[side].get(view.node)
                 if kind is not None:
@@ -246,3 +246,12 @@ class _Finder:
         elif moved:
             self._noise.counts[Noise.COMPUTATION_ORDER] += moved
         self.found.module_noise = tuple(heeded)
+
+
+def _is_compact(graph: ProgramGraph) -> bool:
+    """Return whether a text prints elements as ``%tuple#1``, and only roots as instructions."""
+    module = graph.module
+    return bool(graph.indices) and all(
+        module.instruction(view.row).is_root and not module.links.users_of(view.row)
+        for view in graph.views
+    )

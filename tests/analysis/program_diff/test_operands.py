@@ -152,3 +152,32 @@ def test_a_fusion_that_takes_its_other_operand_is_changed() -> None:
     assert not program_diff(parsed(FUSED), parsed(other)).identical
     both = other.replace("fusion(a, b)", "fusion(b, a)")
     assert program_diff(parsed(FUSED), parsed(both)).identical
+
+
+SPELLED = """  %t = (f32[8], f32[8]) custom-call(%a, %b), custom_call_target="g"
+  %g = f32[8] get-tuple-element(%t), index=0
+  %n = f32[8] custom-call(%g), custom_call_target="f", custom_call_has_side_effect=true
+  ROOT %r = f32[8] get-tuple-element(%t), index=1"""
+
+
+def test_elements_that_only_one_text_prints_are_no_change_beside_a_root_that_both_print() -> None:
+    compact = SPELLED.replace("custom-call(%g)", "custom-call(%t#0)").replace(
+        "  %g = f32[8] get-tuple-element(%t), index=0\n", ""
+    )
+    for before, after in ((SPELLED, compact), (compact, SPELLED)):
+        found = between(before, after)
+        assert found.identical
+        assert found.left_out_base + found.left_out_head == 1
+
+
+def test_an_element_that_was_added_is_a_change_where_both_texts_print_elements() -> None:
+    more = "  %h = f32[8] get-tuple-element(%t), index=1, sharding={replicated}\n  %n"
+    found = between(SPELLED, SPELLED.replace("  %n", more))
+    assert (found.added, found.left_out_head) == (1, 0)
+    used = SPELLED.replace("custom-call(%g)", "custom-call(%r)").replace(
+        "  %g = f32[8] get-tuple-element(%t), index=0\n", ""
+    )
+    lines = used.splitlines()
+    used = "\n".join([lines[0], lines[2], lines[1]])  # operands may not come later
+    found = between(used, used.replace("  ROOT", more.replace("  %n", "  ROOT")))
+    assert (found.added, found.left_out_head) == (1, 0)
