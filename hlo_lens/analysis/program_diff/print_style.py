@@ -80,7 +80,7 @@ def style_of(module: HloModule) -> Style:
     dots = _shapes_of_dots(module)
     is_canonical = is_short and _has_numbers_for_names(module)
     return Style(
-        has_sugar=any(opcode_traits(opcode).is_sugar for opcode in opcodes),
+        has_sugar=_has_sugar(module),
         has_wrapped="async-start" in opcodes,
         has_layouts=any("]{" in shape for shape in shapes),
         has_shapes=any(shapes),
@@ -91,6 +91,19 @@ def style_of(module: HloModule) -> Style:
         is_short=is_short,
         is_canonical=is_canonical,
     )
+
+
+def _has_sugar(module: HloModule) -> bool:
+    """Return whether any opcode is sugar, or an own start has the shape of an async-start.
+
+    The latter begins with the tuple of the operands: ``((f32[8]), f32[8]) all-gather-start``.
+    """
+    found = {opcode: opcode_traits(opcode) for opcode in module.opcodes.different}
+    if any(traits.is_sugar for traits in found.values()):
+        return True
+    starts = {o for o, traits in found.items() if traits.phase == "start" and o != "async-start"}
+    shapes = module.shape_texts
+    return any(shapes[row].startswith("((") for row in module.opcodes.places_of(starts))
 
 
 def _shapes_of_dots(module: HloModule) -> set[str]:
