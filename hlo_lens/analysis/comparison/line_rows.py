@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +30,45 @@ LEAST = 1 << 10
 
 TYPE, SHAPE, OPCODE = "element type", "shape", "opcode"
 """Changed properties that describe a line."""
+
+_OPERANDS = re.compile(r"operand \d+$|order of operands$")
+_NUMBERS = re.compile(r"[\w.+-]+$|\{[^{}]*\}$")
+"""Values of properties that are shown: numbers, words, and lists of them."""
+
+_OPERATION_PROPERTIES = {
+    *(
+        "value",
+        "direction",
+        "dimensions",
+        "window",
+        "dim_labels",
+        "padding",
+        "slice",
+        "dynamic_slice_sizes",
+    ),
+    *("feature_group_count", "batch_group_count", "permutation", "iota_dimension", "is_stable"),
+    *("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims"),
+    *("offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"),
+    *("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
+    *(
+        "indices_are_sorted",
+        "unique_indices",
+        "operand_precision",
+        "fft_type",
+        "fft_length",
+        "distribution",
+    ),
+    *(
+        "algorithm",
+        "lower",
+        "transpose_a",
+        "left_side",
+        "unit_diagonal",
+        "replica_groups",
+        "source_target_pairs",
+    ),
+}
+"""Properties of operations that only the user's program decides, before optimizations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +122,7 @@ def line_row(
 
 def what_text(edits: LineEdits) -> str:
     """Return the edits of a line in words."""
-    parts = [*_change_texts(edits)]
+    parts = [*_change_texts(edits)] or [*_property_texts(edits)]
     net = ((kind, edits.net(kind)) for kind in edits.opcodes)
     parts += [f"{opcodes_text(counts)} {kind}" for kind, counts in net if counts]
     if edits.recomputed:
@@ -126,3 +166,19 @@ def _change_texts(edits: LineEdits) -> Iterator[str]:
         for (base, head), count in of_one[what].most_common(1):
             if what != SHAPE or 2 * count > edits.kinds["changed"]:
                 yield f"{what} {base} -> {head} ({count})"
+
+
+def _property_texts(edits: LineEdits) -> Iterator[str]:
+    """Yield the most frequent change of a property of the operations, or of their operands."""
+    of_one: Counter[tuple[str, str, str]] = Counter()
+    operands = 0
+    for (what, base, head), count in edits.changes.items():
+        if what in _OPERATION_PROPERTIES:
+            of_one[what, base, head] += count
+        elif _OPERANDS.match(what):
+            operands += count
+    for (what, base, head), count in of_one.most_common(1):
+        is_short = _NUMBERS.match(base) and _NUMBERS.match(head)
+        yield f"{what} {base} -> {head} ({count})" if is_short else f"{what} changed ({count})"
+    if operands and not of_one:
+        yield f"operands changed ({operands})"

@@ -1,8 +1,9 @@
 """Findings of two compiles: which are new, which are gone, which both have.
 
 Lines, names of instructions and sizes change from compile to compile. Findings of one rule are
-paired in three steps, each finding once: of the same file, line and values; of the same file and
-first value, numbers in names aside; of the same file. The rest is new, or gone.
+paired in steps, each finding once: of the same file, line and values; of the same file and first
+value, numbers in names aside; of the same file; then likewise of files of one name in different
+folders. The rest is new, or gone.
 
 Infos about several modules together are neither when two modules are compared: which module has
 them depends on the others that its dump has.
@@ -125,6 +126,10 @@ def _file(finding: FindingFact) -> str:
     return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-2:])
 
 
+def _name(finding: FindingFact) -> str:
+    return _file(finding).rpartition("/")[2]
+
+
 def _first_value(finding: FindingFact) -> str:
     return _NUMBERS.sub("", next(iter(finding.values), ""))
 
@@ -133,4 +138,6 @@ _KEYS: tuple[Callable[[FindingFact], object], ...] = (
     lambda one: (one.code, _file(one), one.source_line, one.values),
     lambda one: (one.code, _file(one), _first_value(one)),
     lambda one: (one.code, _file(one)),
+    lambda one: (one.code, _name(one), _first_value(one)),
+    lambda one: (one.code, _name(one)),
 )

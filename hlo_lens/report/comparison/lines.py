@@ -28,6 +28,8 @@ OTHER_TOOLS = (
     "the same operations"
 )
 
+NOT_FOUND = "not found among the changes of the lines of your program, which are below"
+
 
 def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     """Yield the causes of the changes of a module, the first few."""
@@ -37,7 +39,9 @@ def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     if not lines.causes and program is not None and program.identical:
         yield "cause", SAME_PROGRAM
     elif not lines.causes and lines.is_source:
-        yield "cause", SAME_SOURCE if lines.is_source_equal else OTHER_TOOLS
+        is_changed = any(row.source is not None and row.changed for row in lines.lines)
+        other = NOT_FOUND if is_changed else OTHER_TOOLS
+        yield "cause", SAME_SOURCE if lines.is_source_equal else other
     for cause in lines.causes[:MOST_CAUSES]:
         yield "cause", cause_text(cause)
     more = len(lines.causes) - MOST_CAUSES

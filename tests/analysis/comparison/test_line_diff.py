@@ -68,6 +68,22 @@ def test_lines_that_an_edit_further_up_shifted_are_no_change() -> None:
     assert found(BASE, moved).causes == ()
 
 
+def test_another_value_or_property_of_an_operation_is_a_cause() -> None:
+    constant = ("bf16[] constant(2)", 2, "mul")
+    scaled = ("bf16[8,8]{1,0} broadcast($1), dimensions={}", 2, "mul")
+    base = text([PARAMETER, constant, scaled])
+    assert causes(base, base.replace("(2)", "(3)")) == [(("p/t.py:2",), "value 2 -> 3 (1)")]
+    other = BASE.replace("lhs_contracting_dims={1}", "lhs_contracting_dims={0}")
+    assert causes(BASE, other) == [(("p/t.py:4",), "lhs_contracting_dims {1} -> {0} (1)")]
+
+
+def test_swapped_operands_are_a_cause() -> None:
+    minus = ("bf16[8,8]{1,0} subtract($1, $0)", 4, "sub")
+    swapped = ("bf16[8,8]{1,0} subtract($0, $1)", 4, "sub")
+    base, head = text([PARAMETER, TANH, minus]), text([PARAMETER, TANH, swapped])
+    assert causes(base, head) == [(("p/t.py:4",), "operands changed (1)")]
+
+
 def test_an_inserted_line_is_new_and_named_with_its_instructions() -> None:
     scaled = ("bf16[8,8]{1,0} multiply($1, $0)", 4, "mul")
     body, _, path = DOT

@@ -31,6 +31,11 @@ def test_a_finding_that_moved_in_its_file_is_kept() -> None:
     assert finding_changes([ONE], [moved]).kept == 1
 
 
+def test_a_finding_of_a_file_in_a_renamed_folder_is_kept() -> None:
+    moved = replace(ONE, source_file="/ci/build/q/model.py", values=("v",))
+    assert finding_changes([ONE], [moved]).kept == 1
+
+
 def test_names_that_differ_in_their_number_are_alike() -> None:
     base, head = replace(ONE, values=("fusion.12",)), replace(ONE, values=("fusion.7.1",))
     found = finding_changes([base, OTHER], [replace(head, source_line=None)])
