@@ -97,6 +97,24 @@ def test_csv_has_all_tables() -> None:
     assert {"memory-statement", "memory-diff", "collective-diff", "program-diff"} <= tables
 
 
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_csv_has_the_findings_that_are_new_and_gone(is_turned: bool) -> None:
+    paths = [str(PAIRS / "cpu" / f"{name}.tar.xz") for name in ("base", "lost_donation")]
+    command = ("diff", *(reversed(paths) if is_turned else paths), "-f")
+    (module,) = json.loads(_run(*command, "json")[1])["modules"]
+    expected = [
+        [change, one["code"], str(one["saves"]["bytes"]), one["message"]]
+        for change in ("new", "gone")
+        for one in module["findings"][change]
+    ]
+    assert [row[:2] for row in expected] == [["gone" if is_turned else "new", "M001"]]
+    blocks = _run(*command, "csv")[1].split("\n\n")
+    (block,) = [one for one in blocks if ",finding-changes," in one]
+    rows = csv.DictReader(block.splitlines())
+    names = ("change", "code", "saved_bytes", "message")
+    assert [[row[name] for name in names] for row in rows] == expected
+
+
 def test_differences_exit_with_1_only_with_exit_code() -> None:
     assert _run("diff", BASE, UPCAST)[0] == 0
     assert _run("diff", BASE, UPCAST, "--exit-code")[0] == 1

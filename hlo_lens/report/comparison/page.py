@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.comparison.annotation_diff import AnnotationRow
     from hlo_lens.analysis.comparison.collective_details import Detail
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, CollectiveRow
+    from hlo_lens.analysis.comparison.memory_diff import MemoryDiff
     from hlo_lens.analysis.comparison.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.analysis.comparison.sharding_diff import EntryRow, ShardingDiff
     from hlo_lens.analysis.findings.changes import FindingChanges
@@ -248,17 +249,23 @@ def _collectives_table(found: CollectiveDiff) -> Table:
     return with_marks(replace(table, read_rows=rows, kept=("kind",)))
 
 
+def _memory_tables(memory: MemoryDiff) -> Iterator[Table]:
+    if memory.has_other_numbers:
+        yield from statement_tables(memory)
+    for peak in memory.peaks:
+        if peak.row_count:
+            is_folded = peak.space in memory.small_spaces
+            yield replace(peak_table(peak), is_data_only=is_folded)
+
+
 def _tables(diff: ModuleDiff) -> Iterator[Table]:
     memory = diff.memory
     if diff.lines is not None and diff.lines.row_count:
         yield lines_table(diff.lines)
+    if diff.findings is not None and diff.findings.row_count:
+        yield Table.of(diff.findings, title="Findings new and gone", is_data_only=True)
     if memory is not None and memory.is_changed:
-        if memory.has_other_numbers:
-            yield from statement_tables(memory)
-        for peak in memory.peaks:
-            if peak.row_count:
-                is_folded = peak.space in memory.small_spaces
-                yield replace(peak_table(peak), is_data_only=is_folded)
+        yield from _memory_tables(memory)
     if diff.donations is not None and diff.donations.row_count:
         yield Table.of(
             diff.donations,
