@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import compress, repeat
+from operator import ge
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program_diff.changes import Comparison
@@ -82,8 +84,8 @@ class _Finder:
         """Compare all partners: most together, those that may differ one by one."""
         base, head = self._graphs
         head_of = self._matched.head_of
-        mine = [node for node, partner in enumerate(head_of) if partner >= 0]
-        yours = [partner for partner in head_of if partner >= 0]
+        mine = list(compress(range(len(head_of)), map(ge, head_of, repeat(0))))
+        yours = list(map(head_of.__getitem__, mine))
         rows = list(map(base.rows.__getitem__, mine)), list(map(head.rows.__getitem__, yours))
         self.found.pairs.update(zip(*rows, strict=True))
         comparison = Comparison(base, head, self._matched)

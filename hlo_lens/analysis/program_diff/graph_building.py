@@ -91,7 +91,7 @@ class _Builder:
         """Set the label of each node, and keep its channel."""
         graph, module = self.graph, self._module
         size = len(module.columns)
-        is_whole = graph.rows == list(range(size))
+        is_whole = not self._operands.has_other_nodes
         node_of = self._operands.node_of
         details = self._details()
         configs: Sequence[int] | Iterator[int] = repeat(-1)

@@ -43,6 +43,7 @@ class GraphOperands:
         node_of: Node of each row; negative for a row without node.
         links: Link of each computation.
         view_rows: Rows of all views.
+        has_other_nodes: Whether the nodes are not just the rows.
     """
 
     def __init__(self, graph: ProgramGraph, without: Collection[int]) -> None:
@@ -50,6 +51,7 @@ class GraphOperands:
         self.node_of = [NOTHING] * (len(module.columns) + 1)  # one more: the node of `NOTHING`
         self.links: list[Link] = []
         self.view_rows = module.opcodes.places_of({"get-tuple-element"})
+        self.has_other_nodes = True
         self._graph = graph
         self._edges = module.links
         self._own_indices: dict[str, ShapeIndex] = {}
@@ -75,8 +77,9 @@ class GraphOperands:
             if self.view_rows:
                 rows = [row for row in rows if node_of[row] != _VIEW]
             graph.rows.extend(rows)
-        if graph.rows == list(range(len(graph.rows))):
-            node_of[: len(graph.rows)] = graph.rows
+        self.has_other_nodes = graph.rows != list(range(len(node_of) - 1))
+        if not self.has_other_nodes:
+            node_of[:-1] = graph.rows
             return
         for node, row in enumerate(graph.rows):
             node_of[row] = node
@@ -85,7 +88,9 @@ class GraphOperands:
         """Return the nodes that are the operands of each row."""
         edges = self._edges
         offsets = edges.operand_offsets
-        nodes = tuple(map(self.node_of.__getitem__, edges.operand_rows))
+        nodes = tuple(edges.operand_rows)
+        if self.has_other_nodes:
+            nodes = tuple(map(self.node_of.__getitem__, nodes))
         special = set(edges.operand_elements)
         if self.view_rows:
             through = (edge for edge, node in enumerate(nodes) if node == _VIEW)

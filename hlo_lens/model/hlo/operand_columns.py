@@ -7,7 +7,7 @@ import re
 from array import array
 from bisect import bisect_right
 from itertools import accumulate, islice, repeat
-from operator import sub
+from operator import add, sub
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
@@ -264,17 +264,19 @@ class _OperandNames:
     def _names(self, first: int, lists: Sequence[str]) -> list[str]:
         """Return the names in some lists, which are split in parts until each part has one form."""
         joined = "\n".join(lists)
-        if "/*" in joined:
+        plain = lists
+        if "/*" in joined or joined.count("\n") >= len(lists):
             joined = _COMMENT.sub("", joined)
+            plain = joined.split("\n")
         counts: list[int] = []
         names: list[str] = []
         if "(" not in joined and "[" not in joined:
-            counts = [part.count(", ") + 1 if part else 0 for part in joined.split("\n")]
+            counts = list(map(add, map(str.count, plain, repeat(", ")), map(bool, plain)))
             names = joined.replace("%", "").replace("\n", ", ").split(", ")
             if 0 in counts:
                 names = list(filter(None, names))
         elif _TYPED_LISTS.fullmatch(f"{joined}\n"):
-            counts = [part.count("%") for part in joined.split("\n")]
+            counts = list(map(str.count, plain, repeat("%")))
             names = _NAME.findall(joined)
         if len(counts) == len(lists) and sum(counts) == len(names):
             self.counts += counts
