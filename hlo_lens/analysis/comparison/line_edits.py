@@ -18,7 +18,8 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.comparison.portable_sources import portable_source
+from hlo_lens.analysis.comparison.portable_sources import portable_path, portable_source
+from hlo_lens.analysis.comparison.renamed_folders import renamed_files, renamed_source
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program_diff.edit_groups import parts_of
 from hlo_lens.analysis.sharding.sources import custom_call_target
@@ -120,7 +121,8 @@ def program_lines(
         head: The program after.
         is_source: Whether they are the texts from before optimizations.
     """
-    sides = _Side(base), _Side(head)
+    head_side = _Side(head)
+    sides = _Side(base, head_side), head_side
     found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
     edited = _edited_constraints(diff.edits, sides)
     for edit in diff.edits:
@@ -154,10 +156,23 @@ def program_lines(
 class _Side:
     """Source lines of one module."""
 
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, head: _Side | None = None) -> None:
         self.module = module
         self.origins = Origins(module)
-        self._names = cache(portable_source)
+        self._files = {} if head is None else renamed_files(self.files(), head.files())
+        self._names = cache(self._name)
+
+    def files(self) -> set[str]:
+        """Return the source files that the module names."""
+        frames = self.module.stack_frames
+        if frames:
+            return {portable_path(file) for file in frames.file_names}
+        places = map(self.origins.places.innermost, range(len(self.module.opcodes)))
+        return {portable_path(place.file) for place in places if place is not None}
+
+    def _name(self, file: str, line: int) -> str | None:
+        """Return a line as the head names it."""
+        return renamed_source(portable_source(file, line), self._files)
 
     def line(self, row: int) -> str | None:
         """Return the line in the metadata of a row."""
@@ -194,7 +209,7 @@ class _Side:
     def _caller(self, row: int) -> Place:
         """Return the line of the user's program that calls the innermost function of a row."""
         stack = [p for p in self.origins.places.stack(row) if not is_library_file(p.file)]
-        return portable_source(stack[1].file, stack[1].line) if len(stack) > 1 else None
+        return self._names(stack[1].file, stack[1].line) if len(stack) > 1 else None
 
 
 def is_constraint(instruction: HloInstruction) -> bool:

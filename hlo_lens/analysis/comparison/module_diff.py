@@ -9,6 +9,7 @@ from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff, collect
 from hlo_lens.analysis.comparison.donation_diff import DonationDiff, donation_diff
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.memory_diff import MemoryDiff, memory_diff
+from hlo_lens.analysis.comparison.renamed_folders import with_folders_of
 from hlo_lens.analysis.comparison.sharding_diff import ShardingDiff, sharding_diff
 from hlo_lens.analysis.findings.changes import FindingChanges, module_finding_changes
 from hlo_lens.analysis.program_diff.edits import Noise
@@ -170,6 +171,7 @@ def module_diff(
         is_forced: Whether to compare an estimate of memory with what XLA assigned.
         heed: Kinds of noise that are reported as changes.
     """
+    base = with_folders_of(base, head)
     shardings = sharding_diff(base, head, with_axis_names=Noise.AXIS_NAMES in heed)
     if program is not None and shardings is not None and shardings.renamed:
         known = program.ignored.get(Noise.AXIS_NAMES, 0)
