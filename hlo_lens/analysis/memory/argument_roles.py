@@ -5,7 +5,8 @@
   is an operand of a matrix product, convolution or gather, directly or as a copy;
 - *optimizer state*: a result replaces it, and no product uses it; names such as ``params`` and
   broadcasts, as of biases, make weights of the others, use by a Pallas or Triton kernel *other*;
-- *inputs*: integers that no result replaces, and arguments with such a name;
+- *inputs*: integers that no result replaces, but for quantized weights (that a product of a program
+  that replaces nothing joins with a computed value), and arguments with such a name;
 - *weights*: arguments with such a name;
 - in a program that replaces other arguments, not only caches: *inputs*;
 - *weights*: a product joins it with a computed value; else *other*.
@@ -199,7 +200,8 @@ class ArgumentRoles:
 
     def _kept_role(self, leaf: _Leaf) -> Role:
         words = _words(leaf.name)
-        if leaf.shape is not None and _INTEGER.match(leaf.shape):
+        is_quantized = leaf.value in self._joined and not self._is_training
+        if leaf.shape is not None and _INTEGER.match(leaf.shape) and not is_quantized:
             return Role(INPUTS, "integers that no result replaces")
         if words & _INPUT_WORDS:
             return Role(INPUTS, "no result replaces it; its name")

@@ -186,3 +186,21 @@ ENTRY main {
 """
     roles = _roles(text)
     assert (roles["c{}"], roles["e{}"]) == ("caches", "weights")
+
+
+def test_quantized_weights_are_no_inputs() -> None:
+    text = """HloModule serve, is_scheduled=true
+
+ENTRY main {
+  x = f32[8,64]{1,0} parameter(0)
+  q = s8[64,64]{1,0} parameter(1)
+  i = s32[8]{0} parameter(2)
+  t = s8[8,64]{1,0} convert(x)
+  n = s8[8,64]{1,0} negate(t)
+  d = s32[8,64]{1,0} dot(n, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = s32[8,64]{1,0} broadcast(i), dimensions={0}
+  ROOT s = s32[8,64]{1,0} add(d, b)
+}
+"""
+    roles = _roles(text)
+    assert (roles["q{}"], roles["i{}"]) == ("weights", "inputs")
