@@ -206,7 +206,8 @@ def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator
     columns, values = flow.table.module.columns, flow.values
     if allocation.row >= 0:
         name = columns.name(allocation.row)
-        shape_text = str(flow.tree(allocation.row).parts[0].shape)
+        part = flow.tree(allocation.row).parts[0]
+        shape_text = str(part.shape) if part.is_tuple else part.text
         yield LaidValue(f"{name}{{}}", name, index, 0, allocation.size, 0, flow.end, shape_text)
     for value, offset in allocation.values:
         row, node = divmod(values.places[value], NODES)
