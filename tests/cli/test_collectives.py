@@ -84,6 +84,11 @@ def test_why_explains_one_collective() -> None:
     assert "dimension 0 of operand 1 (as params['w_out']), divided over model" in text
 
 
+def test_why_counts_one_run_in_the_singular() -> None:
+    assert ", 1 time in one run\n" in _run("collectives", DUMP, "--why", "all-reduce.6").stdout
+    assert ", 4 times in one run\n" in _run("collectives", DUMP, "--why", "all-reduce.11").stdout
+
+
 def test_why_leaves_out_modules_without_the_collective() -> None:
     result = _run("collectives", str(SAMPLES / "tpu"), "--why", "all-reduce.11", "-f", "json")
     modules = json.loads(result.stdout)["modules"]

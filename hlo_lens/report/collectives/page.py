@@ -361,7 +361,8 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
     if collective.payload_bytes is not None:
         size = f"{collective.element_type} {format_bytes(collective.payload_bytes)}"
     moved = "" if wire is None else f", {format_bytes(wire)} leave each device"
-    yield "moves", f"{size}{moved}, {times_of(collective)} times in one run"
+    times = times_of(collective)
+    yield "moves", f"{size}{moved}, {times} time{'s' * (times != '1')} in one run"
     if collective.loop_path:
         yield "loops", " > ".join(collective.loop_path)
     if collective.op_name:
