@@ -25,8 +25,10 @@ _SCHEDULING = 'scheduling_name="'
 _FRAME_KEY = "stack_frame_id="
 _LINE_KEY = "source_line="
 _LINES = re.compile(
-    r"source_line=\d++(?: source_(?:end_line|column|end_column)=\d++)*+(?=[^{}\n]*+\}\n)"
+    r'source_line=(?<=" source_line=)\d++(?: source_(?:end_line|column|end_column)=\d++)*+'
+    r'(?=[^{}"\\\n]*+(?:"[^"\\\n]*+"[^{}"\\\n]*+)*+\}\n)'
 )
+"""Line numbers after a string, in metadata at the end of a line; not those inside a string."""
 _LONGEST_NUMBER = 9
 
 
@@ -111,6 +113,8 @@ def _has_numbers(text: str) -> bool:
 def without_lines(texts: Sequence[str]) -> Sequence[str]:
     """Return attribute lists without the line numbers in metadata at their ends.
 
+    Those of several lines are returned as they are, whatever the others are.
+
     >>> without_lines([', metadata={op_name="f" source_file="a.py" source_line=7}'])
     [', metadata={op_name="f" source_file="a.py" }']
     """
@@ -118,7 +122,9 @@ def without_lines(texts: Sequence[str]) -> Sequence[str]:
     if _LINE_KEY not in joined:
         return texts
     found = _LINES.sub("", joined).split("\n")[:-1]
-    return found if len(found) == len(texts) else texts
+    if len(found) == len(texts):
+        return found
+    return [text if "\n" in text else _LINES.sub("", f"{text}\n")[:-1] for text in texts]
 
 
 def without_names(text: str) -> str:

@@ -165,7 +165,12 @@ def _text_with_lines() -> str:
     [
         (")", ")"),
         ('), metadata={op_name="f" source_line=7}', '), metadata={op_name="f" }'),
-        ("), metadata={source_line=7 source_end_line=8 source_column=1}", "), metadata={}"),
+        ('), metadata={op_name="f" source_line=7 source_end_line=8}', '), metadata={op_name="f" }'),
+        (', metadata={op_name="f" source_line=7 n="{"}', ', metadata={op_name="f"  n="{"}'),
+        ("), metadata={source_line=7}", None),
+        (', backend_config={"b":"source_line=7"}', None),
+        (r', backend_config={"b":"\" source_line=7 \""}', None),
+        (', metadata={op_name="f" source_line=7},\n a=b', None),
         ('), metadata={source_line=7}, backend_config={"a":1}', None),
         (', backend_config={"b":"source_line=7"}, metadata={op_name="f"}', None),
         ("), metadata={source_line=7", None),
@@ -175,3 +180,25 @@ def test_line_numbers_at_the_end_are_removed(text: str, plain: str | None) -> No
     others = [")", ", metadata={}"]
     found = without_lines([others[0], text, others[1]])
     assert list(found) == [others[0], text if plain is None else plain, others[1]]
+
+
+def test_an_instruction_on_two_lines_changes_no_count_of_others() -> None:
+    place = 'metadata={op_name="f" source_line=7}'
+    text = f"""ENTRY e {{
+  p = f32[] parameter(0), frontend_attributes={{a="b"}}, {place}
+  ROOT n = f32[] negate(p), {place}
+}}
+"""
+    split = text.replace(f"(p), {place}", f"(p),\n    {place}")
+    assert split != text
+    for base, head in ((text, split), (split, text)):
+        assert not program_diff(parse_hlo(base), parse_hlo(head)).ignored
+        found = program_diff(parse_hlo(base), parse_hlo(_shifted(head, 1)))
+        assert found.ignored == {Noise.METADATA: 2}
+
+
+def test_a_line_number_in_another_attribute_is_no_metadata() -> None:
+    text = 'ENTRY e {\n  ROOT p = f32[] custom-call(), backend_config={"a":"source_line=3"}\n}\n'
+    found = program_diff(parse_hlo(text), parse_hlo(text.replace("=3", "=4")))
+    assert found.changed == 1
+    assert not found.ignored
