@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.facts import coverage_facts
@@ -75,30 +76,28 @@ _ROLES = {
 def first_section(analysis: ModuleAnalysis, lead: Lead, findings: Findings) -> Section:
     """Return the page of a module with HLO text."""
     more = command_on("report", analysis.dump, "-n 10")
+    shown = findings.counted[:_FINDINGS_SHOWN]
+    head = (*head_facts(analysis, lead.role), ("findings", _count(analysis, findings)))
+    first, *others = (tuple(finding_facts([one])) for one in shown) if shown else ((),)
     return Section(
         title=analysis.summary.name or analysis.dump.name,
-        facts=(*head_facts(analysis, lead.role), *_findings(analysis, findings)),
+        facts=(*head, *first, *chain.from_iterable(others)),
         tables=tuple(_tables(analysis, lead)),
         notes=(*head_notes(analysis), f"{_MORE} {more}"),
         make_more=lambda: _more(analysis),
         most_lines=MOST_LINES,
+        least_facts=len(head) + len(first),
     )
 
 
 _FINDINGS_SHOWN = 3
 
 
-def _findings(analysis: ModuleAnalysis, findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield the number of findings by severity, and those that save most, of any severity."""
-    shown = findings.counted[:_FINDINGS_SHOWN]
-    rest = len(findings.counted) - len(shown)
+def _count(analysis: ModuleAnalysis, findings: Findings) -> str:
+    """Return the number of findings by severity, with the command that prints all."""
     is_whole = not coverage_facts(analysis.summary).problem
     text = counts_text(findings, is_whole=is_whole)
-    if text != NONE:
-        more = f"; {rest} more" if rest else ""
-        text = f"{text}{more}: {command_on('lint', analysis.dump)}"
-    yield "findings", text
-    yield from finding_facts(shown)
+    return text if text == NONE else f"{text}: {command_on('lint', analysis.dump)}"
 
 
 def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:

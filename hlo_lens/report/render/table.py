@@ -165,7 +165,8 @@ class Section:
         notes: Sentences at its end.
         make_more: Makes further tables, shown where a number of rows is asked for.
         most_lines: Lines that text takes at most where no number of rows is asked for, as far as
-            fewer rows of tables make it so; None for no limit.
+            fewer rows of tables and fewer facts make it so; None for no limit.
+        least_facts: Facts that text has at least, however many lines that takes; None for all.
     """
 
     title: str
@@ -175,6 +176,7 @@ class Section:
     notes: tuple[str, ...] = ()
     make_more: Callable[[], Iterable[Table]] | None = None
     most_lines: int | None = None
+    least_facts: int | None = None
 
     def shown_tables(self, rows: int | None) -> tuple[Table, ...]:
         """Return the tables for people, given the number of rows asked for; None for none."""

@@ -12,6 +12,7 @@ import shutil
 import textwrap
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.report.render.cell_lines import with_short_paths
@@ -66,15 +67,26 @@ def _lines(report: Report, rows: int | None, width: int) -> Iterator[Line]:
 def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
     """Return the lines of a section, with fewer rows of tables where it has too many lines.
 
-    Where the fewest rows are too many, the notes but the last, which has a command, are left out.
+    Where the fewest rows are too many, the last facts are left out, and then the notes but the
+    last, which has a command.
     """
     if rows is not None or section.most_lines is None:
         return _section(section, rows, width)
-    for fewer in (None, *_FEWER):
-        lines = [*_section(section, rows, width, fewer)]
+    tries = chain(((section, fewer) for fewer in (None, *_FEWER)), _with_fewer_facts(section))
+    for fewer_facts, fewer in tries:
+        lines = [*_section(fewer_facts, rows, width, fewer)]
         if len(lines) <= section.most_lines:
             return lines
-    return [*_section(replace(section, notes=section.notes[-1:]), rows, width, _FEWER[-1])]
+    shortest = replace(fewer_facts, notes=section.notes[-1:])
+    return [*_section(shortest, rows, width, _FEWER[-1])]
+
+
+def _with_fewer_facts(section: Section) -> Iterator[tuple[Section, int]]:
+    """Yield the section with fewer and fewer facts, and the fewest rows of tables."""
+    least = len(section.facts) if section.least_facts is None else section.least_facts
+    starts = (k for k, (label, _) in enumerate(section.facts) if label.strip() == label)
+    for start in reversed([k for k in starts if k >= least]):  # others continue the fact above
+        yield replace(section, facts=section.facts[:start]), _FEWER[-1]
 
 
 _FEWER = (8, 6, 5, 4, 3, 2, 1)

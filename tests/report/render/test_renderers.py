@@ -194,3 +194,24 @@ def test_plain_text_does_not_import_rich() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
+
+
+@pytest.mark.parametrize("most", range(3, 14))
+def test_a_long_section_loses_its_last_facts_before_its_notes(most: int) -> None:
+    facts = [("memory", "1MiB"), ("findings", "3 info")]
+    for number in range(3):
+        facts += [(f"M00{number} info", "a finding"), ("  fix", "mend it")]
+    section = Section(
+        title="jit_f",
+        facts=tuple(facts),
+        notes=("the peak is at least what is found", "more: hlo-lens memory f.txt"),
+        most_lines=most,
+        least_facts=4,
+    )
+    out = io.StringIO()
+    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
+    lines = out.getvalue().splitlines()
+    found = sum("info" in line for line in lines) - 1
+    assert found == sum("fix" in line for line in lines) == min(3, max(1, (most - 5) // 2))
+    assert lines[-1] == "more: hlo-lens memory f.txt"
+    assert ("the peak is at least what is found" in lines) == (most >= 7)
