@@ -2,7 +2,7 @@
 
 The second process is a fork: it has all that this one has read, without a copy, and sends back the
 pickled result. There is no result where a fork is not safe, on one core, and if the second process
-dies; the first process then does the work itself.
+dies; the first process then does the work itself. If the first one is killed, the second one ends.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ R = TypeVar("R")
 _PIPE_BYTES = 1 << 20
 """Size of the pipe for the result; with the usual 64 KiB it takes half as long again."""
 
+_CHECK_SECONDS = 1
+"""Time between two checks, by the second process, whether the first one is alive."""
+
 _are_two = False
 """Whether this process has a second one, or is one; neither starts a third one."""
 
@@ -44,11 +47,13 @@ class SecondProcess(Generic[R]):
         reading, writing = os.pipe()
         _widen(writing)
         _are_two = True
+        first = os.getpid()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self._process = os.fork()
             if self._process == 0:
-                _run(function, writing)
+                os.close(reading)  # or the second process waits forever for a reader
+                _run(function, writing, first)
             self._pipe: int | None = reading
         except OSError:
             os.close(reading)
@@ -112,15 +117,23 @@ def _is_worker() -> bool:
     return known is not None and known.parent_process() is not None
 
 
-def _run(function: Callable[[], object], pipe: int) -> NoReturn:
+def _run(function: Callable[[], object], pipe: int, first: int) -> NoReturn:
     """Run the function in the second process, and end it; it prints nothing."""
+
+    def check(*_: object) -> None:
+        if os.getppid() != first:
+            os._exit(1)
+
     status = 1
     try:
         for stream in range(3):  # or whoever reads the output waits for this process too
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        signal.signal(signal.SIGALRM, check)
+        signal.setitimer(signal.ITIMER_REAL, _CHECK_SECONDS, _CHECK_SECONDS)
+        signals = {signal.SIGINT, signal.SIGTERM, signal.SIGALRM}
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         gc.disable()
         result = function()
         with os.fdopen(pipe, "wb") as file:

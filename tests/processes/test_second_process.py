@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -62,6 +63,23 @@ def test_a_process_that_nobody_waits_for_is_ended() -> None:
     process.end()
     process.end()
     assert children() == before
+
+
+@pytest.mark.parametrize("work", [f"time.sleep({2 * PATIENCE_SECONDS})", "bytes(1 << 26)"])
+def test_a_process_ends_if_the_first_is_killed(work: str) -> None:
+    code = (
+        "import os, signal, time\n"
+        "from hlo_lens.processes.second_process import SecondProcess\n"
+        f"process = SecondProcess(lambda: {work})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    reading, writing = os.pipe()
+    try:
+        subprocess.run([sys.executable, "-c", code], pass_fds=[writing], check=False)
+        os.close(writing)
+        assert select.select([reading], [], [], PATIENCE_SECONDS)[0]  # no process has it open
+    finally:
+        os.close(reading)
 
 
 def test_a_process_that_cannot_be_started_leaves_no_file_open(
