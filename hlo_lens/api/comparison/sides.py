@@ -166,18 +166,21 @@ def load_sides(
 def _loaded(
     base: Side, head: Side, *, progress: Progress | None, limits_estimate: bool
 ) -> tuple[LoadedSide, LoadedSide]:
-    """Return both sides; of two long ones the base is loaded by a second process."""
+    """Return both sides; of two long ones the head is loaded by a second process.
+
+    Errors are those of the base, if both have any: it is loaded here, first.
+    """
     load_one = partial(load_side, limits_estimate=limits_estimate)
     second = None
     if _is_long(base) and _is_long(head):
-        second = start_second(partial(load_one, base))
+        second = start_second(partial(load_one, head))
     if second is None:
         return load_one(base, progress=progress), load_one(head, progress=progress)
     try:
-        other, one = load_one(head, progress=progress), second.result()
+        one, other = load_one(base, progress=progress), second.result()
     finally:
         second.end()
-    return load_one(base, progress=progress) if one is None else one, other
+    return one, load_one(head, progress=progress) if other is None else other
 
 
 def _is_long(side: Side) -> bool:

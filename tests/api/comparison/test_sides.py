@@ -13,6 +13,7 @@ from hlo_lens.api.comparison import sides
 from hlo_lens.api.comparison.sides import load_sides, snapshot
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.processes.second_process import SecondProcess
+from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.name_pattern import NamePattern
 from tests.corpus import SAMPLES
 
@@ -123,6 +124,21 @@ def test_a_side_whose_process_dies_is_loaded_in_this_one(monkeypatch: pytest.Mon
     monkeypatch.setattr(sides, "_LONG", 1)
     monkeypatch.setattr(sides, "start_second", lambda _: SecondProcess(lambda: 1 / 0))
     assert _diff_text(BASE, edit) == alone
+
+
+def test_of_two_sides_with_errors_that_of_the_base_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failed(_InThisProcess):
+        def __init__(self, _: object) -> None:
+            self._data = pickle.dumps(None)
+
+    for name in ("base", "head"):
+        (tmp_path / name).write_text("no dump", encoding="utf-8")
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "start_second", Failed)
+    with pytest.raises(HloLensError, match="base:"):
+        hlo_lens.diff(tmp_path / "base", tmp_path / "head")
 
 
 def test_a_pipe_and_a_small_side_are_loaded_in_this_process(
