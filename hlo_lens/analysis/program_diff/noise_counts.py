@@ -108,8 +108,8 @@ class NoiseCount:
         for place in compress(range(len(texts)), map(ne, plain, other_plain)):
             kind = self._metadata.alone(texts[place], others[place])
             pair = (nodes[0][place], nodes[1][place]) if nodes[0] else None
-            about = self._about(texts[place][1:], others[place][1:], pair) if kind is None else ()
-            kinds = {kind for kind, *_ in about} if kind is None else {kind}
+            about = self._about(texts[place][1:], others[place][1:], pair)
+            kinds = {one for one, *_ in about} if kind is None else {kind}
             if mine[place] != yours[place] and not _OF_NAMES.isdisjoint(kinds):
                 kinds.discard(self.name_kind(mine[place], yours[place]))  # counted already
             counts.update(kinds)
