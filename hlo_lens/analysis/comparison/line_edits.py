@@ -27,11 +27,12 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.library_files import is_library_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.analysis.program_diff.edits import Change, Edit
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
 RECOMPUTED = "rematted_computation"
@@ -43,7 +44,8 @@ PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "consta
 """Opcodes that come and go with the computations around operations."""
 
 _MOST_VOTES = 20_000
-"""Limit on the unchanged instructions that vote for the line in the head."""
+"""Limit on the unchanged instructions that vote for the line in the head, and show whether files
+are in folders of other names."""
 
 Place: TypeAlias = "str | None"
 """``file:line``, portable; None for instructions without a known line."""
@@ -121,8 +123,11 @@ def program_lines(
         head: The program after.
         is_source: Whether they are the texts from before optimizations.
     """
-    head_side = _Side(head)
-    sides = _Side(base, head_side), head_side
+    sides = _Side(base), _Side(head)
+    unchanged = _unchanged_places(diff, sides)
+    is_small = len(diff.matched.rows) < _MOST_VOTES
+    if is_small or any(mine.file != yours.file for mine, yours in unchanged):
+        sides[0].files = renamed_files(*(side.named_files() for side in sides))
     found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
     edited = _edited_constraints(diff.edits, sides)
     for edit in diff.edits:
@@ -133,7 +138,7 @@ def program_lines(
         key = (number, sides[number].place(instruction, edited))
         _count(found[key], kind, instruction, changes)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
-    partner = _partners(diff, sides)
+    partner = _partners(unchanged, sides)
     kept = set(partner.values())
     partner.update({p: p for p in before if p not in partner and p in after and p not in kept})
     kept = set(partner.values())
@@ -154,15 +159,19 @@ def program_lines(
 
 
 class _Side:
-    """Source lines of one module."""
+    """Source lines of one module.
 
-    def __init__(self, module: HloModule, head: _Side | None = None) -> None:
+    Attributes:
+        files: Its files to their names in the head, where these differ.
+    """
+
+    def __init__(self, module: HloModule) -> None:
         self.module = module
         self.origins = Origins(module)
-        self._files = {} if head is None else renamed_files(self.files(), head.files())
+        self.files: Mapping[str, str] = {}
         self._names = cache(self._name)
 
-    def files(self) -> set[str]:
+    def named_files(self) -> set[str]:
         """Return the source files that the module names."""
         frames = self.module.stack_frames
         if frames:
@@ -172,12 +181,16 @@ class _Side:
 
     def _name(self, file: str, line: int) -> str | None:
         """Return a line as the head names it."""
-        return renamed_source(portable_source(file, line), self._files)
+        return renamed_source(portable_source(file, line), self.files)
 
     def line(self, row: int) -> str | None:
         """Return the line in the metadata of a row."""
         place = self.origins.places.innermost(row)
-        return None if place is None else self._names(place.file, place.line)
+        return None if place is None else self.name(place)
+
+    def name(self, place: SourceLocation) -> str | None:
+        """Return a place as the head names it."""
+        return self._names(place.file, place.line)
 
     def opcodes_by_line(self) -> dict[str, Counter[str]]:
         """Return the opcodes of the instructions of each line."""
@@ -196,7 +209,7 @@ class _Side:
             if self.constraints[line] > edited.get(line, 0):
                 return self._caller(row) or line
         place = self.origins.place(row)
-        return None if place is None else self._names(place.file, place.line)
+        return None if place is None else self.name(place)
 
     @cached_property
     def constraints(self) -> Counter[Place]:
@@ -257,12 +270,24 @@ def _merge(into: LineEdits, edits: LineEdits) -> None:
         into.opcodes[kind].update(counts)
 
 
-def _partners(diff: ProgramDiff, sides: tuple[_Side, _Side]) -> dict[str, str]:
-    """Return the place in the head of each place of the base with unchanged instructions."""
+def _unchanged_places(
+    diff: ProgramDiff, sides: tuple[_Side, _Side]
+) -> list[tuple[SourceLocation, SourceLocation]]:
+    """Return the places in base and head of unchanged instructions, up to a limit."""
     rows = diff.matched.rows
+    places = [side.origins.places.innermost for side in sides]
+    some = islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))
+    pairs = ((places[0](mine), places[1](yours)) for mine, yours in some)
+    return [(one, other) for one, other in pairs if one is not None and other is not None]
+
+
+def _partners(
+    unchanged: Sequence[tuple[SourceLocation, SourceLocation]], sides: tuple[_Side, _Side]
+) -> dict[str, str]:
+    """Return the place in the head of each place of the base with unchanged instructions."""
     votes: dict[str, Counter[str]] = defaultdict(Counter)
-    for mine, yours in islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES)):
-        before, after = sides[0].line(mine), sides[1].line(yours)
+    for mine, yours in unchanged:
+        before, after = sides[0].name(mine), sides[1].name(yours)
         if before is not None and after is not None:
             votes[before][after] += 1
     return {before: counts.most_common(1)[0][0] for before, counts in votes.items()}
