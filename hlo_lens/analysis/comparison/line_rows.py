@@ -35,39 +35,48 @@ _OPERANDS = re.compile(r"operand \d+$|order of operands$")
 _NUMBERS = re.compile(r"[\w.+-]+$|\{[^{}]*\}$")
 """Values of properties that are shown: numbers, words, and lists of them."""
 
-_OPERATION_PROPERTIES = {
-    *(
-        "value",
-        "direction",
-        "dimensions",
-        "window",
-        "dim_labels",
-        "padding",
-        "slice",
-        "dynamic_slice_sizes",
-    ),
-    *("feature_group_count", "batch_group_count", "permutation", "iota_dimension", "is_stable"),
-    *("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims"),
-    *("offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"),
-    *("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
-    *(
-        "indices_are_sorted",
-        "unique_indices",
-        "operand_precision",
-        "fft_type",
-        "fft_length",
-        "distribution",
-    ),
-    *(
+_OPERATION_PROPERTIES = frozenset(
+    {
         "algorithm",
-        "lower",
-        "transpose_a",
+        "batch_group_count",
+        "collapsed_slice_dims",
+        "dim_labels",
+        "dimensions",
+        "direction",
+        "distribution",
+        "dynamic_slice_sizes",
+        "feature_group_count",
+        "fft_length",
+        "fft_type",
+        "index_vector_dim",
+        "indices_are_sorted",
+        "inserted_window_dims",
+        "iota_dimension",
+        "is_stable",
         "left_side",
-        "unit_diagonal",
+        "lhs_batch_dims",
+        "lhs_contracting_dims",
+        "lower",
+        "offset_dims",
+        "operand_precision",
+        "padding",
+        "permutation",
         "replica_groups",
+        "rhs_batch_dims",
+        "rhs_contracting_dims",
+        "scatter_dims_to_operand_dims",
+        "slice",
+        "slice_sizes",
         "source_target_pairs",
-    ),
-}
+        "start_index_map",
+        "transpose_a",
+        "unique_indices",
+        "unit_diagonal",
+        "update_window_dims",
+        "value",
+        "window",
+    }
+)
 """Properties of operations that only the user's program decides, before optimizations."""
 
 
