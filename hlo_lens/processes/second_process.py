@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _PIPE_BYTES = 1 << 20
-"""Size of the pipe for the result; with the usual 64 KiB it takes half as long again."""
+"""Size of the pipe for the result; with the usual 64 KiB its transfer takes 1.5 times as long."""
 
 _CHECK_SECONDS = 1
 """Time between two checks, by the second process, whether the first one is alive."""

@@ -1,10 +1,10 @@
 """Instructions that perform one collective together, beside those of one asynchronous operation.
 
 A send to other slices and the recv of its answer have one rendezvous; a ragged all-to-all has more
-sends with it, of its sizes and offsets. A reduce-scatter of TPUs
-whose parts are padded is an all-reduce fused with a slice, and a collective-permute of the rows
-that a device got and its neighbour keeps; the compiler makes it of a slice of the fusion's result,
-without metadata (observed in dumps of libtpu 0.0.52).
+sends with it, of its sizes and offsets. A reduce-scatter of TPUs whose parts are padded is an
+all-reduce fused with a slice, and a collective-permute of the rows that a device got and its
+neighbour keeps; the compiler makes it of a slice of the fusion's result, without metadata (observed
+in dumps of libtpu 0.0.52).
 """
 
 from __future__ import annotations

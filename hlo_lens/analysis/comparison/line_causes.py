@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.line_edits import CONSTRAINT, RECOMPUTED
+from hlo_lens.analysis.comparison.line_edits import CONSTRAINT
 from hlo_lens.analysis.comparison.line_rows import (
     FEW,
     LEAST,
@@ -21,6 +21,7 @@ from hlo_lens.analysis.comparison.line_rows import (
     LineRow,
     line_text,
 )
+from hlo_lens.analysis.memory.differentiation import RECOMPUTED
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

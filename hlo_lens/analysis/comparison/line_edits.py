@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.comparison.portable_sources import portable_path, portable_source
 from hlo_lens.analysis.comparison.renamed_folders import renamed_files, renamed_source
+from hlo_lens.analysis.memory.differentiation import RECOMPUTED
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program_diff.edit_groups import parts_of
 from hlo_lens.analysis.sharding.sources import custom_call_target
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
-
-RECOMPUTED = "rematted_computation"
-"""Scope of instructions that jax.checkpoint computes again in the backward pass."""
 
 CONSTRAINT = "sharding constraint"
 _SHARDY = "xla.sdy."

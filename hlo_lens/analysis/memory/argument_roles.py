@@ -3,10 +3,12 @@
 - *caches*: a result replaces it by itself with a part overwritten (``dynamic-update-slice``);
 - *weights*: a result replaces it (by alias, else of its shape and computed from it nearby), and it
   is an operand of a matrix product, convolution or gather, directly or as a copy;
-- *optimizer state*: a result replaces it, and no product uses it; names such as ``params`` and
-  broadcasts, as of biases, make weights of the others, use by a Pallas or Triton kernel *other*;
-- *inputs*: integers that no result replaces, but for quantized weights (that a product of a program
-  that replaces nothing joins with a computed value), and arguments with such a name;
+- *optimizer state*: a result replaces it, and no product uses it. It is *weights* with a name such
+  as ``params`` or if it is broadcast, as a bias is, and *other* if a Pallas or Triton kernel uses
+  it;
+- *inputs*: integers that no result replaces, and arguments with such a name. Integers that a
+  product joins with a computed value, in a program that replaces only caches, are quantized
+  weights;
 - *weights*: arguments with such a name;
 - in a program that replaces other arguments, not only caches: *inputs*;
 - *weights*: a product joins it with a computed value; else *other*.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.source_places import InstructionPlaces
     from hlo_lens.model.hlo.module import HloModule
 
-_RECOMPUTED = "rematted_computation"
+RECOMPUTED = "rematted_computation"
 """Part of the paths of what ``jax.checkpoint`` computes again, for the backward pass."""
 
 
@@ -47,7 +47,7 @@ class Differentiation:
         self._module = module
         self._places = places
         text = module.columns.source.text
-        self._has_backward = BACKWARD in text or _RECOMPUTED in text
+        self._has_backward = BACKWARD in text or RECOMPUTED in text
 
     def path(self, row: int) -> str | None:
         """Return the operation path from the program on; the text's own if no caller has one."""
@@ -65,7 +65,7 @@ class Differentiation:
 
     def _pass(self, row: int, callers: dict[int, _Callers]) -> bool | None:
         own, owner = self._places.op_name(row), self._module.links.owners[row]
-        if own is not None and (BACKWARD in own or _RECOMPUTED in own):
+        if own is not None and (BACKWARD in own or RECOMPUTED in own):
             return False
         if owner == self._module.entry.place:
             return None if own is None else True

@@ -7,19 +7,25 @@ from dataclasses import replace
 from hlo_lens.analysis.comparison.recompiled import Change, Figures, Recompiled, Reproduction
 from hlo_lens.report.comparison.recompiled import what_if_report
 
+ROW = Recompiled(
+    name="f",
+    reproduction=Reproduction(is_equal=None),
+    base_target="cpu",
+    target="v5e:1x1",
+    versions={},
+    changes=(Change(kind="target", target="v5e:1x1"),),
+    own=Figures(),
+    base=Figures(),
+    predicted=None,
+    fits=False,
+)
+
 
 def test_program_that_does_not_fit_names_what_fit_would_try() -> None:
-    row = Recompiled(
-        name="f",
+    row = replace(
+        ROW,
         reproduction=Reproduction(is_equal=True, compared=11),
         base_target="v5e:2x4",
-        target="v5e:1x1",
-        versions={},
-        changes=(Change(kind="target", target="v5e:1x1"),),
-        own=Figures(),
-        base=Figures(),
-        predicted=None,
-        fits=False,
         shortage=(("available", "15.75G"),),
         needed_bytes=48 << 30,
         remedies=(("donate x", 16 << 30),),
@@ -31,20 +37,7 @@ def test_program_that_does_not_fit_names_what_fit_would_try() -> None:
 
 
 def test_commands_name_the_module_of_a_dump_with_several() -> None:
-    row = Recompiled(
-        name="f",
-        reproduction=Reproduction(is_equal=None),
-        base_target="cpu",
-        target="v5e:1x1",
-        versions={},
-        changes=(Change(kind="target", target="v5e:1x1"),),
-        own=Figures(),
-        base=Figures(),
-        predicted=None,
-        fits=False,
-        dump="new dump",
-        module_option="--module step/module_0001.jit_f",
-    )
+    row = replace(ROW, dump="new dump", module_option="--module step/module_0001.jit_f")
     (section,) = what_if_report([row], "a dump").pages
     assert [text for label, text in section.facts if label == "next"] == [
         "hlo-lens fit 'a dump' --module step/module_0001.jit_f --target v5e:1x1",
@@ -53,17 +46,7 @@ def test_commands_name_the_module_of_a_dump_with_several() -> None:
 
 
 def test_modules_of_one_name_are_sections_of_their_own() -> None:
-    row = Recompiled(
-        name="f",
-        reproduction=Reproduction(is_equal=None),
-        base_target="cpu",
-        target="cpu",
-        versions={},
-        changes=(Change(kind="donate", target="x"),),
-        own=Figures(),
-        base=Figures(),
-        predicted=None,
-    )
+    row = replace(ROW, target="cpu", changes=(Change(kind="donate", target="x"),), fits=None)
     other = replace(row, changes=(Change(kind="donate", target="y"),))
     assert len(what_if_report([row, row], "a dump").pages) == 2
     assert len(what_if_report([row, other], "a dump").pages) == 1

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import Transfer, finding_of, transfers
 from hlo_lens.analysis.findings.values import maker_of
+from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.differentiation import RECOMPUTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
-_AGAIN = ("transpose(", "rematted_computation", "checkpoint")
+_AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")
 """Parts of the operation paths of the backward pass."""
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.differentiation import RECOMPUTED
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ _MOST_PRODUCTS = 5_000
 """Products of the largest program that is looked at."""
 
 _DIGITS = re.compile(r"\d+")
-_AGAIN = "rematted_computation"
-"""Part of operation paths of what is computed again in the backward pass."""
 
 
 def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -54,7 +53,7 @@ def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
     for row in known.table.rows_where(lambda traits: traits.is_product):
         name = known.module.columns.name(row)
         path = known.origins.places.op_name(row) if name in names else None
-        if path is None or BACKWARD in path or _AGAIN in path:
+        if path is None or BACKWARD in path or RECOMPUTED in path:
             continue
         place = known.origins.places.innermost(row)
         if place is not None:
