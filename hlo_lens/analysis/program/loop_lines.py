@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.value_steps import Value, ValueSteps
     from hlo_lens.model.hlo.metadata import SourceLocation
 
+_STEPS = 64
+"""Computations that are left in search of the loop around an instruction, at most."""
+
 _SLICES = ("/dynamic_slice", "/dynamic_update_slice")
 """Ends of the operation paths of slices that ``lax.scan`` takes and stores."""
 
@@ -38,10 +41,8 @@ class LoopLines:
             return is_same_line(near.place, self.place(value.row))
         if near.place is not None and (near.op_name or "").endswith(_SLICES):
             return self.is_line_of_loop(near.place)
-        call = self._steps.caller(value.row)
-        if call is None or self._opcodes[call.row] != "while":
-            return False
-        return is_same_line(near.place, self.place(call.row))
+        loop = self._loop_around(value.row)
+        return loop is not None and is_same_line(near.place, self.place(loop))
 
     def is_line_of_loop(self, place: SourceLocation) -> bool:
         """Return whether a place is on the line of any loop."""
@@ -59,15 +60,24 @@ class LoopLines:
         row = value.row
         if self._opcodes[row] not in self._steps.storing:
             return None
-        call = self._steps.caller(row)
-        if call is None or self._opcodes[call.row] != "while":
-            return None
-        update = self._steps.update(value)
-        if update is None:
+        loop = self._loop_around(row)
+        update = None if loop is None else self._steps.update(value)
+        if loop is None or update is None:
             return None
         place = self._places.innermost(row)
-        is_stored = place is None or is_same_line(place, self.place(call.row))
+        is_stored = place is None or is_same_line(place, self.place(loop))
         return update if is_stored else None
+
+    def _loop_around(self, row: int) -> int | None:
+        """Return the loop that runs an instruction, also in a fusion or call of its body."""
+        for _ in range(_STEPS):
+            call = self._steps.caller(row)
+            if call is None:
+                return None
+            row = call.row
+            if self._opcodes[row] == "while":
+                return row
+        return None
 
     def place(self, row: int) -> SourceLocation | None:
         """Return the place of a loop: its own, or that of the comparison that ends it."""

@@ -25,7 +25,7 @@ _STEPS = 64
 _STRUCTURE = frozenset({"tuple", "get-tuple-element", "parameter", "while", "conditional", "call"})
 """Opcodes that pass values on in their own ways."""
 
-_STORING = frozenset({"dynamic-update-slice", "fusion"})
+_STORING = frozenset({"dynamic-update-slice", "fusion", "async-done"})
 """Opcodes that may store a slice in a larger value."""
 
 SOURCELESS = opcodes_where(lambda traits: traits.is_sourceless)
@@ -210,7 +210,7 @@ class ValueSteps:
         return self._callers[place]
 
     def update(self, value: Value) -> Value | None:
-        """Return what a dynamic-update-slice writes, also if it is the result of a fusion."""
+        """Return what a dynamic-update-slice writes, also one in a fusion or run asynchronously."""
         for _ in range(_STEPS):
             row = value.row
             opcode = self.opcodes[row]
@@ -219,8 +219,9 @@ class ValueSteps:
             if opcode == "dynamic-update-slice":
                 operand = self.operand(row, 1)
                 return None if operand is None else self.definition(operand)
-            if opcode == "fusion":
-                root = self.root(row)
+            if opcode in ("fusion", "async-done"):
+                runner = row if opcode == "fusion" else self._links.operand(row, 0)[0]
+                root = None if runner == NOTHING else self.root(runner)
                 if root is None:
                     return None
                 value = self.definition(Value(root, value.element), is_local=True)

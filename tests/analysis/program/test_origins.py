@@ -246,6 +246,33 @@ def test_store_of_a_scan_has_the_line_of_the_slice() -> None:
     assert _found(LOOP, "store") == ("a.py:11", Basis.LOOP_BODY)
 
 
+def test_slice_that_its_fusion_converts_has_the_line_it_is_computed_at() -> None:
+    convert = f"convert(%value), {_at(20)}"
+    text = LOOP.replace("%part = f32[1,8] bitcast(%value)", f"%part = f32[1,8] {convert}")
+    assert convert in text
+    assert _found(text, "store") == ("a.py:11", Basis.LOOP_BODY)
+    assert _found(text, "while", 2) == ("a.py:11", Basis.LOOP_BODY)
+
+
+def test_store_that_runs_asynchronously_has_the_line_of_the_slice() -> None:
+    wrapper = f"""%async (b: f32[4,8], j: s32[], v: f32[8]) -> f32[4,8] {{
+  %b = f32[4,8] parameter(0)
+  %j = s32[] parameter(1)
+  %v = f32[8] parameter(2)
+  ROOT %inner = f32[4,8] fusion(%b, %j, %v), kind=kLoop, calls=%stored, {_at(20)}
+}}
+
+%body ("""
+    start = "%store-start = ((f32[4,8], s32[], f32[8]), f32[4,8], u32[]) async-start"
+    store = f"""{start}(%saved, %at, %tanh), calls=%async, {_at(20)}
+  %store = f32[4,8] async-done(%store-start), {_at(20)}"""
+    plain = "%store = f32[4,8] fusion(%saved, %at, %tanh), kind=kLoop, calls=%stored, "
+    text = LOOP.replace("%body (", wrapper).replace(f"{plain}{_at(20)}", store)
+    assert start in text
+    assert _found(text, "store") == ("a.py:11", Basis.LOOP_BODY)
+    assert _found(text, "while", 2) == ("a.py:11", Basis.LOOP_BODY)
+
+
 def test_update_of_the_program_itself_keeps_its_line() -> None:
     assert _found(LOOP, "while", 3) == ("a.py:12", Basis.LOOP_BODY)
     assert _found(LOOP, "cached") == ("a.py:12", Basis.OWN)
