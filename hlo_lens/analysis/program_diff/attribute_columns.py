@@ -6,6 +6,7 @@ instruction computes.
 
 from __future__ import annotations
 
+import re
 from itertools import compress, repeat
 from operator import gt, ne, sub
 from typing import TYPE_CHECKING
@@ -24,6 +25,11 @@ IRREGULAR = -1
 
 _FIRST_CHANNEL = -2
 
+_NAMING = (", calls", ", to_apply")
+"""Attributes that often come last, and whose value, the name of a computation, has no meaning."""
+
+_NAME = re.compile(r"%?[\w.-]+")
+
 
 class _Heads(dict[str, int]):
     """Number of each distinct attribute list without metadata and backend config.
@@ -35,11 +41,19 @@ class _Heads(dict[str, int]):
     def __init__(self, labels: Labels, module: HloModule) -> None:
         super().__init__()
         self.with_channel: list[AttributeText] = []
+        self._named: dict[str, int] = {}
         self._labels = labels
         self._reader = module.reader
 
     def __missing__(self, text: str) -> int:
-        number = self[text] = self._read(text[1:])  # after the closing parenthesis
+        stem, _, name = text.rpartition("=")
+        is_named = stem.endswith(_NAMING) and _NAME.fullmatch(name) is not None
+        number = self._named.get(stem) if is_named else None
+        if number is None:
+            number = self._read(text[1:])  # after the closing parenthesis
+            if is_named and number >= 0:
+                self._named[stem] = number
+        self[text] = number
         return number
 
     def _read(self, head: str) -> int:
@@ -81,7 +95,7 @@ class AttributeColumns:
         for row in odd:
             self.keys[row] = IRREGULAR
         nothing = labels.head("", module.reader).key
-        for row in [row for row, key in enumerate(self.keys) if key < 0]:
+        for row in list(compress(range(len(self.keys)), map(gt, repeat(0), self.keys))):
             number = self.keys[row]
             if number == IRREGULAR:
                 self.irregular.append(row)
@@ -102,26 +116,28 @@ class AttributeColumns:
         starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
         cuts = list(map(find, repeat(METADATA_KEY), starts, ends))
         after = map(sub, ends, map(find, repeat("}"), cuts, ends))
-        odd: list[int] = []
-        ignored = frozenset(without)
         rows = range(len(cuts))
-        others = set(compress(rows, map(ne, after, repeat(1))))
-        others.update(compress(rows, map(gt, repeat(0), cuts)))
-        special = sorted(others - ignored)
+        ignored = frozenset(without)
+        odd: list[int] = []
+        configs = {
+            row: find("}", cuts[row], ends[row]) + 1
+            for row in compress(rows, map(ne, after, repeat(1)))
+            if cuts[row] >= 0 and row not in ignored
+        }
         for row in ignored:
             cuts[row] = starts[row] + 1
-        for row in special:
-            cut, end = cuts[row], ends[row]
-            if cut < 0:
-                at = cuts[row] = find(CONFIG_KEY, starts[row], end)
-                if at < 0:
-                    cuts[row] = end
-                    continue
-            else:
-                at = find("}", cut, end) + 1
+        bare = list(compress(rows, map(gt, repeat(0), cuts)))
+        sides = map(starts.__getitem__, bare), map(ends.__getitem__, bare)
+        for row, at in zip(bare, map(find, repeat(CONFIG_KEY), *sides), strict=True):
+            cuts[row] = at if at >= 0 else ends[row]
+            if at >= 0:
+                configs[row] = at
+        for row, at in sorted(configs.items()):
             config = at + len(CONFIG_KEY)
             if text.startswith(CONFIG_KEY, at) and text.startswith(("{", '"'), config):
-                self.configs[row] = self._labels.config(text[config:end], self._module.reader)
+                self.configs[row] = self._labels.config(
+                    text[config : ends[row]], self._module.reader
+                )
             else:
                 odd.append(row)
         return cuts, odd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from hlo_lens.analysis.program_diff.attribute_columns import AttributeColumns
 from hlo_lens.analysis.program_diff.axis_names import axis_numbers
 from hlo_lens.analysis.program_diff.fingerprints import KnownBodies, fingerprints
 from hlo_lens.analysis.program_diff.graph import ProgramGraph
-from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, numbers_key
+from hlo_lens.analysis.program_diff.graph_operands import GraphOperands, digest, slices
 from hlo_lens.analysis.program_diff.labels import AttributeText, LabelParts, Labels
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
@@ -251,11 +252,11 @@ class _Builder:
     def _number_bodies(self) -> None:
         """Number the computations, equal ones alike; callees do not count."""
         graph, edges, bodies = self.graph, self._labels.edges, self._labels.bodies
-        for nodes, link in zip(graph.nodes, self._operands.links, strict=True):
-            labels = numbers_key(graph.label[nodes.start : nodes.stop])
+        labels = slices(array("i", graph.label), graph.nodes)
+        for own, link in zip(labels, self._operands.links, strict=True):
             number = edges.setdefault(link, len(edges))
             graph.edges.append(number)
-            graph.bodies.append(bodies.setdefault((labels, number), len(bodies)))
+            graph.bodies.append(bodies.setdefault((digest(own), number), len(bodies)))
 
     # ---- async sugar ---------------------------------------------------------------------------
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from hashlib import blake2b
-from itertools import chain, islice, repeat
-from operator import sub
+from itertools import accumulate, chain, compress, islice, repeat
+from operator import add, eq, sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
 from hlo_lens.model.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
-    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.shapes.shape import ShapeIndex
 
 Link: TypeAlias = "tuple[object, ...]"
@@ -58,25 +57,27 @@ class GraphOperands:
         self._viewed: dict[int, tuple[int, ShapeIndex]] = {}
         self._number(without)
         self._resolve_views()
-        operands = self._operands()
-        for position, computation in enumerate(module.computations):
-            rows = () if position in without else computation.rows
-            self._add(position, computation, rows, operands)
+        self._graph.operands += self._operands()
+        self._add_views_and_roots(without)
+        self._find_links()
 
     def _number(self, without: Collection[int]) -> None:
         """Number the nodes in text order, computation by computation."""
         graph, node_of = self._graph, self.node_of
         for row in self.view_rows:
             node_of[row] = _VIEW
-        columns = graph.module.computation_columns
-        for position in range(len(columns)):
-            rows: Sequence[int] = columns.rows(position)
+        for position, rows in enumerate(graph.module.computation_columns.all_rows()):
+            first = len(graph.rows)
             if position in without:
                 graph.wrapped.extend(rows)
-                continue
-            if self.view_rows:
-                rows = [row for row in rows if node_of[row] != _VIEW]
-            graph.rows.extend(rows)
+            elif self.view_rows:
+                graph.rows += [row for row in rows if node_of[row] != _VIEW]
+            else:
+                graph.rows += rows
+            graph.nodes.append(range(first, len(graph.rows)))
+        graph.owner += chain.from_iterable(
+            map(repeat, range(len(graph.nodes)), map(len, graph.nodes))
+        )
         self.has_other_nodes = graph.rows != list(range(len(node_of) - 1))
         if not self.has_other_nodes:
             node_of[:-1] = graph.rows
@@ -85,7 +86,7 @@ class GraphOperands:
             node_of[row] = node
 
     def _operands(self) -> list[tuple[int, ...]]:
-        """Return the nodes that are the operands of each row."""
+        """Return the nodes that are the operands of each node."""
         edges = self._edges
         offsets = edges.operand_offsets
         nodes = tuple(edges.operand_rows)
@@ -93,7 +94,7 @@ class GraphOperands:
             nodes = tuple(map(self.node_of.__getitem__, nodes))
         special = set(edges.operand_elements)
         if self.view_rows:
-            through = (edge for edge, node in enumerate(nodes) if node == _VIEW)
+            through = compress(range(len(nodes)), map(eq, nodes, repeat(_VIEW)))
             special.update(bisect_right(offsets, edge) - 1 for edge in through)
         operands = list(map(nodes.__getitem__, map(slice, offsets, islice(offsets, 1, None))))
         for row in sorted(special):
@@ -103,41 +104,42 @@ class GraphOperands:
             operands[row] = tuple(node for node, _ in found)
             if self.node_of[row] >= 0 and any(index for _, index in found):
                 self._graph.indices[self.node_of[row]] = tuple(index for _, index in found)
+        if self.has_other_nodes:
+            return list(map(operands.__getitem__, self._graph.rows))
         return operands
 
-    def _add(
-        self,
-        position: int,
-        computation: HloComputation,
-        rows: Sequence[int],
-        operands: Sequence[tuple[int, ...]],
-    ) -> None:
-        """Add the nodes and views of some rows of a computation."""
-        graph, node_of = self._graph, self.node_of
-        first = len(graph.operands)
-        if self.view_rows or not isinstance(rows, range):
-            own: Sequence[tuple[int, ...]] = [operands[row] for row in rows if node_of[row] >= 0]
-        else:
-            own = operands[rows.start : rows.stop]
-        graph.operands += own
-        nodes = range(first, len(graph.operands))
-        graph.nodes.append(nodes)
-        graph.owner.extend(repeat(position, len(nodes)))
-        for row in rows if self.view_rows else ():
-            if node_of[row] == _VIEW:
-                graph.views.append(View(row, *self._viewed[row]))
-        root, index = self.behind(computation.root_row, ()) if rows else (NOTHING, ())
-        graph.roots.append((root, index))
-        relative = array("i", chain.from_iterable(own))
-        if NOTHING in relative:
-            relative = array("i", (node - first if node >= 0 else node for node in relative))
-        elif first:
-            relative = array("i", map(sub, relative, repeat(first)))
-        indexed = [node for node in nodes if node in graph.indices] if graph.indices else ()
-        indices = tuple((node - first, graph.indices[node]) for node in indexed)
-        root = root - first if root >= 0 else NOTHING
-        shape = numbers_key(chain(map(len, own), relative))  # as many lengths as there are labels
-        self.links.append((shape, indices, root, index))
+    def _add_views_and_roots(self, without: Collection[int]) -> None:
+        """Add all views, and the result of each computation."""
+        graph, owners = self._graph, self._edges.owners
+        rows = (row for row in self.view_rows if owners[row] not in without)
+        graph.views += [View(row, *self._viewed[row]) for row in rows]
+        for position, root in enumerate(self._edges.roots):
+            graph.roots.append(self.behind(NOTHING if position in without else root, ()))
+
+    def _find_links(self) -> None:
+        """Find the link of each computation; places count from its first node."""
+        graph = self._graph
+        firsts = [nodes.start for nodes in graph.nodes]
+        counts = array("i", map(len, graph.operands))
+        ends = [0, *accumulate(counts)]
+        edges = [range(ends[nodes.start], ends[nodes.stop]) for nodes in graph.nodes]
+        operands = array("i", chain.from_iterable(graph.operands))
+        starts = chain.from_iterable(map(repeat, firsts, map(len, edges)))
+        places = array("i", map(sub, operands, starts))
+        if NOTHING in operands:
+            for edge in compress(range(len(operands)), map(eq, operands, repeat(NOTHING))):
+                places[edge] = NOTHING
+        indices: dict[int, list[tuple[int, tuple[ShapeIndex, ...]]]] = {}
+        for node in sorted(graph.indices):
+            position = graph.owner[node]
+            pair = (node - firsts[position], graph.indices[node])
+            indices.setdefault(position, []).append(pair)
+        # as many counts as there are labels
+        keys = map(add, slices(counts, graph.nodes), slices(places, edges))
+        for position, key, (root, index) in zip(range(len(firsts)), keys, graph.roots, strict=True):
+            root = root - firsts[position] if root >= 0 else NOTHING
+            own = tuple(indices[position]) if position in indices else ()
+            self.links.append((digest(key), own, root, index))
 
     def behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
         """Return the node behind an element of a row, and the tuple index into its result."""
@@ -191,7 +193,13 @@ class GraphOperands:
         return () if number is None else (number,)
 
 
-def numbers_key(numbers: Iterable[int]) -> bytes:
-    """Return numbers as bytes, equal for equal ones; a digest if they are many."""
-    data = array("i", numbers).tobytes()
+def slices(numbers: array[int], places: Iterable[range]) -> Iterator[bytes]:
+    """Yield ranges of numbers as bytes, equal for equal numbers."""
+    data, size = numbers.tobytes(), numbers.itemsize
+    for part in places:
+        yield data[part.start * size : part.stop * size]
+
+
+def digest(data: bytes) -> bytes:
+    """Return bytes that are equal for equal data, and short."""
     return data if len(data) < _LARGE else blake2b(data, digest_size=16).digest()

@@ -100,9 +100,7 @@ class NoiseCount:
         others = _texts(head, rows[1], OPERANDS_END, END)
         counts = self.counts
         if self._frames_differ:
-            both = compress(texts, map(eq, texts, others))
-            moved = filter(None, map(self._metadata.frames, both))
-            counts.update(kind for kind, *_ in moved)
+            counts[Noise.METADATA] += self._metadata.moved(compress(texts, map(eq, texts, others)))
         plain, other_plain = without_lines(texts), without_lines(others)
         counts[Noise.METADATA] += sum(map(eq, plain, other_plain)) - sum(map(eq, texts, others))
         for place in compress(range(len(texts)), map(ne, plain, other_plain)):
