@@ -43,8 +43,8 @@ class Links:
         self._whole: OperandColumns | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the pickled state: operands of all instructions, which take longest to find."""
-        return {**vars(Links(self._module)), "_whole": self._whole}
+        """Return the pickled state: what is known of all instructions."""
+        return {**vars(self), "_of_computations": {}, "_parameters": {}}
 
     # ---- operands and users --------------------------------------------------------------------
 
