@@ -89,6 +89,8 @@ class NoiseCount:
         self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
     ) -> None:
         base, head = self._base.module, self._head.module
+        if not self._frames_differ and _are_copies(base, head, rows):
+            return
         mine, yours = _texts(base, rows[0], NAME, NAME_END), _texts(head, rows[1], NAME, NAME_END)
         if mine != yours:
             self._count_names(mine, yours)
@@ -252,6 +254,20 @@ class NoiseCount:
             for mine, (before, after) in pairs.items()
             if len(forth[before]) > 1 or len(back[after]) > 1
         }
+
+
+def _are_copies(
+    base: HloModule, head: HloModule, rows: tuple[Sequence[int], Sequence[int]]
+) -> bool:
+    """Return whether partners follow one another alike in two equal pieces of text."""
+    if any(map(ne, map(sub, *rows), repeat(rows[0][0] - rows[1][0]))):
+        return False
+    pieces = []
+    for module, own in zip((base, head), rows, strict=True):
+        spans = module.columns.spans
+        first, last = spans[min(own) * STRIDE + NAME], spans[max(own) * STRIDE + END]
+        pieces.append(module.columns.source.text[first:last])
+    return pieces[0] == pieces[1]
 
 
 def _lines(module: HloModule, rows: Sequence[int]) -> list[str]:
