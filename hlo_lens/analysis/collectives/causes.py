@@ -10,17 +10,18 @@ the cause is not determined.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.collectives.operand_shardings import (
     DividedDimension,
     Operation,
     needing_operation,
 )
+from hlo_lens.model.hlo.metadata import SourceLocation
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.analysis.program.dataflow_neighbours import Neighbour
@@ -32,6 +33,9 @@ _ASKED_NAMES = """
     psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
     pgather
 """
+Paths: TypeAlias = "Mapping[str, SourceLocation | None]"
+"""Operation paths, each with a place in the user's program."""
+
 _ASKED = frozenset(_ASKED_NAMES.split())
 """Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
 parallel.py)."""
@@ -50,24 +54,38 @@ def is_asked_for(collective: Collective) -> bool:
 
 def paths_of(
     collective: Collective, producers: Sequence[Neighbour], consumers: Sequence[Neighbour]
-) -> list[str]:
-    """Return the operation path of a collective, else those of the products that it belongs to.
+) -> Iterator[Paths]:
+    """Yield the operation path of a collective, then those of the products that it belongs to.
 
     Partial results are of its producers; a value is gathered for its consumers.
     """
+    place = None
+    if collective.source_file is not None:
+        place = SourceLocation(file=collective.source_file, line=collective.source_line)
     if collective.own_op_name is not None:
-        return [collective.own_op_name]
-    near = producers if opcode_traits(collective.kind).is_reduction else consumers
-    found = [one.instruction.op_name for one in near]
-    if opcode_traits(collective.kind).is_reduction:
-        found.append(collective.op_name)
-    return list(dict.fromkeys(path for path in found if path is not None))
+        yield {collective.own_op_name: place}
+    is_reduction = opcode_traits(collective.kind).is_reduction
+    near = (one.instruction for one in (producers if is_reduction else consumers))
+    found = {one.op_name: one.source_location for one in near}
+    if is_reduction and collective.own_op_name is None:
+        found.setdefault(collective.op_name, place)
+    yield {path: at for path, at in found.items() if path is not None}
 
 
 def causes(
-    before: HloModule | None, collective: Collective, mesh: Mesh | None, paths: Sequence[str]
+    before: HloModule | None,
+    collective: Collective,
+    mesh: Mesh | None,
+    candidates: Sequence[Paths],
 ) -> Iterator[str]:
-    """Yield the cause by the text from before optimizations, or that it is not determined."""
+    """Yield the cause by the text from before optimizations, or that it is not determined.
+
+    Args:
+        before: The text from before optimizations.
+        collective: The collective.
+        mesh: Mesh to name axes by.
+        candidates: Operation paths: the first of which that text has an operation count.
+    """
     if is_asked_for(collective) or collective.moves_nothing:
         return
     if collective.own_op_name is not None and last_part(collective.own_op_name) == "shard_map":
@@ -76,10 +94,11 @@ def causes(
     if before is None:
         yield f"{_UNDETERMINED}: there is no text from before optimizations"
         return
-    operation = needing_operation(before, collective, mesh, paths) if paths else None
+    operations = (needing_operation(before, collective, mesh, paths) for paths in candidates)
+    operation = next((one for one in operations if one is not None), None)
     if operation is None:
         problem = "before optimizations, no instruction has its operation path"
-        yield f"{_UNDETERMINED}: {problem if paths else 'it has no operation path'}"
+        yield f"{_UNDETERMINED}: {problem if any(candidates) else 'it has no operation path'}"
         return
     if collective.axes is None:
         yield f"{_UNDETERMINED}: its mesh axes are not known"

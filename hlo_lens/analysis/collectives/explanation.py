@@ -112,8 +112,8 @@ def why(
     producers = tuple(sorted(producers, key=_bytes_of, reverse=True))
     end = end_of(module, collective)
     consumers = near.consumers(end) if end is not None else ()
-    paths = paths_of(collective, producers, consumers)
-    sentences = [*_origin(collective), *causes(before, collective, mesh, paths)]
+    candidates = [*paths_of(collective, producers, consumers)]
+    sentences = [*_origin(collective), *causes(before, collective, mesh, candidates)]
     if instruction is not None:
         sentences += _meaning(instruction, collective)
     sentences += _made_by(producers, shardings, collective)

@@ -22,10 +22,11 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.model.shapes import shardy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.analysis.collectives.collectives import Collective
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
 
@@ -131,7 +132,10 @@ Use = tuple[int, DividedDimension]
 
 
 def needing_operation(
-    before: HloModule, collective: Collective, mesh: Mesh | None, paths: Collection[str]
+    before: HloModule,
+    collective: Collective,
+    mesh: Mesh | None,
+    paths: Mapping[str, SourceLocation | None],
 ) -> Operation | None:
     """Return the operation that needed a collective; None if the text has none of its paths.
 
@@ -142,12 +146,12 @@ def needing_operation(
         before: The text from before optimizations.
         collective: The collective.
         mesh: Mesh to name axes by.
-        paths: Operation paths.
+        paths: Operation paths, with places in the user's program.
     """
     tracer = _Tracer(mesh, shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, "")))
     wanted = set(collective.axes or ())
-    members = {member for path in paths for member in member_paths(path)}
-    users = operations_of(before, members, collective.source_line)
+    members = {member: place for path, place in paths.items() for member in member_paths(path)}
+    users = operations_of(before, members)
     found = [tracer.operation(user, wanted) for user in itertools.islice(users, _MOST_OPERATIONS)]
     is_partial = opcode_traits(collective.kind).is_reduction
     constrained = (one for one in found if one.constraints and not is_partial)

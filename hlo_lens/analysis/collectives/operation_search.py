@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Iterator, Mapping, Set
 
     from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
 _REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
@@ -27,16 +28,18 @@ _CALLS = 16
 """Deepest nesting of calls in an operation path."""
 
 
-def operations_of(before: HloModule, paths: Set[str], line: int | None) -> Iterator[HloInstruction]:
-    """Yield the instructions of some paths; those of a source line and products first.
+def operations_of(
+    before: HloModule, paths: Mapping[str, SourceLocation | None]
+) -> Iterator[HloInstruction]:
+    """Yield the instructions of some paths; those at their places and products first.
 
     Args:
         before: The text from before optimizations.
-        paths: Operation paths as in the optimized text.
-        line: Line in the user's program; None if unknown.
+        paths: Operation paths as in the optimized text, with places in the user's program.
     """
     if not paths:
         return
+    places = {(place.file, place.line) for place in paths.values() if place is not None}
     listed = []
     for instruction in before.instructions:
         metadata = instruction.metadata
@@ -44,7 +47,7 @@ def operations_of(before: HloModule, paths: Set[str], line: int | None) -> Itera
             continue
         if not any(path.endswith(metadata.op_name) for path in paths):
             continue
-        if opcode_traits(instruction.opcode).is_view or paths.isdisjoint(
+        if opcode_traits(instruction.opcode).is_view or paths.keys().isdisjoint(
             inlined_paths(instruction)
         ):
             continue
@@ -52,7 +55,7 @@ def operations_of(before: HloModule, paths: Set[str], line: int | None) -> Itera
     yield from sorted(
         listed,
         key=lambda one: (
-            not _is_on_line(one, line),
+            _distance(one, places),
             not opcode_traits(computing_one(one).opcode).is_heavy,
         ),
     )
@@ -70,15 +73,17 @@ def computing_one(instruction: HloInstruction) -> HloInstruction:
     return instruction
 
 
-def _is_on_line(instruction: HloInstruction, line: int | None) -> bool:
-    """Return whether a line is among the call stack of an instruction, or one is unknown."""
-    metadata = instruction.metadata
-    if line is None or metadata is None:
-        return True
+def _distance(instruction: HloInstruction, places: Set[tuple[str, int | None]]) -> int:
+    """Return at which frame of its call stack an instruction is at one of some places.
+
+    0 is the innermost frame in the user's program; also where either is not known.
+    """
     place = instruction.source_location
-    lines = {frame.line for frame in instruction.call_stack}
-    lines |= set() if place is None else {place.line}
-    return not lines or line in lines
+    if not places or place is None:
+        return 0
+    stack = instruction.user_stack or [place]
+    found = (n for n, frame in enumerate(stack) if (frame.file, frame.line) in places)
+    return next(found, len(stack))
 
 
 _PART = re.compile(r"[():]")

@@ -140,9 +140,10 @@ def test_operands_that_cannot_all_stay_divided_are_the_cause() -> None:
     )
 
 
-def test_gather_with_the_name_of_an_argument_is_explained_by_its_consumer() -> None:
-    text = GATHERED.replace("PATH", "w").replace(
-        "parameter(0)", 'parameter(0), metadata={op_name="w"}'
+def _sentences_of_used(path: str, argument: str) -> tuple[str, ...]:
+    """Return the reasons for a gather of a path of an argument; its consumer is that of sin."""
+    text = GATHERED.replace("PATH", path).replace(
+        "parameter(0)", f'parameter(0), metadata={{op_name="{argument}"}}'
     )
     text = text.replace(', metadata={op_name="jit(f)/sin"}', "").replace("ROOT g", "g")
     after = text.replace(
@@ -151,12 +152,64 @@ def test_gather_with_the_name_of_an_argument_is_explained_by_its_consumer() -> N
     table = table_of(after)
     found = collectives(table, mesh=Mesh.of({"model": 4}))
     before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", "{}, {}"))
-    sentences = why(table.module, found.collectives[0], found, before).sentences
+    return why(table.module, found.collectives[0], found, before).sentences
+
+
+def test_gather_with_the_name_of_an_argument_is_explained_by_its_consumer() -> None:
+    sentences = _sentences_of_used("w", "w")
     assert sentences[:2] == (
         "the text does not show which operation it belongs to",
         "it moves the argument w",
     )
     assert sentences[2].startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")
+
+
+def test_gather_for_a_path_that_computes_nothing_is_explained_by_its_consumer() -> None:
+    sentences = _sentences_of_used("jit(f)/remat2", "x")
+    assert sentences[0] == "the partitioner put it in for remat2"
+    assert sentences[1].startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")
+
+
+EQUAL_PATHS = """HloModule jit_f, num_partitions=4
+
+FileNames
+1 "/model.py"
+2 "/train.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=26 end_line=26 column=1 end_column=2}
+2 {file_name_id=1 function_name_id=1 line=27 end_line=27 column=1 end_column=2}
+3 {file_name_id=2 function_name_id=1 line=26 end_line=26 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=3 parent_frame_id=1}
+2 {file_location_id=1 parent_frame_id=2}
+3 {file_location_id=2 parent_frame_id=2}
+
+ENTRY main {
+  w = f32[16,16] parameter(0), sharding={mesh['model'=4], [{'model'}, {}]}, metadata={op_name="w"}
+  y = f32[16,8] parameter(1), sharding={mesh['model'=4], [{}, {'model'}]}, metadata={op_name="y"}
+  z = f32[16,16] parameter(2), sharding={mesh['model'=4], [{'model'}, {}]}, metadata={op_name="z"}
+  d = f32[8,16] dot(y, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}, \
+metadata={op_name="jit(f)/dot" stack_frame_id=3}
+  e = f32[8,16] dot(y, z), lhs_contracting_dims={0}, rhs_contracting_dims={0}, \
+metadata={op_name="jit(f)/dot" stack_frame_id=2}
+  ROOT t = (f32[8,16], f32[8,16]) tuple(d, e)
+}
+"""
+
+
+def test_of_operations_with_equal_paths_the_one_at_the_line_is_the_cause() -> None:
+    """Both are called from line 26 of another file."""
+    text = GATHERED.replace('"PATH"', '"jit(f)/dot" source_file="/model.py" source_line=26')
+    table = table_of(text)
+    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    before = hlo_lens.parse_hlo(EQUAL_PATHS)
+    sentences = why(table.module, found.collectives[0], found, before).sentences
+    assert sentences[1].startswith("before optimizations, e cannot keep all that model divides")
 
 
 def test_collective_that_the_program_calls_is_named_so() -> None:
