@@ -40,7 +40,7 @@ def has_bounds(found: CollectivesFacts | None, steps: Sequence[Step]) -> bool:
         return False
     names = [step.name for step in steps]
     if len(names) == _OF_ROWS and names[:2] == ["collectives", "rows"]:
-        return names[2] in (COUNT, PAYLOAD, WIRE)
+        return bool(steps[1].selectors) and names[2] in (COUNT, PAYLOAD, WIRE)
     return names[0] == "collectives" and _kind_and_figure(names[1:])[1] in ("dynamic", "wire_bytes")
 
 

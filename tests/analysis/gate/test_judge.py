@@ -353,6 +353,7 @@ def _branches(*counts: int) -> ModuleFacts:
         ("collectives.dynamic.*>9", _branches(2, 9), "undecided"),
         ("collectives.wire_bytes>4608", _branches(2, 9), "undecided"),
         ("collectives.rows[kind=all-gather].dynamic_count>9", _branches(2, 9), "undecided"),
+        ("collectives.rows.dynamic_count>0", _branches(2, 9), "undecided"),
         ("collectives.static.all-gather>1", _branches(2, 9), "fail"),
         ("collectives.dynamic.all-gather>9", _branches(9, 9), "fail"),
         ("flops>9", _facts(flops=10, flops_at_least=8, flops_is_at_most=True), "undecided"),
