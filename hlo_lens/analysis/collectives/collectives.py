@@ -189,6 +189,7 @@ class _Context:
             started_by=op.started_by,
             ended_by=None if op.done is None else op.done.name,
             row=op.instruction.row,
+            start_row=op.sender.row,
             end_row=op.instruction.row if op.done is None else op.done.row,
         )
 
@@ -309,7 +310,7 @@ class _Context:
             return {}
         transfers = {
             number: Transfer(
-                start=one.op.start, done=one.op.done, size_bytes=size.on_link, link=one.link
+                start=one.op.sender, done=one.op.done, size_bytes=size.on_link, link=one.link
             )
             for number, (one, size) in enumerate(zip(listed, sizes, strict=True))
             if one.op.done is not None

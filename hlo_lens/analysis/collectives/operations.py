@@ -73,6 +73,8 @@ class CollectiveOp(NamedTuple):
             async-start or fusion around it.
         done: The instruction that ends it; None for a synchronous one, and if not found.
         is_async: Whether other instructions may run between its start and its end.
+        update: The first async-update with operands, if the start has none (SparseCore of TPUs:
+            the start only prepares); else None.
     """
 
     instruction: HloInstruction
@@ -80,6 +82,12 @@ class CollectiveOp(NamedTuple):
     start: HloInstruction
     done: HloInstruction | None
     is_async: bool
+    update: HloInstruction | None = None
+
+    @property
+    def sender(self) -> HloInstruction:
+        """The instruction that has the operands: nothing is sent before it."""
+        return self.start if self.update is None else self.update
 
     @property
     def started_by(self) -> str | None:
@@ -221,6 +229,7 @@ class _Pairing:
         self._calls = calls
         self._wrappers = _wrapped(table)
         self._ends = _ends_of_starts(table) | self._ends_of_fusions(instructions)
+        self._updates = _updates_with_operands(table)
 
     def op(self, instruction: HloInstruction, kind: str) -> CollectiveOp:
         """Return one collective with its start and end."""
@@ -243,7 +252,9 @@ class _Pairing:
             return CollectiveOp(instruction, kind, start, None, is_async=False)
         done = self._ends.get(start.row)
         end = None if done is None else self._table.instruction(done)
-        return CollectiveOp(instruction, kind, start, end, is_async=True)
+        given = self._updates.get(start.row)
+        update = None if given is None else self._table.instruction(given)
+        return CollectiveOp(instruction, kind, start, end, is_async=True, update=update)
 
     def _ends_of_fusions(self, instructions: Iterable[HloInstruction]) -> dict[int, int]:
         """Return for each fusion that starts a TPU collective the one that ends it, as rows."""
@@ -279,6 +290,22 @@ def _ends_of_starts(table: InstructionTable) -> dict[int, int]:
         start = _first_behind(table, done, is_start)
         if start is not None:
             found.setdefault(start, done)
+    return found
+
+
+def _updates_with_operands(table: InstructionTable) -> dict[int, int]:
+    """Return for each start without operands its first ``-update`` with some, as rows."""
+    operands_of = table.module.links.operands_of
+
+    def is_empty_start(row: int) -> bool:
+        return opcode_traits(table.opcodes[row]).is_start and not operands_of(row)
+
+    found: dict[int, int] = {}
+    for update in table.rows_where(lambda traits: traits.phase == "update"):
+        if len(operands_of(update)) > 1:
+            start = _first_behind(table, update, is_empty_start)
+            if start is not None:
+                found.setdefault(start, update)
     return found
 
 

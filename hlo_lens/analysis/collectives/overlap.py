@@ -31,7 +31,7 @@ class Transfer:
     """One asynchronous transfer.
 
     Attributes:
-        start: The instruction that starts it.
+        start: The instruction that starts it with its operands.
         done: The instruction that ends it, in the same computation.
         size_bytes: Bytes to send each time; None if unknown.
         link: Equal for transfers that share links.

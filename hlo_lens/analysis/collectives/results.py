@@ -35,8 +35,9 @@ class Collective(NamedTuple):
     `overlap_instructions` and `covered_ratio` are None if the module is not scheduled or the end is
     not found; `covered_ratio` also if bytes or work are not known. `performed_as` is the kind where
     the printed opcode is another: an all-reduce fused with a slice (TPU), a send and recv between
-    slices. `ended_by` is in the computation of the instruction that starts it. `row` and `end_row`
-    are no columns: the rows of the instruction and of its end in the columns of the module.
+    slices. `ended_by` is in the computation of the instruction that starts it. `row`,
+    `start_row` and `end_row` are no columns: the rows, in the columns of the module, of the
+    instruction, of the one that has its operands where it runs, and of its end.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Collective(NamedTuple):
     is_payload_at_most: bool = False
     covered_ratio: float | None = None
     row: int | None = None
+    start_row: int | None = None
     end_row: int | None = None
 
     @property

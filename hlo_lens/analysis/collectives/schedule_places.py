@@ -31,7 +31,7 @@ class SchedulePlace(NamedTuple):
     """Place of a collective in the schedule.
 
     Attributes:
-        start: Instant of the instruction that starts it; None where not known.
+        start: Instant of the instruction that starts it with its operands; None where not known.
         end: Instant of the instruction that ends it; that of the start if there is none.
         work: Names of the instructions with work between them; None beyond the limit.
     """
@@ -55,19 +55,23 @@ def schedule_places(
         found: The collectives.
         schedule: Names of the instructions in execution order, flattened; empty if unknown.
     """
-    ends = {name for one in found for name in (one.started_by, one.ended_by) if name}
-    names = ends | {one.name for one in found}
-    rows = {name: row for row, name in rows_named(table.module, names)}
+    ends = {one.ended_by for one in found if one.ended_by}
+    rows = {name: row for row, name in rows_named(table.module, ends)}
     instants = {name: instant for instant, name in reversed(list(enumerate(schedule)))}
     finder, left = WorkFinder(table, calls), _MOST_WORK
     places = []
     for one in found:
-        start = _instant(one.started_by or one.name, one.computation, calls, instants)
+        start = _instant(_sender(one, table), one.computation, calls, instants)
         end = instants.get(one.ended_by) if one.ended_by else start
         work = _work(one, rows, table, finder) if one.overlap_instructions else ()
         left -= len(work)
         places.append(SchedulePlace(start, end, work if left >= 0 else None))
     return places
+
+
+def _sender(one: Collective, table: InstructionTable) -> str:
+    """Return the name of the instruction that starts a collective with its operands."""
+    return one.name if one.start_row is None else table.instruction(one.start_row).name
 
 
 def _instant(
@@ -88,7 +92,7 @@ def _work(
     one: Collective, rows: Mapping[str, int], table: InstructionTable, finder: WorkFinder
 ) -> tuple[str, ...]:
     """Return the names of the instructions with work between start and end."""
-    start, end = rows.get(one.started_by or one.name), rows.get(one.ended_by or "")
+    start, end = one.start_row, rows.get(one.ended_by or "")
     if start is None or end is None:
         return ()
     inside = table.module.computations[table.owners[start]].rows

@@ -59,6 +59,7 @@ def test_all_facts_of_one_collective() -> None:
         origin_basis="own",
         has_own_path=True,
         row=found.row,
+        start_row=found.row,
         end_row=found.row,
     )
 

@@ -36,7 +36,8 @@ def test_only_collectives_that_print_the_same_share_their_attributes() -> None:
     found = {one.name: one for one in collectives(table_of(TEXT)).collectives}
     assert [one.channel_id for one in found.values()] == [1, 2, None, 3, 4, None, None]
     first, second = found["p"], found["q"]
-    assert second == first._replace(name="q", channel_id=2, row=second.row, end_row=second.row)
+    rows = dict.fromkeys(("row", "start_row", "end_row"), second.row)
+    assert second == first._replace(name="q", channel_id=2, **rows)
     assert (first.mode, found["r"].mode) == ("flattened_id", "cross_replica")
     assert (first.groups, found["s"].groups) == (((0, 1), (2, 3)), ((0, 2), (1, 3)))
     assert (first.payload_bytes, found["t"].payload_bytes) == (128, 16)

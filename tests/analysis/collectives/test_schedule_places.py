@@ -50,3 +50,37 @@ def test_a_collective_in_a_fusion_has_the_instant_of_the_fusion() -> None:
 
 def test_instants_are_not_known_without_a_schedule() -> None:
     assert _places([])["start"] == SchedulePlace(None, None, ("work",))
+
+
+SPARSE_CORE = """HloModule m, is_scheduled=true, num_partitions=2
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+sent {
+  q = f32[64] parameter(0)
+  ROOT inside = f32[64] all-reduce(q), replica_groups={{0,1}}, channel_id=1, to_apply=add
+}
+
+ENTRY main {
+  p = f32[64] parameter(0)
+  start = ((), (), (s32[4])) async-start(), async_execution_thread="sparsecore", calls=sent
+  before = f32[64] multiply(p, p)
+  update = ((f32[64]), f32[64], (s32[4])) async-update(start, before)
+  beside = f32[64] add(p, p)
+  done = f32[64] async-done(update)
+  ROOT sum = f32[64] add(done, beside)
+}
+"""
+
+
+def test_a_transfer_begins_where_it_gets_its_operands() -> None:
+    table = table_of(SPARSE_CORE)
+    found = collectives(table).collectives
+    schedule = ["p", "start", "before", "update", "beside", "done", "sum"]
+    (one,), (place,) = found, schedule_places(table, CallCounts(table), found, schedule)
+    assert place == SchedulePlace(3, 5, ("beside",))
+    assert (one.started_by, one.ended_by, one.overlap_bytes) == ("start", "done", 3 * 64 * 4)
