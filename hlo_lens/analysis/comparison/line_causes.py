@@ -1,8 +1,9 @@
 """Causes of the changes of a module, in words of the user's program.
 
-They are, in this order: donations lost or gained, recomputation that is gone or new, loops that
-were unrolled, then lines that only one side has, and lines whose instructions differ, most bytes
-first. Lines that only follow from recomputation or an unrolled loop are no causes.
+They are, in this order: donations lost or gained, other arguments (`argument_causes`),
+recomputation that is gone or new, loops that were unrolled or have other trip counts, then lines
+that only one side has, and lines whose instructions differ, most bytes first. Lines that only
+follow from other arguments, recomputation or another loop are no causes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Cause:
     Attributes:
         sources: Lines of the user's program; empty if it has none.
         delta_bytes: Increase of the memory that it explains; None if that is not known.
-        delta_bytes_of: Figure that increases: ``total_bytes`` (must fit) or ``peak_bytes``.
+        delta_bytes_of: Figure that increases: ``total_bytes`` (must fit), ``peak_bytes`` or
+            ``argument_bytes``.
         delta_wire_bytes: Increase of the bytes on the wire in one run that it explains.
         what: Its description.
     """
@@ -72,10 +74,21 @@ def donation_causes(donations: DonationDiff | None) -> Iterator[Cause]:
 
 
 def program_causes(
-    program: ProgramLines, rows: Sequence[LineRow], shardings: ShardingDiff | None
+    program: ProgramLines,
+    rows: Sequence[LineRow],
+    shardings: ShardingDiff | None,
+    *,
+    has_other_arguments: bool = False,
 ) -> Iterator[Cause]:
-    """Yield the causes in the program: recomputation, loops, then lines."""
-    structural = [*_recomputation(program, rows), *_loops(program)]
+    """Yield the causes in the program: recomputation, loops, then lines.
+
+    Args:
+        program: Its edits by line.
+        rows: Changes by line.
+        shardings: Changes of shardings, if they are known.
+        has_other_arguments: Whether arguments have other shapes or shardings.
+    """
+    structural = [*_recomputation(program, rows), *_loops(program), *_trips(program, rows)]
     yield from structural
     yield from _other_lines(program, rows)
     annotations = () if shardings is None else shardings.annotations
@@ -86,9 +99,10 @@ def program_causes(
             continue
         what = _constraint_text(edits, annotations) or row.what
         is_own = _is_own(edits, annotations)
-        if what not in (None, REWRITTEN) and (
-            is_own or not (structural or (row.is_small and not program.is_source))
-        ):
+        if has_other_arguments and not structural:
+            is_own |= bool(edits.net("added") or edits.net("removed"))
+        follows = structural or has_other_arguments or (row.is_small and not program.is_source)
+        if what not in (None, REWRITTEN) and (is_own or not follows):
             yield _cause(row, what)
 
 
@@ -160,6 +174,24 @@ def _loops(program: ProgramLines) -> Iterator[Cause]:
                     sources=() if source is None else (source,),
                     what=f"{'loop' if net == 1 else f'{net} loops'} {text}",
                 )
+
+
+def _trips(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
+    """Yield loops with other trip counts: unrolled in part, or of another number of layers."""
+    known = {row.source: row for row in rows}
+    for place, (before, after) in program.trips.items():
+        some = sorted({pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]})
+        base, head = (_listed([pair[side] for pair in some]) for side in (0, 1))
+        loops = "loop" if len(before) == 1 else f"{len(before)} loops"
+        what = f"{loops} of {head} iterations instead of {base}"
+        if program.growth > 1 and all(one > other for one, other in some):
+            what += f": unrolled, instructions in the body appear {program.growth} times"
+        row = known.get(place)
+        yield Cause(sources=(place,), what=what) if row is None else _cause(row, what)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
 
 
 def _times(program: ProgramLines, once: str, repeated: str) -> int:

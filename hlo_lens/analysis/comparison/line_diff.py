@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.comparison.argument_causes import argument_causes
 from hlo_lens.analysis.comparison.line_causes import (
     Cause,
     donation_causes,
@@ -90,9 +91,11 @@ def line_diff(
         if row.count or row.delta_peak_bytes or row.delta_wire_bytes or row.source in unknown
     ]
     rows.sort(key=_order)
-    causes = [*donation_causes(donations)]
+    arguments = [*argument_causes(shardings)]
+    causes = [*donation_causes(donations), *arguments]
     if program is not None:
-        causes += program_causes(program, rows, shardings)
+        has_others = bool(arguments)
+        causes += program_causes(program, rows, shardings, has_other_arguments=has_others)
     return LineDiff(
         lines=tuple(rows),
         causes=tuple(with_total(causes, memory, collectives)),

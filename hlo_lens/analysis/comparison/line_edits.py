@@ -18,6 +18,7 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.analysis.comparison.loop_lines import changed_trips, trips_by_line, usual_growth
 from hlo_lens.analysis.comparison.portable_sources import portable_path, portable_source
 from hlo_lens.analysis.comparison.renamed_folders import renamed_files, renamed_source
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
@@ -100,6 +101,8 @@ class ProgramLines:
         shifted: Place in the base to the place in the head, where they differ.
         new: Lines that only the head has, with the opcodes of their instructions.
         gone: Lines that only the base has, likewise.
+        trips: Lines with loops of other trip counts, to those of base and head.
+        growth: How many times as many instructions most lines that grew have in the head.
     """
 
     lines: Mapping[Place, LineEdits]
@@ -108,6 +111,8 @@ class ProgramLines:
     shifted: Mapping[str, str]
     new: Mapping[str, Counter[str]] = field(default_factory=dict)
     gone: Mapping[str, Counter[str]] = field(default_factory=dict)
+    trips: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    growth: int = 1
 
 
 def program_lines(
@@ -146,6 +151,7 @@ def program_lines(
     for (side, place), edits in found.items():
         name = names.get(place, place) if side == 0 and place is not None else place
         _merge(lines.setdefault(name, LineEdits()), edits)
+    mine, yours = (trips_by_line(side.module, side.line) if is_source else {} for side in sides)
     return ProgramLines(
         lines=lines,
         new={place: counts for place, counts in after.items() if place not in kept},
@@ -153,6 +159,8 @@ def program_lines(
         is_source=is_source,
         recomputed=(_recomputed(base), _recomputed(head)),
         shifted={mine: yours for mine, yours in names.items() if mine != yours},
+        trips=changed_trips(mine, yours, names),
+        growth=usual_growth(before, after, names),
     )
 
 

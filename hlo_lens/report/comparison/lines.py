@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 4
 _MOST_LINES = 4
-_QUANTITIES = {"total_bytes": " must fit", "peak_bytes": " at the peak"}
+_QUANTITIES = {
+    "total_bytes": " must fit",
+    "peak_bytes": " at the peak",
+    "argument_bytes": " of arguments",
+}
 SAME_PROGRAM = "none in the program, which is the same: the compiler assigned memory otherwise"
 SAME_SOURCE = (
     "none in the program: the texts from before optimizations are the same; compiler, flags or "
@@ -46,7 +50,7 @@ def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "cause", cause_text(cause)
     more = len(lines.causes) - MOST_CAUSES
     if more > 0:
-        yield "cause", f"[{plural(more, 'other line')}] (--by source)"
+        yield "cause", f"[{plural(more, 'other cause')}] (--by source)"
 
 
 def cause_text(cause: Cause) -> str:

@@ -9,14 +9,16 @@ from hlo_lens.analysis.comparison.collective_diff import collective_diff
 from hlo_lens.analysis.comparison.line_causes import Cause
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
+from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.syntax.hlo.module import parse_hlo
-from tests.snapshots import collective, module
+from tests.snapshots import collective, entry, module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.comparison.line_rows import LineRow
+    from hlo_lens.model.snapshot.rows import EntryFact
 
 Line = tuple[str, int, str]
 """Instruction without name and metadata, source line, operation path."""
@@ -121,6 +123,90 @@ def test_recomputation_that_is_gone_is_one_cause_of_all_its_lines() -> None:
     assert causes(base, head)[0] == (("p/t.py:3",), gone)
     assert rows(base, head)["p/t.py:3"].recomputed == -1
     assert causes(head, base)[0] == (("p/t.py:3",), gone.replace("gone", "new"))
+
+
+def loop(trips: int, body: Sequence[Line]) -> str:
+    """Return a module with a loop of a number of trips, on line 9, around some lines."""
+    counted = (
+        ("s32[] get-tuple-element($0), index=0", 9, "while/body"),
+        ("bf16[8,8]{1,0} get-tuple-element($0), index=1", 9, "while/body"),
+        ("s32[] constant(1)", 9, "while/body"),
+        ("s32[] add($1, $3)", 9, "while/body/add"),
+        *body,
+        (f"(s32[], bf16[8,8]{{1,0}}) tuple($4, ${4 + len(body)})", 9, "while/body"),
+    )
+    carried = ("(s32[], bf16[8,8]{1,0}) parameter(0)", 9, "while")
+    inside = text([carried, *counted]).split("ENTRY %main")[1].replace("%v.", "%b.")
+    ends = (
+        carried,
+        ("s32[] get-tuple-element($0), index=0", 9, "while/cond"),
+        (f"s32[] constant({trips})", 9, "while/cond"),
+        ("pred[] compare($1, $2), direction=LT", 9, "while/cond/lt"),
+    )
+    condition = text(ends).split("ENTRY %main")[1].replace("%v.", "%c.")
+    start = (
+        PARAMETER,
+        ("s32[] constant(0)", 9, "while"),
+        ("(s32[], bf16[8,8]{1,0}) tuple($1, $0)", 9, "while"),
+        ("(s32[], bf16[8,8]{1,0}) while($2), condition=%ends, body=%inside", 9, "while"),
+    )
+    return text(start, more=f"%inside{inside}\n%ends{condition}")
+
+
+def test_a_loop_with_another_trip_count_is_the_cause() -> None:
+    body = [("bf16[8,8]{1,0} tanh($2)", 3, "while/body/tanh")]
+    assert causes(loop(6, body), loop(7, body)) == [
+        (("p/t.py:9",), "loop of 7 iterations instead of 6")
+    ]
+
+
+def test_a_loop_unrolled_in_part_is_the_cause() -> None:
+    once = [
+        ("bf16[8,8]{1,0} tanh($2)", 3, "while/body/tanh"),
+        ("bf16[8,8]{1,0} negate($5)", 4, "while/body/neg"),
+    ]
+    twice = [
+        *once,
+        ("bf16[8,8]{1,0} tanh($6)", 3, "while/body/tanh"),
+        ("bf16[8,8]{1,0} negate($7)", 4, "while/body/neg"),
+    ]
+    assert causes(loop(6, once), loop(3, twice)) == [
+        (
+            ("p/t.py:9",),
+            "loop of 3 iterations instead of 6: unrolled, instructions in the body appear 2 times",
+        )
+    ]
+
+
+def argument_changes(base: EntryFact, head: EntryFact, *, edited: str = BASE) -> list[str]:
+    shardings = sharding_diff(module(entries=(base,)), module(entries=(head,)))
+    changes = line_diff(lines_of(BASE, edited), None, None, shardings, None)
+    return [cause.what for cause in changes.causes]
+
+
+def test_other_arguments_are_causes() -> None:
+    shape = entry(global_shape="f32[32,16]", device_shape="f32[16,16]")
+    assert argument_changes(entry(), shape) == [
+        "1 argument reshaped: params['w'] f32[8,16] -> f32[32,16]"
+    ]
+    division = entry(sharding="{devices=[1,2]<=[2]}", spec="P(None, 'x')", device_shape="f32[16,8]")
+    assert argument_changes(entry(spec="P('x',)"), division) == [
+        "1 argument resharded: params['w'] P('x',) -> P(None, 'x')"
+    ]
+    assert argument_changes(entry(), entry(number=4)) == [
+        "1 argument in another order: params['w']"
+    ]
+    assert argument_changes(entry(), entry()) == []
+
+
+def test_lines_that_follow_from_the_shape_of_an_argument_are_no_causes() -> None:
+    shape = entry(global_shape="f32[32,16]", device_shape="f32[16,16]")
+    wider = BASE.replace("[8,8]", "[16,8]")
+    assert len(argument_changes(entry(), shape, edited=wider)) == 1
+    body, _, path = DOT
+    negated = ("bf16[8,8]{1,0} negate($1)", 3, "neg")
+    added = text([PARAMETER, TANH, negated, (body.replace("$1", "$2"), 4, path)])
+    assert argument_changes(entry(), shape, edited=added)[1:] == ["negate added"]
 
 
 def test_a_constraint_of_a_helper_is_at_the_line_that_calls_the_helper() -> None:

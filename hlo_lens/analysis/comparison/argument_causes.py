@@ -1,0 +1,80 @@
+"""Causes of the changes of a module that are in its arguments: shapes, shardings, order.
+
+A program gives its arguments other shapes with another batch or number of layers, and divides them
+in other ways with other PartitionSpecs; no line of the program needs to change.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hlo_lens.analysis.comparison.line_causes import Cause
+from hlo_lens.analysis.comparison.line_rows import LEAST
+from hlo_lens.analysis.comparison.sharding_diff import ADDED, REMOVED, RESHAPED, RESHARDED, label_of
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.analysis.comparison.sharding_diff import EntryRow, ShardingDiff
+    from hlo_lens.model.snapshot.rows import EntryFact
+
+_CHANGES = (ADDED, REMOVED, RESHAPED, RESHARDED)
+
+
+def argument_causes(shardings: ShardingDiff | None) -> Iterator[Cause]:
+    """Yield the changes of arguments, one cause for each kind of change."""
+    if shardings is None:
+        return
+    changed: dict[str, list[EntryRow]] = defaultdict(list)
+    for row in shardings.entries:
+        if row.one.kind == "parameter":
+            changed[row.change].append(row)
+    for change in _CHANGES:
+        if changed[change]:
+            yield _cause(change, changed[change])
+    if not changed[ADDED] and not changed[REMOVED]:
+        yield from _order(shardings.pairs)
+
+
+def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
+    first = rows[0]
+    before, after = _texts(first)
+    values = f" {before} -> {after}" if before and after else ""
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    sizes = [row.delta_bytes for row in rows]
+    size = None if None in sizes else sum(one or 0 for one in sizes)
+    size = size if size is not None and abs(size) >= LEAST else None
+    return Cause(
+        sources=(),
+        delta_bytes=size,
+        delta_bytes_of=None if size is None else "argument_bytes",
+        what=f"{plural(len(rows), 'argument')} {change}: {first.name}{values}{more}",
+    )
+
+
+def _texts(row: EntryRow) -> tuple[str | None, str | None]:
+    """Return what is another on both sides: the spec, or the shape."""
+    base, head = row.base, row.head
+    if base is None or head is None:
+        return None, None
+    if row.change == RESHARDED and base.spec and head.spec:
+        return base.spec, head.spec
+    if base.global_shape and head.global_shape and base.global_shape != head.global_shape:
+        return base.global_shape, head.global_shape
+    return base.device_shape, head.device_shape
+
+
+def _order(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> Iterator[Cause]:
+    """Yield the arguments that have the same names in another order."""
+    moved = [
+        other
+        for one, other in pairs
+        if one.kind == "parameter" and one.name and one.name == other.name
+        if one.number != other.number
+    ]
+    if moved:
+        names = f"{label_of(moved[0])}{f' and {len(moved) - 1} more' if len(moved) > 1 else ''}"
+        what = f"{plural(len(moved), 'argument')} in another order: {names}"
+        yield Cause(sources=(), what=what)
