@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program_edits.argument_groups import (
@@ -25,7 +24,7 @@ from hlo_lens.analysis.program_edits.argument_groups import (
 )
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.analysis.sharding.donation import DonationStatus, donations, memory_pairs
-from hlo_lens.analysis.sharding.replicated_bytes import replicated_bytes
+from hlo_lens.analysis.sharding.replicated_bytes import replicated_bytes, ways_to_divide
 from hlo_lens.model.shapes.partition_spec import partition_spec_text, spec_of_axes
 from hlo_lens.model.shapes.primitive_type import xla_name
 from hlo_lens.text.argument_pattern import matches
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.sharding.replicated_bytes import Saving
     from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable
+    from hlo_lens.model.shapes.shape import Shape
 
 _MOST_GROUPS = 8
 _SMALL = 1000
@@ -235,19 +235,21 @@ def _alike(savings: Iterable[Saving], made: _Divisions) -> Iterator[Candidate]:
 
 
 def _over_all(savings: Sequence[Saving]) -> _Division:
-    """Return a value divided over all its free axes, each in the longest dimension left."""
+    """Return a value divided over all its free axes, each where it saves most of what is left."""
     value = savings[0].value
-    lengths = [] if value.device_shape is None else list(value.device_shape.dimensions)
+    whole = part = value.device_shape
     axes: list[tuple[str, int]] = []
     for one in sorted(savings, key=lambda one: -one.axis_size):
-        fitting = [(n, -k) for k, n in enumerate(lengths) if n and n % one.axis_size == 0]
-        if fitting:
-            length, place = max(fitting)
-            lengths[-place] = length // one.axis_size
-            axes.append((one.axis, -place))
-    parts = prod(one.axis_size for one in savings if one.axis in dict(axes))
-    size = value.device_bytes or 0
-    return _Division(value, tuple(axes), size - size // parts)
+        found = [] if part is None else ways_to_divide(part, one.axis_size)
+        if found:
+            axes.append((one.axis, found[0].dimension))
+            part = found[0].part
+    saved = 0 if whole is None or part is None else _size(whole) - _size(part)
+    return _Division(value, tuple(axes), saved)
+
+
+def _size(shape: Shape) -> int:
+    return shape.padded_size_bytes or 0
 
 
 def _saved(divisions: Sequence[_Division]) -> int:

@@ -5,23 +5,27 @@ the axis, of n devices, divides a dimension of one device's part evenly, dividin
 over it too leaves each device 1/n of its bytes; the rest is saved, at the cost of communication
 where the whole value is needed. An output in a donated argument's memory is not counted again, nor
 one that could have the memory of an argument: it is the argument, updated, and divided with it.
+Bytes saved count the padding of a TPU's tiles, with the layout of the value: XLA may choose another
+one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.analysis.sharding.donation import memory_pairs
 from hlo_lens.model.shapes.named_sharding import ShardingKind
+from hlo_lens.model.shapes.tiling import smaller_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable
     from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.model.shapes.shape import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,11 @@ class AxisSavings(Result):
         Column("axis", Unit.NONE, "mesh axis along which all devices hold the same"),
         Column("values", Unit.COUNT, "values that it could divide"),
         Column("device_bytes", Unit.BYTES, "bytes of them on each device"),
-        Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing all would save"),
+        Column(
+            "saved_bytes",
+            Unit.BYTES,
+            "bytes of each device that dividing all would save, padding included",
+        ),
     )
     RECORDS: ClassVar[str] = "axes"
     axes: tuple[tuple[str, int, int, int], ...]
@@ -80,9 +88,13 @@ class ReplicatedBytes(Result):
         Column("replication_factor", Unit.COUNT, "devices that hold each element"),
         Column("axis", Unit.NONE, "mesh axis along which all hold the same"),
         Column("axis_size", Unit.COUNT, "devices along it"),
-        Column("dimension", Unit.NONE, "longest dimension that it divides"),
+        Column("dimension", Unit.NONE, "dimension that saves most, of equal ones the longest"),
         Column("dimensions", Unit.NONE, "all dimensions that it divides"),
-        Column("saved_bytes", Unit.BYTES, "bytes of each device that dividing it would save"),
+        Column(
+            "saved_bytes",
+            Unit.BYTES,
+            "bytes of each device that dividing it would save, padding included",
+        ),
     )
     RECORDS: ClassVar[str] = "savings"
     savings: tuple[Saving, ...]
@@ -141,27 +153,53 @@ def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
 
 
 def _savings(value: ShardedValue) -> Iterator[Saving]:
-    """Yield the saving of each free axis for a value."""
+    """Yield the saving of each free axis for a value, if there is any."""
     shape = value.device_shape
-    if value.mesh is None or shape is None or value.device_bytes is None:
+    size = None if shape is None else shape.padded_size_bytes
+    if value.mesh is None or shape is None or size is None:
         return
-    for axis, size in free_axes(value, value.mesh).items():
-        pairs = enumerate(shape.dimensions)
-        fitting = [(-length, place) for place, length in pairs if length and length % size == 0]
-        if not fitting:
-            continue
-        place = min(fitting)[1]
-        lengths = list(shape.dimensions)
-        lengths[place] = -min(fitting)[0] // size
-        part = replace(shape, dimensions=tuple(lengths)).size_bytes
-        yield Saving(
-            value=value,
-            axis=axis,
-            axis_size=size,
-            dimension=place,
-            dimensions=tuple(sorted(place for _, place in fitting)),
-            saved_bytes=value.device_bytes - (part or 0),
-        )
+    for axis, parts in free_axes(value, value.mesh).items():
+        found = ways_to_divide(shape, parts)
+        saved = size - (found[0].part.padded_size_bytes or 0) if found else 0
+        if saved > 0:
+            yield Saving(
+                value=value,
+                axis=axis,
+                axis_size=parts,
+                dimension=found[0].dimension,
+                dimensions=tuple(sorted(one.dimension for one in found)),
+                saved_bytes=saved,
+            )
+
+
+class Division(NamedTuple):
+    """An array divided evenly in one dimension."""
+
+    dimension: int
+    part: Shape
+
+
+def ways_to_divide(shape: Shape, parts: int) -> list[Division]:
+    """Return the ways to divide an array, the smallest parts first, then the longest dimension."""
+    found = [
+        Division(dimension, _part(shape, dimension, parts))
+        for dimension, length in enumerate(shape.dimensions)
+        if length and length % parts == 0
+    ]
+    lengths = shape.dimensions
+    found.sort(key=lambda one: (one.part.padded_size_bytes or 0, -(lengths[one.dimension] or 0)))
+    return found
+
+
+def _part(shape: Shape, dimension: int, parts: int) -> Shape:
+    """Return a part of an array that is divided in a dimension, with the layout of the whole."""
+    lengths = list(shape.dimensions)
+    lengths[dimension] = (lengths[dimension] or 0) // parts
+    layout = shape.layout
+    if layout is not None and layout.tiles:
+        sizes = [lengths[place] or 0 for place in layout.minor_to_major]
+        layout = replace(layout, tiles=smaller_tiles(layout.tiles, sizes))
+    return replace(shape, dimensions=tuple(lengths), layout=layout)
 
 
 def free_axes(value: ShardedValue, mesh: Mesh) -> dict[str, int]:

@@ -41,6 +41,11 @@ class ShardedValue(Placement):
         return None if self.device_shape is None else self.device_shape.size_bytes
 
     @property
+    def padded_device_bytes(self) -> int | None:
+        """The same with the padding of tiles."""
+        return None if self.device_shape is None else self.device_shape.padded_size_bytes
+
+    @property
     def is_in_host_memory(self) -> bool:
         """Whether its layout is of host memory, which is the device's on CPU."""
         return self.device_shape is not None and self.device_shape.is_in_host_memory

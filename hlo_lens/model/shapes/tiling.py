@@ -46,6 +46,31 @@ class SplitConfig:
         return max(end - start for start, end in itertools.pairwise(edges))
 
 
+_LANES = 128
+
+
+def smaller_tiles(tiles: Sequence[Tile], sizes: Sequence[int]) -> tuple[Tile, ...]:
+    """Return the tiles of an array after it became smaller, as TPU compilers choose them.
+
+    The rows of the first tile are a power of two that holds the rows of the array, at least as many
+    as share a word; a tile of a vector is 128 of these long, or more. Seen in the texts of libtpu
+    0.0.20 to 0.0.52: ``f32[3,256]{1,0:T(4,128)}``, ``bf16[1,256]{1,0:T(2,128)(2,1)}``,
+    ``f32[200]{0:T(256)}``.
+
+    Args:
+        tiles: Its tiles before.
+        sizes: Its sizes now, minor first.
+    """
+    first = tiles[0].dimensions if tiles else ()
+    if len(first) not in (1, 2) or len(sizes) < len(first) or first[0] is None:
+        return tuple(tiles)
+    rows = sizes[len(first) - 1]
+    packed = tiles[-1].dimensions[0] or 1 if len(tiles) > 1 else 1
+    least = packed if len(first) > 1 else packed * _LANES
+    fitting = min(first[0], max(least, 1 << max(rows - 1, 0).bit_length()))
+    return (Tile(dimensions=(fitting, *first[1:])), *tiles[1:])
+
+
 def padded_count(sizes: Sequence[int], tile_sizes: Sequence[int | None], alignment: int) -> int:
     """Return the number of elements with padding.
 

@@ -80,7 +80,7 @@ def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
         entry = saving.value.value
         best.setdefault((entry.kind, entry.number, entry.index), saving)
     if replicated.no_axes and not best:
-        size = sum(one.device_bytes or 0 for one in replicated.replicated)
+        size = sum(one.padded_device_bytes or 0 for one in replicated.replicated)
         if size >= _LEAST_BYTES:
             raise MissingDumpError(f"{format_bytes(size)} are replicated over an unknown mesh")
     if not best:
@@ -113,7 +113,7 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving], roles: ArgumentRo
     first = savings[0]
     value, entry = first.value, first.value.value
     size = sum(one.saved_bytes for one in savings)
-    held = sum(one.value.device_bytes or 0 for one in savings)
+    held = sum(one.value.padded_device_bytes or 0 for one in savings)
     names = tuple(_name(one) for one in savings)
     role = _role(roles, value)
     many = len(savings) > 1
@@ -131,7 +131,7 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving], roles: ArgumentRo
         values=names,
         evidence=tuple(
             f"{_name(one)}: {one.value.spec_text or 'replicated'}, "
-            f"{format_bytes(one.value.device_bytes or 0)} on each device"
+            f"{format_bytes(one.value.padded_device_bytes or 0)} on each device"
             + (f"; {_spec(one)} divides it" if many else "")
             for one in savings[:_MOST_SHOWN]
         ),
@@ -187,7 +187,7 @@ def _name(saving: Saving) -> str:
 
 
 def _spec(saving: Saving) -> str:
-    """Return the partition spec with the free axis on the longest dimension that it divides."""
+    """Return the partition spec with the free axis on the dimension that it divides best."""
     rank = len(saving.value.device_shape.dimensions) if saving.value.device_shape else 0
     entries = [*(saving.value.spec or ())]
     entries += [None] * (rank - len(entries))
