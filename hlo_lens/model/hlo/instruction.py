@@ -145,9 +145,7 @@ class HloInstruction:
         if context.dimensions:
             context = self.computation.module.reader.shape("u32[]")
         if self.opcode == "send" and self.operand_names:
-            sent = self.computation.instruction(self.operand_names[0])
-            if sent is not None and sent.shape is not None:
-                data = sent.shape
+            data = self.operand_shape(0) or data
         return type(printed).tuple_of((data, context, token))
 
     @property

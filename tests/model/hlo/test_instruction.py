@@ -95,6 +95,15 @@ def test_send_has_the_shape_of_its_operand() -> None:
     assert shapes["d"] == "token[]"
 
 
+def test_send_of_an_element_of_a_tuple_has_the_shape_of_the_element() -> None:
+    module = entry(
+        "  p = (s32[], f32[4]) parameter(0)\n  t = token[] after-all()\n"
+        "  ROOT s = (f32[4], u32[], token[]) send(p#1, t), channel_id=1"
+    )
+    shapes = {i.name: str(i.shape) for i in module.instructions}
+    assert shapes["s"] == "(f32[4], u32[], token[])"
+
+
 def test_send_of_another_form_keeps_the_printed_shape() -> None:
     assert str(one("r = (f32[9], u32[2]) send(p)").shape) == "(f32[9], u32[2])"
     assert str(one("r = (f32[9], u32[2], token[]) send()").shape) == "(f32[9], u32[], token[])"
