@@ -1,10 +1,10 @@
 """The origin of a collective in the user's program: operation path, source line, call stack.
 
 Taken from the metadata of the collective; without a source line there, from its start or its
-fusion; else inferred (`origins`). A combined collective, which has several operands, has an origin
-for each: XLA's combiner keeps the metadata of what it combines on the elements of the result; an
-element without metadata has the collective's own if that is of one operation, else that of the
-operand.
+fusion; else inferred (`origins`) for it, or for its end. A combined collective, which has several
+operands, has an origin for each: XLA's combiner keeps the metadata of what it combines on the
+elements of the result; an element without metadata has the collective's own if that is of one
+operation, else that of the operand.
 
 Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
 """
@@ -105,7 +105,16 @@ class CollectiveOrigins:
                 own = self._enough(site.caller.row)
                 if own is not None:
                     return own
-        return self._origins.of_row(row)
+        found = self._origins.of_row(row)
+        return found if found.place is not None else self._of_end(op, found)
+
+    def _of_end(self, op: CollectiveOp, found: Origin) -> Origin:
+        """Return the origin of the end: a send between slices has its users behind the recv."""
+        end = None if op.done is None else self._origins.of_row(op.done.row)
+        if end is None or end.place is None:
+            return found
+        end = end.inferred(Basis.USER)._replace(argument=found.argument)
+        return end._replace(op_name=found.op_name, has_own_path=True) if found.has_own_path else end
 
     def _enough(self, row: int) -> Origin | None:
         """Return the origin of an instruction's own metadata; None if that is not enough."""

@@ -38,3 +38,28 @@ def test_the_path_of_all_members_is_that_of_none(path: str) -> None:
         ("jit(f)/neg", 3),
         ("jit(f)/own", 5),
     ]
+
+
+BETWEEN_SLICES = """HloModule jit_f, is_scheduled=true, num_partitions=8
+
+ENTRY main {
+  w = f32[8]{0} parameter(0), metadata={op_name="w"}
+  t = token[] after-all()
+  s = (f32[8]{0}, u32[], token[]) send(w, t), channel_id=1, is_host_transfer=true, ACROSS
+  r = (f32[16]{0}, u32[], token[]) recv(t), channel_id=2, is_host_transfer=true, ACROSS
+  sent = token[] send-done(s), channel_id=1, is_host_transfer=true
+  got = (f32[16]{0}, token[]) recv-done(r), channel_id=2, is_host_transfer=true
+  all = f32[16]{0} get-tuple-element(got), index=0
+  ROOT n = f32[16]{0} negate(all), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+}
+""".replace(
+    "ACROSS",
+    'frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
+    '_xla_megascale_transfer_type="ALL_GATHER",_xla_host_transfer_rendezvous="one"}',
+)
+
+
+def test_a_transfer_between_slices_has_the_line_of_what_uses_its_answer() -> None:
+    (found,) = collectives(tabulate(hlo_lens.parse_hlo(BETWEEN_SLICES))).collectives
+    assert (found.source, found.origin_basis, found.op_name) == ("f.py:3", "user", "jit(f)/neg")
+    assert found.argument == "w"
