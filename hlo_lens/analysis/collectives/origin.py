@@ -4,7 +4,8 @@ Taken from the metadata of the collective; without a source line there, from its
 fusion; else inferred (`origins`) for it, or for its end. A combined collective, which has several
 operands, has an origin for each: XLA's combiner keeps the metadata of what it combines on the
 elements of the result; an element without metadata has the collective's own if that is of one
-operation, else that of the operand.
+operation, else that of the operand. GPU compilers pack the operands into one array instead: each
+part of the concatenation has its own origin.
 
 Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
 """
@@ -66,7 +67,8 @@ class CollectiveOrigins:
     ) -> CollectiveOrigin:
         """Return the origin of a collective of a payload; one object for equal metadata."""
         is_array = op.instruction.shape_text[:1].isalpha()
-        if opcode_traits(op.kind).is_combinable and not is_array:
+        is_combined = not is_array or _COMBINED.search(printed.text) is not None
+        if opcode_traits(op.kind).is_combinable and is_combined:
             whole = self._find(op)
             listed = self._members(op, whole, payload_bytes)
             members, stacks = tuple(zip(*listed, strict=True)) or ((), ())
@@ -135,10 +137,11 @@ class CollectiveOrigins:
         self, op: CollectiveOp, whole: Origin, payload_bytes: int | None
     ) -> tuple[tuple[Member, tuple[str, ...]], ...]:
         """Return the operations of a combined collective, with their call stacks."""
-        shape = op.instruction.shape if opcode_traits(op.kind).is_combinable else None
-        if shape is None or not shape.is_tuple:
+        shape = op.instruction.shape
+        if shape is None:
             return ()
-        operands = self._origins.steps.operands(op.instruction.row)
+        steps = self._origins.steps
+        operands = steps.operands(op.instruction.row) if shape.is_tuple else self._packed(op)
         if len(operands) < 2:
             return ()
         sizes = [self._origins.steps.size(operand) for operand in operands]
@@ -158,6 +161,19 @@ class CollectiveOrigins:
             member = Member(file, line, origin.op_name, origin.basis, share)
             found.append((member, self._stack(placed)))
         return tuple(found)
+
+    def _packed(self, op: CollectiveOp) -> list[Value]:
+        """Return the values that XLA packed into the operand of a collective."""
+        steps = self._origins.steps
+        operand = steps.operand(op.instruction.row, 0)
+        if operand is None:
+            return []
+        packed = steps.definition(operand)
+        root = steps.root(packed.row) if self._origins.opcode(packed.row) == "fusion" else None
+        row = packed.row if root is None else root
+        if self._origins.opcode(row) != "concatenate":
+            return []
+        return [steps.definition(value) for value in steps.operands(row)]
 
     def _elements(self, op: CollectiveOp) -> dict[int, Origin]:
         """Return the origins that elements of the result of a combined collective have."""

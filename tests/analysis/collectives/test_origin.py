@@ -63,3 +63,52 @@ def test_a_transfer_between_slices_has_the_line_of_what_uses_its_answer() -> Non
     (found,) = collectives(tabulate(hlo_lens.parse_hlo(BETWEEN_SLICES))).collectives
     assert (found.source, found.origin_basis, found.op_name) == ("f.py:3", "user", "jit(f)/neg")
     assert found.argument == "w"
+
+
+PACKED = """HloModule jit_f, is_scheduled=true, num_partitions=2
+
+add {
+  l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s = f32[] add(l, r)
+}
+
+packing {
+  one = f32[8]{0} parameter(0)
+  other = f32[2,12]{1,0} parameter(1)
+  flat = f32[24]{0} bitcast(other)
+  ROOT whole = f32[32]{0} concatenate(one, flat), dimensions={0}
+}
+
+wrapped {
+  all = f32[32]{0} parameter(0)
+  ROOT sum = f32[32]{0} all-reduce(all), channel_id=1, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add, \
+metadata={op_name="PATH" source_file="f.py" source_line=9}
+}
+
+ENTRY main {
+  p = f32[8]{0} parameter(0), metadata={op_name="w['a']"}
+  q = f32[2,12]{1,0} parameter(1), metadata={op_name="w['b']"}
+  x = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+  y = f32[2,12]{1,0} sine(q), metadata={op_name="jit(f)/sin" source_file="f.py" source_line=4}
+  packed = f32[32]{0} fusion(x, y), kind=kLoop, calls=packing
+  start = ((f32[32]{0}), f32[32]{0}) async-start(packed), calls=wrapped
+  ROOT done = f32[32]{0} async-done(start)
+}
+"""
+
+
+def test_parts_of_a_packed_operand_are_members() -> None:
+    module = hlo_lens.parse_hlo(PACKED.replace("PATH", "jit(f)/(neg:sin)"))
+    (found,) = collectives(tabulate(module)).collectives
+    assert [
+        (one.op_name, one.source_line, one.payload_bytes, one.origin_basis) for one in found.members
+    ] == [("jit(f)/neg", 3, 32, "operand"), ("jit(f)/sin", 4, 96, "operand")]
+
+
+def test_concatenation_that_the_program_asks_for_is_one_operand() -> None:
+    module = hlo_lens.parse_hlo(PACKED.replace("PATH", "jit(f)/psum"))
+    (found,) = collectives(tabulate(module)).collectives
+    assert found.members == ()
+    assert found.source_line == 9
