@@ -72,7 +72,8 @@ class CollectiveOrigins:
             whole = self._find(op)
             listed = self._members(op, whole, payload_bytes)
             members, stacks = tuple(zip(*listed, strict=True)) or ((), ())
-            return self._origin(whole, members, stacks)
+            found = self._origin(whole, members, stacks)
+            return _at_largest(found) if _COMBINED.search(whole.op_name or "") else found
         if printed.text not in self._own:
             own = self._enough(op.instruction.row)
             self._own[printed.text] = None if own is None else self._origin(own)
@@ -188,3 +189,20 @@ class CollectiveOrigins:
             if not _COMBINED.search(own.op_name or ""):  # else it is that of all members
                 found.setdefault(number, own)
         return found
+
+
+def _at_largest(found: CollectiveOrigin) -> CollectiveOrigin:
+    """Return an origin at the line of the largest member; XLA keeps the line of any of them."""
+    if not found.members:
+        return found
+    sizes = [member.payload_bytes or 0 for member in found.members]
+    position = sizes.index(max(sizes))
+    member = found.members[position]
+    if (member.source_file, member.source_line) == (found.source_file, found.source_line):
+        return found
+    return found._replace(
+        source_file=member.source_file,
+        source_line=member.source_line,
+        stack=found.member_stacks[position],
+        origin_basis=member.origin_basis,
+    )

@@ -38,6 +38,7 @@ def test_the_path_of_all_members_is_that_of_none(path: str) -> None:
         ("jit(f)/neg", 3),
         ("jit(f)/own", 5),
     ]
+    assert (found.source_line, found.origin_basis) == (5, "own"), "that of the largest member"
 
 
 BETWEEN_SLICES = """HloModule jit_f, is_scheduled=true, num_partitions=8
