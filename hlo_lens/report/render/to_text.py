@@ -21,6 +21,7 @@ from hlo_lens.report.render.table import (
     Report,
     Section,
     Table,
+    cell_width,
     cut_table,
 )
 from hlo_lens.report.render.table_lines import table_lines
@@ -122,7 +123,8 @@ def _section(
         yield from _wrapped(f"{label:<{label_width}}  ", text, width)
     if section.drawing:
         yield _PLAIN, ""
-        yield from ((_PLAIN, with_short_paths(line, width)) for line in section.drawing)
+        for line in section.drawing:
+            yield from ((_PLAIN, part) for part in _drawn(line, width))
     for table in section.shown_tables(rows):
         if table.row_count or table.residual_rows or table.notes:
             yield _PLAIN, ""
@@ -156,6 +158,25 @@ _wrap_words = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=Fa
 def _wrap(text: str, width: int) -> list[str]:
     """Return the lines of a text, broken at spaces alone: paths, commands and names are whole."""
     return [separated(line) for line in _wrap_words(joined(text), width)]
+
+
+def _drawn(line: str, width: int) -> Iterator[str]:
+    """Yield a line of a tree; the text at its end goes on below itself if it is too long."""
+    line = with_short_paths(line, width)
+    if cell_width(line) <= width:
+        yield line
+        return
+    branch = line.rfind(_BRANCH)
+    start = branch + len(_BRANCH) if branch >= 0 else len(line) - len(line.lstrip(_BARS))
+    below = _NO_BAR.sub(" ", line[:start].replace("├", "│")) + _GAP
+    lead, *rest = _wrap(line[start:], max(_SHORTEST, width - len(below))) or [""]
+    yield f"{line[:start]}{lead}"
+    yield from (f"{below}{part}" for part in rest)
+
+
+_BRANCH = "─ "
+_BARS = " │"
+_NO_BAR = re.compile("[^│]")
 
 
 def _table(table: Table, rows: int, width: int) -> Iterator[Line]:

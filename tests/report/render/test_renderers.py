@@ -215,3 +215,26 @@ def test_a_long_section_loses_its_last_facts_before_its_notes(most: int) -> None
     assert found == sum("fix" in line for line in lines) == min(3, max(1, (most - 5) // 2))
     assert lines[-1] == "more: hlo-lens memory f.txt"
     assert ("the peak is at least what is found" in lines) == (most >= 7)
+
+
+def test_long_line_of_a_tree_goes_on_below_itself() -> None:
+    drawing = (
+        "main  2 instructions",
+        "├─ while  x8",
+        "│     all-gather fsdp  4 each trip, 144.00MiB on the wire  gpt.py:36 +3",
+        "1.0KiB  │  ├─ LayerNorm.__call__of_a_module, normalization.py:523",
+        "1.0KiB  │  └─ LayerNorm.__call__of_a_module, normalization.py:523",
+    )
+    report = Report(kind="x", sections=(Section(title="t", drawing=drawing),), data={})
+    out = io.StringIO()
+    render_text(report, out, RenderOptions(width=60))
+    assert out.getvalue().splitlines()[2:] == [
+        "main  2 instructions",
+        "├─ while  x8",
+        "│     all-gather fsdp  4 each trip, 144.00MiB on the wire",
+        "│       gpt.py:36 +3",
+        "1.0KiB  │  ├─ LayerNorm.__call__of_a_module,",
+        "        │  │    normalization.py:523",
+        "1.0KiB  │  └─ LayerNorm.__call__of_a_module,",
+        "        │       normalization.py:523",
+    ]
