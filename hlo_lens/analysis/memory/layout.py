@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
     from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
+    from hlo_lens.model.buffers.values import BufferValues
 
 DEFAULT_SPACE = 0
 """Source: xla/layout.h, kDefaultMemorySpace."""
@@ -235,13 +236,16 @@ class MemoryLayout:
 
 
 def layout_of_dump(
-    assignment: BufferAssignment, live_range: HloLiveRange | LiveRanges | None = None
+    assignment: BufferAssignment,
+    live_range: HloLiveRange | LiveRanges | None = None,
+    used: BufferValues | None = None,
 ) -> MemoryLayout:
     """Return the layout that a BufferAssignment prints, with live ranges if given.
 
     Args:
         assignment: The text.
         live_range: Live ranges of the same compile, printed or computed.
+        used: Its used values, which may show that the text is complete.
     """
     from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
 
@@ -273,7 +277,9 @@ def layout_of_dump(
     lost = 0
     if isinstance(live_range, HloLiveRange):
         lost = len(ranges.keys() - {value.name for value in values})
-    misfits = _misfits(allocations, values)
+    is_complete = assignment.is_complete_with(used)
+    is_reserved = is_complete and assignment.ends_without_values
+    misfits = _misfits(allocations[:-1] if is_reserved else allocations, values)
     layout = MemoryLayout(
         source="buffer-assignment",
         allocations=tuple(allocations),
@@ -283,7 +289,7 @@ def layout_of_dump(
         printed_total=assignment.total_bytes,
         unassigned=lost,
         misfits=misfits,
-        is_complete=assignment.is_complete and not (assignment.gaps or lost or misfits),
+        is_complete=is_complete and not (assignment.gaps or lost or misfits),
     )
     if schedule is None or live_range is None:
         return layout

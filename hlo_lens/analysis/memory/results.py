@@ -143,7 +143,8 @@ def _results(
     found = None
     if given is None or not given.is_available:
         found = _computed_ranges(dump, backend, table, most_estimated)
-    layout = layout_of_dump(assignment, given if found is None else found)
+    used = dump.buffer_values if assignment.ends_without_values else None
+    layout = layout_of_dump(assignment, given if found is None else found, used)
     if module is not None and module.computations:
         has_ranges = given is not None and given.is_available
         lost = _lost_interface(layout, module)

@@ -169,6 +169,8 @@ class BufferAssignment:
         gaps: Parts that could not be read, in text order, used values of the same text included.
         is_complete: Whether no part is known to be missing: header and last line are there, no
             line was refused, sizes sum to the printed total if there is one.
+        ends_without_values: Whether the last allocation has no values, and nothing else is known
+            to be missing: the text may end early, or reserve memory without values (VMEM of TPUs).
         start: Offset in the text where it begins.
     """
 
@@ -180,6 +182,7 @@ class BufferAssignment:
     values: BufferValues | None = field(default=None, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_complete: bool = True
+    ends_without_values: bool = False
     start: int = 0
 
     def __eq__(self, other: object) -> bool:
@@ -222,6 +225,13 @@ class BufferAssignment:
         ones included; not a peak.
         """
         return None if self.values is None else self.values.total_bytes
+
+    def is_complete_with(self, values: BufferValues | None) -> bool:
+        """Return whether it is complete, if need be by the used values: XLA lists all of them."""
+        if self.is_complete or values is None or not self.ends_without_values:
+            return self.is_complete
+        is_all = values.is_complete and len(values) == len(self.assigned)
+        return is_all and values.total_bytes == self.allocated_bytes
 
     @functools.cached_property
     def allocated_bytes(self) -> int:

@@ -104,7 +104,8 @@ class BufferDraft(LineScan):
         if isinstance(part, BufferAssignment):
             rows = len(part.columns)
             if rows and not part.value_rows(rows - 1) and part.allocations[-1].size:
-                part.is_complete = False  # an allocation without values has size 0
+                part.ends_without_values = part.is_complete  # most without values have size 0
+                part.is_complete = False
         elif self.owner is not None:
             owner = self.owner
             owner.gaps = (*owner.gaps, *gaps)
@@ -113,7 +114,7 @@ class BufferDraft(LineScan):
                 owner.is_complete = False
             if len(part) != len(owner.assigned):  # XLA lists each value of each allocation
                 part.is_complete = False
-            owner.is_complete = owner.is_complete and part.is_complete
+            owner.is_complete = owner.is_complete_with(part) and part.is_complete
 
     def add_allocation(self, cells: list[int], other: tuple[str, ...] = ()) -> None:
         """Add an allocation; the cell of its first value is filled here."""

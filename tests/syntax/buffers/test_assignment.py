@@ -389,6 +389,20 @@ def test_a_cut_line_is_a_gap_at_the_end() -> None:
     assert not read.is_complete
 
 
+RESERVED = "allocation 3: size 64, color 1, preallocated-temp:\n"
+
+
+def test_used_values_show_that_an_allocation_without_values_is_no_cut() -> None:
+    values = VALUES.replace("12588 (12.3KiB)", "12652 (12.4KiB)")
+    alone = parse_buffer_assignment(ALLOCATIONS + RESERVED)
+    assert (alone.is_complete, alone.ends_without_values) == (False, True)
+    assert alone.is_complete_with(parse_buffer_values(values))
+    assert not alone.is_complete_with(parse_buffer_values(VALUES))
+    assert not alone.is_complete_with(None)
+    assert parse_buffer_assignment(ALLOCATIONS + RESERVED + values).is_complete
+    assert not parse_buffer_assignment(ALLOCATIONS + RESERVED + VALUES).is_complete
+
+
 def test_a_wrong_total_marks_the_assignment_incomplete() -> None:
     text = (ALLOCATIONS + VALUES).replace("allocation 2: size 300", "allocation 2: size 301")
     assert not parse_buffer_assignment(text).is_complete
