@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from hlo_lens.cli import main
 from tests.commands import output_of
 from tests.corpus import CORPUS, ROOT
 
@@ -131,3 +133,24 @@ def test_the_training_step_comes_first_for_people_alone(command: str, tmp_path: 
     assert 0 <= out.find("jit_train_step") < out.find("jit_convert")
     data = output_of([command, str(tmp_path), "-f", "json"])
     assert 0 <= data.find("jit_convert") < data.find("jit_train_step")
+
+
+def test_devices_of_a_program_for_several_slices(tmp_path: Path) -> None:
+    text = """HloModule jit_f, is_scheduled=true, num_partitions=2
+
+ENTRY main {
+  p = f32[4]{0} parameter(0), sharding={mesh['data'=4], [{'data'}]}, metadata={op_name="p"}
+  t = token[] after-all()
+  s = (f32[4]{0}, u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true, \
+frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime"}
+  e = token[] send-done(s), channel_id=1, is_host_transfer=true
+  ROOT n = f32[4]{0} negate(p)
+}
+"""
+    (tmp_path / "module_0001.jit_f.cl_1.after_optimizations.txt").write_text(text)
+    before = text.replace("is_scheduled=true, num_partitions=2", "num_partitions=4")
+    (tmp_path / "module_0001.jit_f.cl_1.before_optimizations.txt").write_text(before)
+    page = output_of(["report", str(tmp_path)])
+    assert "devices      2 partitions x 1 replica in each of 2 slices, mesh data=4\n" in page
+    result = CliRunner().invoke(main, ["collectives", str(tmp_path), "--mesh", "a=3"])
+    assert "has 2 devices in each slice; its mesh is data=4" in result.stderr

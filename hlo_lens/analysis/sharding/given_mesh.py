@@ -42,7 +42,8 @@ def mesh_misfit(
     there = f"; its mesh is {' or '.join(map(_sizes_text, named))}" if named else ""
     partitions = evident_partitions(table)
     if partitions is not None and not _has_devices(mesh.size, partitions, texts):
-        return f"has {plural(partitions * module.replica_count, 'device')}{there}"
+        of = " in each slice" if _BETWEEN_SLICES in module.columns.source.text else ""
+        return f"has {plural(partitions * module.replica_count, 'device')}{of}{there}"
     names = set(mesh.axis_names)
     near = [other for other in named if names & set(other.axis_names)]
     if near and _long_axes(mesh) not in map(_long_axes, named):

@@ -152,7 +152,8 @@ def collectives_text(known: ModuleAnalysis, kinds: str = "") -> str:
     if judged:
         exposed = sum(c.is_exposed is True for c in judged)
         bound = "at least " if exposed < len(judged) else ""
-        parts.append(f"{bound}{exposed:,} of {len(judged):,} exposed")
+        of = f"of {len(judged):,}"
+        parts.append(f"{bound}{exposed:,} {of} exposed" if exposed else f"none {of} surely exposed")
         if bound and exposed:
             uncovered = format_bytes(found.known_uncovered_bytes)
             parts.append(f"at least {uncovered} not covered by work")

@@ -53,7 +53,8 @@ def head_facts(analysis: ModuleAnalysis, role: str = "") -> Iterator[tuple[str, 
     order = "scheduled" if facts.is_scheduled else "not scheduled"
     yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
     mesh = "" if shardings is None else mesh_text(shardings.table.meshes)
-    yield "devices", f"{_devices_text(facts)}{mesh}"
+    slices = "" if shardings is None else _slices_text(facts, shardings.table.num_devices)
+    yield "devices", f"{_devices_text(facts)}{slices}{mesh}"
     yield from memory_lines(analysis)
     if not facts.computations:
         yield "interface", "not known: no computation was read"
@@ -169,6 +170,13 @@ def _devices_text(facts: Summary) -> str:
         return f"{plural(facts.num_partitions, 'partition')} x {replicas}"
     evident = plural(facts.evident_partitions or 1, "partition")
     return f"{evident} x {replicas} by its shardings; the header has no number"
+
+
+def _slices_text(facts: Summary, devices: int) -> str:
+    """Return in how many slices the program runs; empty where the text has all its devices."""
+    own = (facts.num_partitions or facts.evident_partitions or 1) * facts.replica_count
+    count, rest = divmod(devices, own)
+    return f" in each of {count} slices" if count > 1 and not rest else ""
 
 
 def _coverage_text(facts: Summary) -> str:

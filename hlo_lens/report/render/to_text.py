@@ -68,29 +68,34 @@ def _lines(report: Report, rows: int | None, width: int) -> Iterator[Line]:
 def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
     """Return the lines of a section, with fewer rows of tables where it has too many lines.
 
-    Where the fewest rows are too many, the last facts are left out, and then the notes but the
-    last, which has a command.
+    Where two rows are too many, the last facts are left out, then all rows but one, and then the
+    notes but the last, which has a command.
     """
     if rows is not None or section.most_lines is None:
         return _section(section, rows, width)
-    tries = chain(((section, fewer) for fewer in (None, *_FEWER)), _with_fewer_facts(section))
+    shorter = [section, *_with_fewer_facts(section)]
+    tries = chain(
+        ((section, fewer) for fewer in (None, *_FEWER)),
+        ((one, fewer) for one in shorter[1:] for fewer in _FEWER[-2:]),
+        ((shorter[-1], 1),),
+    )
     for fewer_facts, fewer in tries:
         lines = [*_section(fewer_facts, rows, width, fewer)]
         if len(lines) <= section.most_lines:
             return lines
-    shortest = replace(fewer_facts, notes=section.notes[-1:])
-    return [*_section(shortest, rows, width, _FEWER[-1])]
+    shortest = replace(shorter[-1], notes=section.notes[-1:])
+    return [*_section(shortest, rows, width, 1)]
 
 
-def _with_fewer_facts(section: Section) -> Iterator[tuple[Section, int]]:
-    """Yield the section with fewer and fewer facts, and the fewest rows of tables."""
+def _with_fewer_facts(section: Section) -> Iterator[Section]:
+    """Yield the section with fewer and fewer facts."""
     least = len(section.facts) if section.least_facts is None else section.least_facts
     starts = (k for k, (label, _) in enumerate(section.facts) if label.strip() == label)
     for start in reversed([k for k in starts if k >= least]):  # others continue the fact above
-        yield replace(section, facts=section.facts[:start]), _FEWER[-1]
+        yield replace(section, facts=section.facts[:start])
 
 
-_FEWER = (8, 6, 5, 4, 3, 2, 1)
+_FEWER = (8, 6, 5, 4, 3, 2)
 """Rows of tables that are tried until a section has few enough lines."""
 
 

@@ -196,6 +196,32 @@ def test_plain_text_does_not_import_rich() -> None:
     assert run.stdout == "False\n"
 
 
+@pytest.mark.parametrize(
+    ("most", "rows", "findings"), [(18, 6, 3), (15, 2, 3), (14, 3, 2), (13, 2, 2), (10, 1, 1)]
+)
+def test_a_long_section_keeps_two_rows_before_its_last_facts(
+    most: int, rows: int, findings: int
+) -> None:
+    facts = [("memory", "1MiB")]
+    for number in range(3):
+        facts += [(f"M00{number} info", "a finding"), ("  fix", "mend it")]
+    section = Section(
+        title="jit_f",
+        facts=tuple(facts),
+        tables=(table(tuple((64 - k, f"value.{k}", 1) for k in range(6))),),
+        most_lines=most,
+        least_facts=3,
+    )
+    out = io.StringIO()
+    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
+    lines = out.getvalue().splitlines()
+    assert (sum("value." in line for line in lines), sum("fix" in line for line in lines)) == (
+        rows,
+        findings,
+    )
+    assert len(lines) <= most
+
+
 @pytest.mark.parametrize("most", range(3, 14))
 def test_a_long_section_loses_its_last_facts_before_its_notes(most: int) -> None:
     facts = [("memory", "1MiB"), ("findings", "3 info")]
