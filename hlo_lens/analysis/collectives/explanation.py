@@ -112,7 +112,8 @@ def why(
     producers = tuple(sorted(producers, key=_bytes_of, reverse=True))
     end = end_of(module, collective)
     consumers = near.consumers(end) if end is not None else ()
-    candidates = [*paths_of(collective, producers, consumers)]
+    users = [*_behind_collectives(module, found, near, consumers)]
+    candidates = [*paths_of(collective, producers, users)]
     sentences = [*_origin(collective), *causes(before, collective, mesh, candidates)]
     if instruction is not None:
         sentences += _meaning(instruction, collective)
@@ -125,6 +126,17 @@ def why(
         consumers=consumers,
         shardings=shardings,
     )
+
+
+def _behind_collectives(
+    module: HloModule, found: Collectives, near: Neighbourhood, consumers: Sequence[Neighbour]
+) -> Iterator[Neighbour]:
+    """Yield consumers; of another collective, which does the rest of a gather, its consumers."""
+    known = {one.name: one for one in found.collectives}
+    for one in consumers:
+        other = known.get(one.instruction.name)
+        end = None if other is None else end_of(module, other)
+        yield from (one,) if end is None else near.consumers(end)
 
 
 def _bytes_of(near: Neighbour) -> int:
@@ -169,7 +181,11 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
         return
     if collective.crosses_slices:
         what = collective.performed_as or collective.kind
-        yield f"it is a {what} between slices, carried by the multi-slice runtime as send and recv"
+        article = "an" if what[0] in "aeiou" else "a"
+        yield (
+            f"it is {article} {what} between slices, carried by the multi-slice runtime as send "
+            "and recv"
+        )
     along, dimension = _along(collective), _dimension(instruction)
     of = "" if dimension is None else f" of dimension {dimension}"
     if collective.kind == "all-gather":

@@ -170,6 +170,28 @@ def test_gather_for_a_path_that_computes_nothing_is_explained_by_its_consumer() 
     assert sentences[1].startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")
 
 
+def test_gather_that_another_one_continues_is_explained_by_the_consumer_of_that() -> None:
+    first = (
+        "g = f32[8,8] all-gather(s), channel_id=1, replica_groups={{0,1},{2,3}}, "
+        "use_global_device_ids=true, dimensions={1}"
+    )
+    second = (
+        "h = f32[8,16] all-gather(g), channel_id=2, replica_groups={{0,2},{1,3}}, "
+        "use_global_device_ids=true, dimensions={1}"
+    )
+    text = GATHERED[: GATHERED.index("  ROOT g")].replace(', metadata={op_name="jit(f)/sin"}', "")
+    used = 'ROOT n = f32[8,16] negate(h), metadata={op_name="jit(f)/sin"}'
+    table = table_of(f"{text}  {first}\n  {second}\n  {used}\n}}\n")
+    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", "{}, {}"))
+    (one,) = find_collectives(found, "g")
+    sentences = why(table.module, one, found, before).sentences
+    assert any(
+        sentence.startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")
+        for sentence in sentences
+    ), sentences
+
+
 EQUAL_PATHS = """HloModule jit_f, num_partitions=4
 
 FileNames
