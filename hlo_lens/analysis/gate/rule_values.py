@@ -67,10 +67,10 @@ def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
     space = next((space for space in memory.spaces if space.color == 0), None)
     if memory.source != "estimate" or space is None:
         return value
-    peak = memory.range.peak_bytes
-    if peak is not None and number == space.peak_bytes and path in _PEAKS:
-        return replace(value, least=peak[0], most=peak[1])
     name = path.rpartition(".")[2]
+    known = _peak_or_total(memory, path, number, space.peak_bytes)
+    if known is not None:
+        return replace(value, least=known[0], most=known[1])
     if path.startswith("memory.spaces.") and number != getattr(space, name, None):
         return value
     below = above = 0
@@ -82,6 +82,18 @@ def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
     if not below and not above:
         return value
     return replace(value, least=max(0, number - below), most=number + above)
+
+
+def _peak_or_total(
+    memory: MemoryFacts, path: str, number: float, peak_bytes: int | None
+) -> tuple[int, int] | None:
+    """Return the bounds of the peak or of what must fit; None if a path is no such figure."""
+    if memory.range is None:
+        return None
+    if path in _PEAKS and number == peak_bytes:
+        return memory.range.peak_bytes
+    is_total = path.endswith(".total_bytes") and number == memory.total_bytes
+    return memory.range.total_bytes if is_total else None
 
 
 def weakness(rule: Rule, facts: ModuleFacts) -> str:

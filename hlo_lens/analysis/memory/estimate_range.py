@@ -49,6 +49,7 @@ class EstimateRange:
         temp_bytes: Least and most that temporaries may be; None if there is no bound.
         peak_more: Most by which the peak may be less, and more, than estimated; None likewise.
         output_more: Bytes by which outputs may be less, and more: tables of tuples.
+        total_more: The same of what must fit.
         is_guess: Whether the text does not show its compiler or chip, or was not understood.
         reasons: Why it is not exact, as texts.
     """
@@ -57,18 +58,22 @@ class EstimateRange:
     temp_bytes: tuple[int, int] | None
     peak_more: tuple[int, int] | None
     output_more: tuple[int, int] = (0, 0)
+    total_more: tuple[int, int] = (0, 0)
     is_guess: bool = False
     reasons: tuple[str, ...] = ()
 
-    def bounds(self, peak_bytes: int | None, output_bytes: int) -> RangeFacts | None:
-        """Return the bounds of temporaries, of a peak and of outputs; None if there are none."""
+    def bounds(
+        self, peak_bytes: int | None, output_bytes: int, total_bytes: int
+    ) -> RangeFacts | None:
+        """Return the bounds of temporaries and of other figures; None if there are none."""
         if self.temp_bytes is None or self.peak_more is None:
             return None
-        less, more = self.peak_more
-        peak = None if peak_bytes is None else (max(0, peak_bytes - less), peak_bytes + more)
-        less, more = self.output_more
-        output = (max(0, output_bytes - less), output_bytes + more) if less or more else None
-        return RangeFacts(temp_bytes=self.temp_bytes, peak_bytes=peak, output_bytes=output)
+        return RangeFacts(
+            temp_bytes=self.temp_bytes,
+            peak_bytes=None if peak_bytes is None else _around(peak_bytes, self.peak_more),
+            output_bytes=_around(output_bytes, self.output_more) if any(self.output_more) else None,
+            total_bytes=_around(total_bytes, self.total_more),
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -120,28 +125,42 @@ def estimate_range(
     unsure = sum(_bytes_around(flow, row) for row in rows & flow.value_lists.keys())
     is_other = bool(unshown or module.gaps) or not rules.are_known
     tables = _table_bytes(flow, rules)
-    least, most = _temp_range(rules, layout, temp_bytes, unsure, is_other=is_other)
+    unsure += _spare(rules, layout, temp_bytes) if is_other else 0
+    least, most = _temp_range(rules, layout, temp_bytes, unsure)
+    inner = _temp_table_bytes(rules, layout) + tables
     return EstimateRange(
         is_exact=False,
         temp_bytes=(least, most),
         peak_more=(temp_bytes - least + tables, most - temp_bytes + tables),
         output_more=(tables, tables),
+        total_more=(unsure + _page(rules) + inner, most - temp_bytes + inner),
         is_guess=is_guess,
         reasons=tuple(reasons),
     )
 
 
-def _temp_range(
-    rules: BackendRules, layout: MemoryLayout, temp_bytes: int, unsure: int, *, is_other: bool
-) -> tuple[int, int]:
-    """Return the least and the most that temporaries may be."""
+def _around(number: int, more: tuple[int, int]) -> tuple[int, int]:
+    return max(0, number - more[0]), number + more[1]
+
+
+def _spare(rules: BackendRules, layout: MemoryLayout, temp_bytes: int) -> int:
+    """Return the bytes that a compiler of other rules may add to temporaries, or save."""
     used = 0
     for color in {a.color for a in layout.allocations if a.category == "temp"} - {HOST_SPACE}:
         if color == DEFAULT_SPACE or rules.backend != "tpu":
             used += max(layout.temporary_series(color) or [0])
-    step = rules.layout.alignment
-    spare = max(temp_bytes - used, temp_bytes // _MARGIN, step) if is_other else 0
-    least, most = max(0, temp_bytes - unsure - spare), temp_bytes + unsure + spare
+    return max(temp_bytes - used, temp_bytes // _MARGIN, rules.layout.alignment)
+
+
+def _page(rules: BackendRules) -> int:
+    return TPU_PAGE if rules.backend == "tpu" else 0
+
+
+def _temp_range(
+    rules: BackendRules, layout: MemoryLayout, temp_bytes: int, unsure: int
+) -> tuple[int, int]:
+    """Return the least and the most that temporaries may be."""
+    least, most = max(0, temp_bytes - unsure), temp_bytes + unsure
     if rules.backend != "tpu":
         return least, most
     least, most = max(0, least - TPU_PAGE), round_up(most, TPU_PAGE) + TPU_PAGE
@@ -168,8 +187,17 @@ def _table_bytes(flow: Dataflow, rules: BackendRules) -> int:
     if tables is None or tables.is_known:
         return 0
     shown = {value for value in flow.output_values if flow.values.parts[value].is_tuple}
-    step = max(tables.step, tables.other)
-    return step * len(shown)
+    return max(tables.step, tables.other) * len(shown)
+
+
+def _temp_table_bytes(rules: BackendRules, layout: MemoryLayout) -> int:
+    """Return by how many bytes the tables of tuples among temporaries may differ."""
+    tables = rules.tables
+    if tables is None or tables.is_known:
+        return 0
+    spaces = {a.index: a.color for a in layout.allocations if a.category == "temp"}
+    held = (one for one in layout.values if spaces.get(one.allocation) == DEFAULT_SPACE)
+    return max(tables.step, tables.other) * sum(one.is_table for one in held)
 
 
 def _has_lost(module: HloModule) -> bool:

@@ -233,7 +233,11 @@ def _estimated(
         statement,
         temp_bytes=estimate.temp_bytes,
         is_exact=known.is_exact,
-        range=known.bounds(None if peak is None else peak.total_bytes, statement.output_bytes),
+        range=known.bounds(
+            None if peak is None else peak.total_bytes,
+            statement.output_bytes,
+            statement.total_bytes,
+        ),
         notes=(ESTIMATE, *known.notes, *layout.notes),
     )
     return MemoryResults(
@@ -263,7 +267,7 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     if temp is not None and least < most and least <= temp <= most:
         is_known = statement.is_exact or statement.source != "estimate"
         bounds = statement.range or RangeFacts(temp_bytes=(temp, temp))
-        found = None if is_known else replace(bounds, temp_bytes=(temp, temp))
+        found = None if is_known else replace(bounds, temp_bytes=(temp, temp), total_bytes=None)
         statement = replace(statement, temp_bytes=temp, is_exact=is_known, range=found)
     code = stated.get("generated_code_size_in_bytes")
     if code is not None:

@@ -204,11 +204,14 @@ class RangeFacts:
         temp_bytes: Temporaries.
         peak_bytes: Peak of the default memory space; None without live ranges.
         output_bytes: Results; None where they are exact.
+        total_bytes: What must fit in the default memory space; None where it follows from the
+            bounds of temporaries and results.
     """
 
     temp_bytes: tuple[int, int]
     peak_bytes: tuple[int, int] | None = None
     output_bytes: tuple[int, int] | None = None
+    total_bytes: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,6 +214,17 @@ def test_outputs_of_unknown_tables_are_undecided_and_all_digits_are_printed() ->
     assert _status(_judge("memory.total_bytes>180", ESTIMATE))[0] == "undecided"
 
 
+def test_a_total_inside_its_own_range_is_undecided() -> None:
+    bounds = RangeFacts(temp_bytes=(100, 100), total_bytes=(190, 210))
+    limits = {189: "fail", 190: "undecided", 209: "undecided", 210: "pass"}
+    assert ESTIMATE.memory is not None
+    head = dataclasses.replace(ESTIMATE.memory, range=bounds)
+    facts = dataclasses.replace(ESTIMATE, memory=head)
+    for metric in ("memory.total_bytes", "memory.spaces[HBM].total_bytes"):
+        found = {limit: _status(_judge(f"{metric}>{limit}", facts))[0] for limit in limits}
+        assert found == limits
+
+
 def test_equal_programs_have_no_change_whatever_their_estimates_are() -> None:
     assert _status(_judge(TEMP, ESTIMATE, ESTIMATE))[0] == "undecided"
     assert _status(_judge(TEMP, ESTIMATE, ESTIMATE, same=True))[0] == "pass"

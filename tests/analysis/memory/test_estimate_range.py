@@ -43,9 +43,10 @@ def test_a_text_of_shown_forms_is_exact() -> None:
     assert found.range.is_exact
     assert found.range.temp_bytes == (found.temp_bytes, found.temp_bytes)
     assert found.range.notes == ()
-    bounds = found.range.bounds(1000, 0)
+    bounds = found.range.bounds(1000, 0, 2000)
     assert bounds is not None
     assert bounds.peak_bytes == (1000, 1000)
+    assert bounds.total_bytes == (2000, 2000)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,16 @@ def test_other_texts_have_a_range_with_a_reason(
     assert least < most
 
 
+def test_tables_among_temporaries_are_in_the_bounds_of_the_total() -> None:
+    array = estimate_of(PLAIN, "tpu").range.total_more
+    pair = 't = (f32[64]{0}, f32[64]{0}) custom-call(negate_fusion), custom_call_target="f"'
+    held = estimate_of(f"{pair}\n  x = f32[64]{{0}} get-tuple-element(t), index=0", "tpu")
+    (table,) = [value for value in held.layout.values if value.is_table]
+    assert table.size in (32, 512)
+    assert held.range.total_more[0] >= array[0] + 512 - 32
+    assert held.range.total_more[1] >= array[1] + 512 - 32
+
+
 def test_an_unknown_opcode_may_share_or_add_its_result_and_operands() -> None:
     found = estimate_of(NEW_OPCODE)
     assert found.range.temp_bytes is not None
@@ -80,7 +91,7 @@ def test_an_unknown_opcode_may_share_or_add_its_result_and_operands() -> None:
 def test_a_text_that_lost_an_instruction_has_no_range() -> None:
     found = estimate_of(LOST)
     assert (found.range.is_exact, found.range.temp_bytes) == (False, None)
-    assert found.range.bounds(10, 0) is None
+    assert found.range.bounds(10, 0, 20) is None
     assert found.range.notes == ("the estimate has no bound: the text is not complete",)
 
 
