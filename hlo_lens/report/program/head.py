@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.findings.places import argument_of
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import FEW_BYTES, space_name
 from hlo_lens.analysis.module_analysis import no_hlo_text, not_estimated_text
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.program.flops import Flops
     from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.analysis.sharding.results import ShardingResults
+    from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.framework import Framework
 
 _NAMES_SHOWN = 5
 """Names that a line lists."""
 _DONATIONS_SHOWN = 3
+"""Arrays that are listed; more are listed by argument of the function."""
 
 
 def head_facts(analysis: ModuleAnalysis, role: str = "") -> Iterator[tuple[str, str]]:
@@ -129,8 +132,22 @@ def _donations(shardings: ShardingResults) -> str:
     possible = shardings.donations.of(DonationStatus.DONATABLE) if is_whole else ()
     if not possible:
         return text
-    names = [f"{d.value.value.name} {sum_text([d.value.device_bytes])}" for d in possible]
+    leaves: dict[str, list[ShardedValue]] = {}
+    for one in possible:
+        name = one.value.value.name or ""
+        whole = argument_of(name) if len(possible) > _DONATIONS_SHOWN else name
+        leaves.setdefault(whole, []).append(one.value)
+    largest = sorted(leaves.items(), key=lambda item: -sum(v.device_bytes or 0 for v in item[1]))
+    names = [_donatable_text(name, values) for name, values in largest]
     return f"{text}: {listed(names, _DONATIONS_SHOWN)}"
+
+
+def _donatable_text(name: str, leaves: Sequence[ShardedValue]) -> str:
+    """Return an argument, the number of its arrays if it has several, and their bytes."""
+    size = sum_text(value.device_bytes for value in leaves)
+    if len(leaves) == 1:
+        return f"{leaves[0].value.name} {size}"
+    return f"{name} ({plural(len(leaves), 'array')}) {size}"
 
 
 def work_text(flops: Flops, *, is_partial: bool = False) -> str:

@@ -12,7 +12,7 @@ import shutil
 import textwrap
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.report.render.cell_lines import with_short_paths
@@ -75,16 +75,33 @@ def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
         return _section(section, rows, width)
     shorter = [section, *_with_fewer_facts(section)]
     tries = chain(
-        ((section, fewer) for fewer in (None, *_FEWER)),
+        ((section, fewer) for fewer in _FEWER),
         ((one, fewer) for one in shorter[1:] for fewer in _FEWER[-2:]),
         ((shorter[-1], 1),),
     )
     for fewer_facts, fewer in tries:
-        lines = [*_section(fewer_facts, rows, width, fewer)]
+        lines = [*_section(fewer_facts, rows, width, repeat(fewer))]
         if len(lines) <= section.most_lines:
-            return lines
+            return _filled(fewer_facts, fewer, width)
     shortest = replace(shorter[-1], notes=section.notes[-1:])
-    return [*_section(shortest, rows, width, 1)]
+    return [*_section(shortest, rows, width, repeat(1))]
+
+
+def _filled(section: Section, fewer: int, width: int) -> list[Line]:
+    """Return the lines of a section with some rows of each table, and more where there is room.
+
+    The first tables get them.
+    """
+    counts = [fewer] * len(section.shown_tables(None))
+    lines = [*_section(section, None, width, counts)]
+    for place in range(len(counts)):
+        for more in range(fewer + 1, DEFAULT_ROWS + 1):
+            tried = [*counts[:place], more, *counts[place + 1 :]]
+            longer = [*_section(section, None, width, tried)]
+            if len(longer) > (section.most_lines or 0):
+                break
+            counts, lines = tried, longer
+    return lines
 
 
 def _with_fewer_facts(section: Section) -> Iterator[Section]:
@@ -95,7 +112,7 @@ def _with_fewer_facts(section: Section) -> Iterator[Section]:
         yield replace(section, facts=section.facts[:start])
 
 
-_FEWER = (8, 6, 5, 4, 3, 2)
+_FEWER = (DEFAULT_ROWS, 8, 6, 5, 4, 3, 2)
 """Rows of tables that are tried until a section has few enough lines."""
 
 
@@ -118,10 +135,9 @@ def _colored(lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def _section(
-    section: Section, rows: int | None, width: int, most: int | None = None
+    section: Section, rows: int | None, width: int, counts: Iterable[int] = repeat(DEFAULT_ROWS)
 ) -> Iterator[Line]:
-    """Yield the lines of a section; without a number of rows, tables have `most`."""
-    count = rows if rows is not None else DEFAULT_ROWS if most is None else most
+    """Yield the lines of a section; without a number of rows, each table has its count of them."""
     yield _BOLD, section.title
     label_width = max((len(label) for label, _ in section.facts), default=0)
     for label, text in section.facts:
@@ -130,10 +146,10 @@ def _section(
         yield _PLAIN, ""
         for line in section.drawing:
             yield from ((_PLAIN, part) for part in _drawn(line, width))
-    for table in section.shown_tables(rows):
+    for table, count in zip(section.shown_tables(rows), counts, strict=False):
         if table.row_count or table.residual_rows or table.notes:
             yield _PLAIN, ""
-            yield from _table(table, count, width)
+            yield from _table(table, count if rows is None else rows, width)
     for note in section.notes:
         yield from _wrapped("", note, width)
 
@@ -174,7 +190,10 @@ def _drawn(line: str, width: int) -> Iterator[str]:
     branch = line.rfind(_BRANCH)
     start = branch + len(_BRANCH) if branch >= 0 else len(line) - len(line.lstrip(_BARS))
     below = _NO_BAR.sub(" ", line[:start].replace("├", "│")) + _GAP
-    lead, *rest = _wrap(line[start:], max(_SHORTEST, width - len(below))) or [""]
+    head, gap, tail = line[start:].rpartition(_GAP)
+    room = max(_SHORTEST, width - len(below))
+    heads = [head] if start + cell_width(head) <= width else _wrap(head, room)
+    lead, *rest = [*heads, tail] if gap else _wrap(tail, room)
     yield f"{line[:start]}{lead}"
     yield from (f"{below}{part}" for part in rest)
 

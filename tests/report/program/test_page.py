@@ -110,6 +110,29 @@ def test_gaps_are_in_the_report() -> None:
     assert coverage["ratio"] < 1
 
 
+def test_many_arrays_that_could_be_donated_are_listed_by_argument() -> None:
+    names = ["state['w']", "state['b']", "batch", "state['m']"]
+    lines = [
+        f'  p{k} = f32[{8 - k}] parameter({k}), metadata={{op_name="{name}"}}'
+        for k, name in enumerate(names)
+    ]
+    lines += [f"  r{k} = f32[{8 - k}] negate(p{k})" for k in range(4)]
+    shapes = ", ".join(f"f32[{8 - k}]" for k in range(4))
+    text = "\n".join(
+        [
+            "HloModule jit_f, is_scheduled=true",
+            "ENTRY main {",
+            *lines,
+            f"  ROOT r = ({shapes}) tuple(r0, r1, r2, r3)",
+            "}",
+        ]
+    )
+    facts = dict(_report(text).pages[0].facts)
+    assert facts["donation"] == (
+        "4 arguments (104B) could be donated: state (3 arrays) 80B, batch 24B"
+    )
+
+
 def test_module_without_hlo_has_all_keys_with_null() -> None:
     module = _module(None)
     assert set(MODULE_KEYS) <= set(module)

@@ -243,6 +243,16 @@ def test_a_long_section_loses_its_last_facts_before_its_notes(most: int) -> None
     assert ("the peak is at least what is found" in lines) == (most >= 7)
 
 
+def test_first_tables_get_the_rows_that_there_is_room_for() -> None:
+    rows = tuple((k, f"name{k}", k) for k in range(8))
+    section = Section(title="t", tables=(table(rows), table(rows)), most_lines=20)
+    out = io.StringIO()
+    render_text(Report(kind="x", sections=(section,), data={}), out, RenderOptions(width=80))
+    first, second = out.getvalue().split("Sizes")[1:]
+    assert (first.count(" name"), second.count(" name")) == (1 + 5, 1 + 4)
+    assert len(out.getvalue().splitlines()) == 20
+
+
 def test_long_line_of_a_tree_goes_on_below_itself() -> None:
     drawing = (
         "main  2 instructions",
