@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.argument_causes import argument_causes
+from hlo_lens.analysis.comparison.line_causes import donation_causes
 from hlo_lens.analysis.comparison.module_diff import SUBJECTS
 from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.finding_counts import ROOT as FINDINGS
@@ -23,13 +25,14 @@ from hlo_lens.api.comparison.sides import (
 )
 from hlo_lens.load import read_source
 from hlo_lens.report.comparison.github_notes import check_annotations, diff_annotations
+from hlo_lens.report.comparison.lines import cause_text
 from hlo_lens.report.comparison.page import listed_names
 from hlo_lens.report.comparison.verdicts import check_report
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.shell_words import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hlo_lens.api.modules import Progress
@@ -107,7 +110,21 @@ class Checked:
         apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
         facts += [("incomparable", text) for text in apart]
         alone = (("only in baseline", diff.removed), ("only in head", diff.added))
-        return [*facts, *((label, listed_names(found)) for label, found in alone if found)]
+        facts += [(label, listed_names(found)) for label, found in alone if found]
+        return [*facts, *self._failure_facts(diff)]
+
+    def _failure_facts(self, diff: Diff) -> Iterator[tuple[str, str]]:
+        """Yield the causes of failures that need no program, and the command that finds others."""
+        if not self.judgement.is_failed:
+            return
+        for module in diff.modules:
+            causes = (*donation_causes(module.donations), *argument_causes(module.shardings))
+            of = f" ({module.head.name})" if len(diff.modules) > 1 else ""
+            for cause in causes:  # without bytes: other changes are not known here
+                yield "cause", f"{cause_text(dataclasses.replace(cause, delta_bytes=None))}{of}"
+        base, head = diff.base.source, self.head.source
+        if base and head:
+            yield "next", f"hlo-lens diff {shell_word(base)} {shell_word(head)}"
 
     def _budget_text(self) -> str | None:
         """Return the path of the budget, and whether it has no rule."""

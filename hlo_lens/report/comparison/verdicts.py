@@ -208,7 +208,8 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
         title = f"{title} of {module}" if module else title
         table = Table.of(found, title=title, shown=shown)
         rows = partial(_shown_contributors, found)
-        yield with_marks(replace(table, read_shown=rows, wrapped=("what",)))
+        wrapped = ("what", "change")
+        yield with_marks(replace(table, read_shown=rows, wrapped=wrapped, kept=("source",)))
 
 
 def _shown_contributors(found: Contributors) -> Iterator[Row]:
