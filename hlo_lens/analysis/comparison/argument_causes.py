@@ -43,7 +43,7 @@ def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
     before, after = _texts(first)
     values = f" {before} -> {after}" if before and after else ""
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    sizes = [row.delta_bytes for row in rows]
+    sizes = [_delta_bytes(row) for row in rows]
     size = None if None in sizes else sum(one or 0 for one in sizes)
     size = size if size is not None and abs(size) >= LEAST else None
     return Cause(
@@ -52,6 +52,14 @@ def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
         delta_bytes_of=None if size is None else "argument_bytes",
         what=f"{plural(len(rows), 'argument')} {change}: {first.name}{values}{more}",
     )
+
+
+def _delta_bytes(row: EntryRow) -> int | None:
+    """Return the increase of an argument on each device, with the padding of tiles."""
+    sides = (row.base, row.head)
+    padded = [0 if one is None else one.padded_device_bytes for one in sides]
+    before, after = padded
+    return row.delta_bytes if before is None or after is None else after - before
 
 
 def _texts(row: EntryRow) -> tuple[str | None, str | None]:

@@ -23,7 +23,7 @@ from hlo_lens.analysis.comparison.line_rows import (
     line_text,
 )
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
-from hlo_lens.text.units import plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,13 +62,11 @@ def donation_causes(donations: DonationDiff | None) -> Iterator[Cause]:
         assert donations is not None
         names = [str(row[1]) for row in donations.rows() if row[0] == change]
         if names:
-            size = donations.bytes_of(change)
+            size = format_bytes(donations.bytes_of(change))
             more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-            yield Cause(
+            yield Cause(  # temporaries change too, so that the total need not change by the size
                 sources=(),
-                delta_bytes=size if change == "lost" else -size,
-                delta_bytes_of="total_bytes",
-                what=f"donation {change} for {plural(len(names), 'argument')}: "
+                what=f"donation {change} for {plural(len(names), 'argument')} of {size}: "
                 f"{', '.join(names[:FEW])}{more}",
             )
 

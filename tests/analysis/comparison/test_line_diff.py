@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.argument_causes import argument_causes
 from hlo_lens.analysis.comparison.collective_diff import collective_diff
-from hlo_lens.analysis.comparison.line_causes import Cause
+from hlo_lens.analysis.comparison.donation_diff import donation_diff
+from hlo_lens.analysis.comparison.line_causes import Cause, donation_causes
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
 from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
@@ -251,3 +253,26 @@ def test_bytes_on_the_wire_that_are_not_known_are_none() -> None:
 def test_lines_of_unchanged_figures_have_no_row() -> None:
     assert line_diff(None, None, None, None, None) == LineDiff(lines=(), causes=(), is_source=None)
     assert Cause(sources=(), what="x").delta_bytes is None
+
+
+def test_a_lost_donation_is_no_claim_on_the_total() -> None:
+    """Other changes and temporaries hide its bytes."""
+    donated = entry(aliased_with="{0}", donation="may-alias")
+    (one,) = donation_causes(donation_diff([(donated, entry())]))
+    assert one.what == "donation lost for 1 argument of 256B: params['w']"
+    assert one.delta_bytes is None
+
+
+def test_bytes_of_other_arguments_have_padding() -> None:
+    head = entry(
+        global_shape="f32[32,16]",
+        device_shape="f32[16,16]",
+        device_bytes=1024,
+        padded_device_bytes=8192,
+    )
+    base = entry(padded_device_bytes=4096)
+    shardings = sharding_diff(module(entries=(base,)), module(entries=(head,)))
+    (one,) = line_diff(lines_of(BASE, BASE), None, None, shardings, None).causes
+    assert (one.delta_bytes, one.delta_bytes_of) == (None, None), "the only cause has the total"
+    (one,) = argument_causes(shardings)
+    assert (one.delta_bytes, one.delta_bytes_of) == (4096, "argument_bytes")
