@@ -18,7 +18,8 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.comparison.loop_lines import changed_trips, trips_by_line, usual_growth
+from hlo_lens.analysis.comparison.line_growth import usual_growth
+from hlo_lens.analysis.comparison.loop_trips import changed_trips, trips_by_line
 from hlo_lens.analysis.comparison.portable_sources import portable_path, portable_source
 from hlo_lens.analysis.comparison.renamed_folders import renamed_files, renamed_source
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.program.trip_counts import trip_counts
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
     Trips = tuple[int, ...]
-    Opcodes = Mapping[str, Counter[str]]
 
 
 def trips_by_line(module: HloModule, line: Callable[[int], str | None]) -> dict[str, Trips]:
@@ -25,7 +24,9 @@ def trips_by_line(module: HloModule, line: Callable[[int], str | None]) -> dict[
         line: Returns the line of a row.
     """
     rows = module.opcodes.places_of({"while"})
-    counts = trip_counts(InstructionTable(module)).loops
+    if not rows:
+        return {}
+    counts = trip_counts(InstructionTable(module), derives_printed=False).loops
     found: dict[str, list[int | None]] = defaultdict(list)
     for row, loop in zip(rows, counts, strict=True):
         place = line(row)
@@ -55,19 +56,3 @@ def changed_trips(
         for place, trips in pairs
         if place in after and len(after[place]) == len(trips) and after[place] != trips
     }
-
-
-def usual_growth(before: Opcodes, after: Opcodes, names: Mapping[str, str]) -> int:
-    """Return how many times as many instructions most lines that grew have in the head; 1 for none.
-
-    Args:
-        before: Opcodes by line in the base.
-        after: Those in the head.
-        names: Lines of the base to their names in the head.
-    """
-    ratios: Counter[int] = Counter()
-    for place, counts in before.items():
-        few, many = counts.total(), after.get(names.get(place, place), Counter()).total()
-        if many > few and many % few == 0:
-            ratios[many // few] += 1
-    return ratios.most_common(1)[0][0] if ratios else 1
