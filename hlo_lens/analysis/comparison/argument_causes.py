@@ -42,6 +42,8 @@ def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
     first = rows[0]
     before, after = _texts(first)
     values = f" {before} -> {after}" if before and after else ""
+    if first.change == RESHARDED and values and first.head and after == first.head.device_shape:
+        values += " on each device"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     sizes = [_delta_bytes(row) for row in rows]
     size = None if None in sizes else sum(one or 0 for one in sizes)
@@ -63,15 +65,16 @@ def _delta_bytes(row: EntryRow) -> int | None:
 
 
 def _texts(row: EntryRow) -> tuple[str | None, str | None]:
-    """Return what is another on both sides: the spec, or the shape."""
+    """Return the first of spec and shapes that differs on both sides; None if none does."""
     base, head = row.base, row.head
     if base is None or head is None:
         return None, None
-    if row.change == RESHARDED and base.spec and head.spec:
-        return base.spec, head.spec
-    if base.global_shape and head.global_shape and base.global_shape != head.global_shape:
-        return base.global_shape, head.global_shape
-    return base.device_shape, head.device_shape
+    pairs = [(base.global_shape, head.global_shape), (base.device_shape, head.device_shape)]
+    if row.change == RESHARDED:  # equal specs, other sizes of mesh axes: the parts differ
+        specs, parts = (base.spec, head.spec), (base.sharding, head.sharding)
+        pairs = [specs, *reversed(pairs), parts]
+    some = ((one, other) for one, other in pairs if one and other and one != other)
+    return next(some, (None, None))
 
 
 def _order(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> Iterator[Cause]:

@@ -166,7 +166,8 @@ def _loops(program: ProgramLines) -> Iterator[Cause]:
             ("added", "removed", "new: instructions that appeared {} times are its body"),
         ):
             net, times = edits.net(kind)["while"], _times(program, kind, other)
-            if net:
+            is_named = source in program.new or source in program.gone  # with its opcodes
+            if net and (times > 1 or not is_named):
                 text = words.format(times) if times > 1 else "gone" if kind == "removed" else "new"
                 yield Cause(
                     sources=() if source is None else (source,),

@@ -180,6 +180,12 @@ def test_a_loop_unrolled_in_part_is_the_cause() -> None:
     ]
 
 
+def test_a_line_of_a_loop_that_is_gone_is_one_cause() -> None:
+    body = [("bf16[8,8]{1,0} tanh($2)", 3, "while/body/tanh")]
+    places = [place for place, _ in causes(loop(6, body), BASE)]
+    assert places.count(("p/t.py:9",)) == 1
+
+
 def argument_changes(base: EntryFact, head: EntryFact, *, edited: str = BASE) -> list[str]:
     shardings = sharding_diff(module(entries=(base,)), module(entries=(head,)))
     changes = line_diff(lines_of(BASE, edited), None, None, shardings, None)
@@ -199,6 +205,14 @@ def test_other_arguments_are_causes() -> None:
         "1 argument in another order: params['w']"
     ]
     assert argument_changes(entry(), entry()) == []
+
+
+def test_arguments_of_equal_specs_on_other_meshes_have_other_parts() -> None:
+    base = entry(spec="P('x',)", device_shape="f32[4,16]")
+    head = entry(sharding="{devices=[4,1]<=[4]}", spec="P('x',)", device_shape="f32[2,16]")
+    assert argument_changes(base, head) == [
+        "1 argument resharded: params['w'] f32[4,16] -> f32[2,16] on each device"
+    ]
 
 
 def test_lines_that_follow_from_the_shape_of_an_argument_are_no_causes() -> None:
