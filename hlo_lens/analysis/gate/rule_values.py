@@ -87,13 +87,18 @@ def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
 def _peak_or_total(
     memory: MemoryFacts, path: str, number: float, peak_bytes: int | None
 ) -> tuple[int, int] | None:
-    """Return the bounds of the peak or of what must fit; None if a path is no such figure."""
+    """Return the bounds of the peak or of what must fit; None if a path is no such figure.
+
+    Bounds that the figure is outside of are those of another one: somebody edited the snapshot.
+    """
+    known = None
     if memory.range is None:
         return None
     if path in _PEAKS and number == peak_bytes:
-        return memory.range.peak_bytes
-    is_total = path.endswith(".total_bytes") and number == memory.total_bytes
-    return memory.range.total_bytes if is_total else None
+        known = memory.range.peak_bytes
+    elif path.endswith(".total_bytes") and number == memory.total_bytes:
+        known = memory.range.total_bytes
+    return known if known is not None and known[0] <= number <= known[1] else None
 
 
 def weakness(rule: Rule, facts: ModuleFacts) -> str:
