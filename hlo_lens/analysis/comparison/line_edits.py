@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.comparison.line_growth import usual_growth
+from hlo_lens.analysis.comparison.line_partners import line_partners
 from hlo_lens.analysis.comparison.loop_trips import changed_trips, trips_by_line
 from hlo_lens.analysis.comparison.portable_sources import portable_path, portable_source
 from hlo_lens.analysis.comparison.renamed_folders import renamed_files, renamed_source
@@ -142,10 +143,11 @@ def program_lines(
         key = (number, sides[number].place(instruction, edited))
         _count(found[key], kind, instruction, changes)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
-    partner = _partners(unchanged, sides)
-    kept = set(partner.values())
-    partner.update({p: p for p in before if p not in partner and p in after and p not in kept})
-    kept = set(partner.values())
+    votes = _votes(unchanged, sides)
+    partner = line_partners(votes, *map(_operations, (before, after)))
+    joined, split = _joined(votes, partner, (before, after), found)
+    kept = {*partner.values(), *split}
+    partner.update(joined)
     gone = {p: f"{p} (base)" if p in after else p for p in before if p not in partner}
     names = {**partner, **gone}
     lines: dict[Place, LineEdits] = {}
@@ -288,16 +290,39 @@ def _unchanged_places(
     return [(one, other) for one, other in pairs if one is not None and other is not None]
 
 
-def _partners(
+def _votes(
     unchanged: Sequence[tuple[SourceLocation, SourceLocation]], sides: tuple[_Side, _Side]
-) -> dict[str, str]:
-    """Return the place in the head of each place of the base with unchanged instructions."""
-    votes: dict[str, Counter[str]] = defaultdict(Counter)
-    for mine, yours in unchanged:
-        before, after = sides[0].name(mine), sides[1].name(yours)
-        if before is not None and after is not None:
-            votes[before][after] += 1
-    return {before: counts.most_common(1)[0][0] for before, counts in votes.items()}
+) -> Counter[tuple[str, str]]:
+    """Return the lines of base and head of unchanged instructions, with their number."""
+    places = ((sides[0].name(mine), sides[1].name(yours)) for mine, yours in unchanged)
+    return Counter((mine, yours) for mine, yours in places if mine and yours)
+
+
+def _operations(lines: Mapping[str, Counter[str]]) -> dict[str, frozenset[str]]:
+    return {place: frozenset(counts) - PLUMBING for place, counts in lines.items()}
+
+
+def _joined(
+    votes: Mapping[tuple[str, str], int],
+    partner: Mapping[str, str],
+    sides: Sequence[Mapping[str, Counter[str]]],
+    found: Mapping[tuple[int, Place], LineEdits],
+) -> tuple[dict[str, str], set[str]]:
+    """Return lines without partner whose instructions are on another line now, mostly unchanged.
+
+    The first are those of the base with their line in the head, the second those of the head.
+    """
+    most: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    taken = partner, frozenset(partner.values())
+    for pair, _ in sorted(votes.items(), key=lambda item: (-item[1], item[0])):
+        for side, other in ((0, pair[1]), (1, pair[0])):
+            place = pair[side]
+            edits = found.get((side, place))
+            total = sides[side].get(place, Counter()).total()
+            is_edited = edits is not None and 0 < total <= 2 * edits.count
+            if place not in taken[side] and not is_edited:
+                most[side].setdefault(place, other)
+    return most[0], set(most[1])
 
 
 def _recomputed(module: HloModule) -> int:

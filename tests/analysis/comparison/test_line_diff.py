@@ -97,6 +97,14 @@ def test_an_inserted_line_is_new_and_named_with_its_instructions() -> None:
     assert causes(head, BASE) == [(("p/t.py:4 (base)",), "gone line: multiply")]
 
 
+def test_a_line_split_in_two_with_its_operations_unchanged_is_no_cause() -> None:
+    body, _, path = TANH
+    split = text([PARAMETER, TANH, DOT, ("bf16[8,8]{1,0} negate($2)", 9, "neg")])
+    joined = text([PARAMETER, (body, 4, path), DOT, ("bf16[8,8]{1,0} tanh($2)", 9, "neg")])
+    assert [places for places, _ in causes(joined, split)] == [("p/t.py:9",)]
+    assert [places for places, _ in causes(split, joined)] == [("p/t.py:9",)]
+
+
 def test_another_element_type_is_a_cause_at_its_line() -> None:
     def typed(line: Line) -> Line:
         return line[0].replace("bf16", "f32", 1), line[1], line[2]
