@@ -77,6 +77,7 @@ def program_causes(
     shardings: ShardingDiff | None,
     *,
     has_other_arguments: bool = False,
+    has_other_number: bool = False,
 ) -> Iterator[Cause]:
     """Yield the causes in the program: recomputation, loops, then lines.
 
@@ -85,9 +86,13 @@ def program_causes(
         rows: Changes by line.
         shardings: Changes of shardings, if they are known.
         has_other_arguments: Whether arguments have other shapes or shardings.
+        has_other_number: Whether arguments were added or removed, as with another number of layers.
     """
-    structural = [*_recomputation(program, rows), *_loops(program), *_trips(program, rows)]
-    yield from structural
+    structural = [*_recomputation(program, rows), *_loops(program)]
+    trips = [*_trips(program, rows)]
+    yield from (*structural, *trips)
+    repeats = structural or any(map(program.is_unrolled, program.trips))
+    others = has_other_arguments or trips
     yield from _other_lines(program, rows)
     annotations = () if shardings is None else shardings.annotations
     known = {*program.new, *program.gone}
@@ -97,9 +102,10 @@ def program_causes(
             continue
         what = _constraint_text(edits, annotations) or row.what
         is_own = _is_own(edits, annotations)
-        if has_other_arguments and not structural:
-            is_own |= bool(edits.net("added") or edits.net("removed"))
-        follows = structural or has_other_arguments or (row.is_small and not program.is_source)
+        if others and not repeats:
+            has_edits = bool(edits.net("added") or edits.net("removed"))
+            is_own |= has_edits and (not has_other_number or row.source in program.novel)
+        follows = repeats or others or (row.is_small and not program.is_source)
         if what not in (None, REWRITTEN) and (is_own or not follows):
             yield _cause(row, what)
 
@@ -183,7 +189,7 @@ def _trips(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
         base, head = (_listed([pair[side] for pair in some]) for side in (0, 1))
         loops = "loop" if len(before) == 1 else f"{len(before)} loops"
         what = f"{loops} of {head} iterations instead of {base}"
-        if program.growth > 1 and all(one > other for one, other in some):
+        if program.is_unrolled(place):
             what += f": unrolled, instructions in the body appear {program.growth} times"
         row = known.get(place)
         yield Cause(sources=(place,), what=what) if row is None else _cause(row, what)

@@ -18,6 +18,7 @@ from hlo_lens.analysis.comparison.line_causes import (
     with_total,
 )
 from hlo_lens.analysis.comparison.line_rows import LEAST, LineRow, line_row
+from hlo_lens.analysis.comparison.sharding_diff import ADDED, REMOVED
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -94,8 +95,16 @@ def line_diff(
     arguments = [*argument_causes(shardings)]
     causes = [*donation_causes(donations), *arguments]
     if program is not None:
-        has_others = bool(arguments)
-        causes += program_causes(program, rows, shardings, has_other_arguments=has_others)
+        entries = () if shardings is None else shardings.entries
+        causes += program_causes(
+            program,
+            rows,
+            shardings,
+            has_other_arguments=bool(arguments),
+            has_other_number=any(
+                row.one.kind == "parameter" and row.change in (ADDED, REMOVED) for row in entries
+            ),
+        )
     return LineDiff(
         lines=tuple(rows),
         causes=tuple(with_total(causes, memory, collectives)),

@@ -105,6 +105,7 @@ class ProgramLines:
         gone: Lines that only the base has, likewise.
         trips: Lines with loops of other trip counts, to those of base and head.
         growth: How many times as many instructions most lines that grew have in the head.
+        novel: Lines of both sides that have operations on only one of them.
     """
 
     lines: Mapping[Place, LineEdits]
@@ -115,6 +116,12 @@ class ProgramLines:
     gone: Mapping[str, Counter[str]] = field(default_factory=dict)
     trips: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     growth: int = 1
+    novel: frozenset[str] = frozenset()
+
+    def is_unrolled(self, place: str) -> bool:
+        """Return whether fewer trips of all changed loops of a line mean longer bodies."""
+        pairs = zip(*self.trips[place], strict=True)
+        return self.growth > 1 and all(one > other for one, other in pairs if one != other)
 
 
 def program_lines(
@@ -144,7 +151,9 @@ def program_lines(
         _count(found[key], kind, instruction, changes)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
     votes = _votes(unchanged, sides)
-    partner = line_partners(votes, *map(_operations, (before, after)))
+    operations = [_operations(side) for side in (before, after)]
+    partner = line_partners(votes, *operations)
+    novel = {p for q, p in partner.items() if operations[0].get(q) != operations[1].get(p)}
     joined, split = _joined(votes, partner, (before, after), found)
     kept = {*partner.values(), *split}
     partner.update(joined)
@@ -164,6 +173,7 @@ def program_lines(
         shifted={mine: yours for mine, yours in names.items() if mine != yours},
         trips=changed_trips(mine, yours, names),
         growth=usual_growth(before, after, names),
+        novel=frozenset(novel),
     )
 
 

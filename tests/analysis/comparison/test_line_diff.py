@@ -194,6 +194,15 @@ def test_a_line_of_a_loop_that_is_gone_is_one_cause() -> None:
     assert places.count(("p/t.py:9",)) == 1
 
 
+def test_a_line_edited_in_a_loop_of_other_trips_is_a_cause_too() -> None:
+    body = [("bf16[8,8]{1,0} tanh($2)", 3, "while/body/tanh")]
+    edited = [*body, ("bf16[8,8]{1,0} negate($5)", 3, "while/body/neg")]
+    assert causes(loop(6, body), loop(7, edited)) == [
+        (("p/t.py:9",), "loop of 7 iterations instead of 6"),
+        (("p/t.py:3",), "negate added"),
+    ]
+
+
 def argument_changes(base: EntryFact, head: EntryFact, *, edited: str = BASE) -> list[str]:
     shardings = sharding_diff(module(entries=(base,)), module(entries=(head,)))
     changes = line_diff(lines_of(BASE, edited), None, None, shardings, None)
@@ -231,6 +240,18 @@ def test_lines_that_follow_from_the_shape_of_an_argument_are_no_causes() -> None
     negated = ("bf16[8,8]{1,0} negate($1)", 3, "neg")
     added = text([PARAMETER, TANH, negated, (body.replace("$1", "$2"), 4, path)])
     assert argument_changes(entry(), shape, edited=added)[1:] == ["negate added"]
+
+
+def test_lines_that_only_repeat_operations_for_added_arguments_are_no_causes() -> None:
+    shardings = sharding_diff(module(entries=()), module(entries=(entry(),)))
+
+    def whats(body: str) -> list[str]:
+        added = text([PARAMETER, TANH, DOT, (body, 3, "x")])
+        changes = line_diff(lines_of(BASE, added), None, None, shardings, None)
+        return [cause.what for cause in changes.causes]
+
+    assert whats("bf16[8,8]{1,0} tanh($2)") == ["1 argument added: params['w']"]
+    assert whats("bf16[8,8]{1,0} negate($2)") == ["1 argument added: params['w']", "negate added"]
 
 
 def test_a_constraint_of_a_helper_is_at_the_line_that_calls_the_helper() -> None:
