@@ -18,6 +18,7 @@ from hlo_lens.analysis.comparison.line_rows import (
     LEAST,
     OPCODE,
     REWRITTEN,
+    SHAPE,
     TYPE,
     LineRow,
     line_text,
@@ -100,6 +101,8 @@ def program_causes(
         edits = program.lines.get(row.source)
         if row.source is None or row.source in known or edits is None or edits.is_recomputation:
             continue
+        if not program.is_source and _is_placement(edits):
+            continue
         what = _constraint_text(edits, annotations) or row.what
         is_own = _is_own(edits, annotations)
         if others and not repeats:
@@ -108,6 +111,20 @@ def program_causes(
         follows = repeats or others or (row.is_small and not program.is_source)
         if what not in (None, REWRITTEN) and (is_own or not follows):
             yield _cause(row, what)
+
+
+def _is_placement(edits: LineEdits) -> bool:
+    """Return whether only the compiler's transfers between memories came or went."""
+    if edits.changes_of(TYPE, OPCODE, SHAPE):
+        return False
+    opcodes = {*edits.net("added"), *edits.net("removed")}
+    started = opcodes & _TRANSFERS
+    return bool(started) and opcodes - started <= _AROUND_TRANSFERS
+
+
+_TRANSFERS = frozenset({"copy-start", "copy-done", "slice-start", "slice-done"})
+_AROUND_TRANSFERS = frozenset({"bitcast", "copy", "custom-call", "fusion"})
+"""Opcodes that come and go with the transfers of a value in parts."""
 
 
 def _cause(row: LineRow, what: str) -> Cause:

@@ -46,6 +46,8 @@ def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         is_changed = any(row.source is not None and row.changed for row in lines.lines)
         other = NOT_FOUND if is_changed else OTHER_TOOLS
         yield "cause", SAME_SOURCE if lines.is_source_equal else other
+    elif not lines.causes and any(row.source is not None for row in lines.lines):
+        yield "cause", NOT_FOUND
     for cause in lines.causes[:MOST_CAUSES]:
         yield "cause", cause_text(cause)
     more = len(lines.causes) - MOST_CAUSES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.argument_causes import argument_causes
 from hlo_lens.analysis.comparison.collective_diff import collective_diff
 from hlo_lens.analysis.comparison.donation_diff import donation_diff
-from hlo_lens.analysis.comparison.line_causes import Cause, donation_causes
+from hlo_lens.analysis.comparison.line_causes import Cause, donation_causes, program_causes
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
 from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
 from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
@@ -103,6 +103,18 @@ def test_a_line_split_in_two_with_its_operations_unchanged_is_no_cause() -> None
     joined = text([PARAMETER, (body, 4, path), DOT, ("bf16[8,8]{1,0} tanh($2)", 9, "neg")])
     assert [places for places, _ in causes(joined, split)] == [("p/t.py:9",)]
     assert [places for places, _ in causes(split, joined)] == [("p/t.py:9",)]
+
+
+def test_transfers_that_the_compiler_adds_are_no_cause() -> None:
+    start = ("(bf16[8,8]{1,0:S(1)}, bf16[8,8]{1,0}, u32[]) copy-start($1)", 3, "tanh")
+    done = ("bf16[8,8]{1,0:S(1)} copy-done($2)", 3, "tanh")
+    body, line, path = DOT
+    moved = text([PARAMETER, TANH, start, done, (body.replace("$1", "$3"), line, path)])
+    sides = parse_hlo(BASE), parse_hlo(moved)
+    program = program_lines(program_diff(*sides), *sides, is_source=False)
+    rows = [dataclasses.replace(row, delta_peak_bytes=4096) for row in found(BASE, moved).lines]
+    assert rows[0].what == "copy-done, copy-start added"
+    assert [*program_causes(program, rows, None)] == []
 
 
 def test_another_element_type_is_a_cause_at_its_line() -> None:
