@@ -183,12 +183,13 @@ def _recomputation(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[C
 
 def _loops(program: ProgramLines) -> Iterator[Cause]:
     """Yield loops that were unrolled, or put around repeated instructions."""
+    unrolled, rolled = _times(program, "removed", "added"), _times(program, "added", "removed")
     for source, edits in program.lines.items():
-        for kind, other, words in (
-            ("removed", "added", "unrolled: instructions in the body appear {} times"),
-            ("added", "removed", "new: instructions that appeared {} times are its body"),
+        for kind, times, words in (
+            ("removed", unrolled, "unrolled: instructions in the body appear {} times"),
+            ("added", rolled, "new: instructions that appeared {} times are its body"),
         ):
-            net, times = edits.net(kind)["while"], _times(program, kind, other)
+            net = edits.net(kind)["while"]
             is_named = source in program.new or source in program.gone  # with its opcodes
             if net and (times > 1 or not is_named):
                 text = words.format(times) if times > 1 else "gone" if kind == "removed" else "new"

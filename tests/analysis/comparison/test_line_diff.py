@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.argument_causes import argument_causes
@@ -15,6 +16,7 @@ from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.snapshots import collective, entry, module
+from tests.timing import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -331,3 +333,18 @@ def test_bytes_of_other_arguments_have_padding() -> None:
     assert (one.delta_bytes, one.delta_bytes_of) == (None, None), "the only cause has the total"
     (one,) = argument_causes(shardings)
     assert (one.delta_bytes, one.delta_bytes_of) == (4096, "argument_bytes")
+
+
+def test_time_grows_with_the_number_of_lines() -> None:
+    def program(size: int, count: int) -> str:
+        opcodes = ("add", "multiply", "maximum", "subtract")
+        lines = [(f"f32[{size}]{{0}} parameter(0)", 1, "x")]
+        for number in range(1, count):
+            opcode = opcodes[number * size % 4]
+            body = f"f32[{size}]{{0}} {opcode}(%v.{number - 1}, %v.0)"
+            lines.append((body, number + 1, opcode))
+        return text(lines)
+
+    programs = [lines_of(program(8, count), program(9, count)) for count in (500, 4000)]
+    few, many = (cpu_seconds(partial(list, program_causes(one, (), None))) for one in programs)
+    assert many < 40 * max(few, 0.001)
