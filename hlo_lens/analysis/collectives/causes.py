@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.mesh import Mesh
 
+Paths: TypeAlias = "Mapping[str, SourceLocation | None]"
+"""Operation paths, each with a place in the user's program."""
+
 _ASKED_NAMES = """
     psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
     psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
     pgather
 """
-Paths: TypeAlias = "Mapping[str, SourceLocation | None]"
-"""Operation paths, each with a place in the user's program."""
-
 _ASKED = frozenset(_ASKED_NAMES.split())
 """Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
 parallel.py)."""
@@ -84,7 +84,7 @@ def causes(
         before: The text from before optimizations.
         collective: The collective.
         mesh: Mesh to name axes by.
-        candidates: Operation paths: the first of which that text has an operation count.
+        candidates: Operation paths; those count of which the text has an operation first.
     """
     if is_asked_for(collective) or collective.moves_nothing:
         return

@@ -145,7 +145,7 @@ class CollectiveOrigins:
         operands = steps.operands(op.instruction.row) if shape.is_tuple else self._packed(op)
         if len(operands) < 2:
             return ()
-        sizes = [self._origins.steps.size(operand) for operand in operands]
+        sizes = [steps.size(operand) for operand in operands]
         payloads = [None] * len(sizes) if payload_bytes is None else shares(payload_bytes, sizes)
         elements = self._elements(op)
         is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.comparison.line_causes import Cause
 from hlo_lens.analysis.comparison.line_rows import LEAST
 from hlo_lens.analysis.comparison.sharding_diff import ADDED, REMOVED, RESHAPED, RESHARDED, label_of
-from hlo_lens.text.units import plural
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
     values = f" {before} -> {after}" if before and after else ""
     if first.change == RESHARDED and values and first.head and after == first.head.device_shape:
         values += " on each device"
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    names = [f"{first.name}{values}", *(row.name for row in rows[1:])]
     sizes = [_delta_bytes(row) for row in rows]
     size = None if None in sizes else sum(one or 0 for one in sizes)
     size = size if size is not None and abs(size) >= LEAST else None
@@ -52,15 +52,14 @@ def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
         sources=(),
         delta_bytes=size,
         delta_bytes_of=None if size is None else "argument_bytes",
-        what=f"{plural(len(rows), 'argument')} {change}: {first.name}{values}{more}",
+        what=f"{plural(len(rows), 'argument')} {change}: {listed(names, 1)}",
     )
 
 
 def _delta_bytes(row: EntryRow) -> int | None:
     """Return the increase of an argument on each device, with the padding of tiles."""
     sides = (row.base, row.head)
-    padded = [0 if one is None else one.padded_device_bytes for one in sides]
-    before, after = padded
+    before, after = (0 if one is None else one.padded_device_bytes for one in sides)
     return row.delta_bytes if before is None or after is None else after - before
 
 
@@ -86,6 +85,6 @@ def _order(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> Iterator[Cause]:
         if one.number != other.number
     ]
     if moved:
-        names = f"{label_of(moved[0])}{f' and {len(moved) - 1} more' if len(moved) > 1 else ''}"
+        names = listed([label_of(one) for one in moved], 1)
         what = f"{plural(len(moved), 'argument')} in another order: {names}"
         yield Cause(sources=(), what=what)

@@ -24,7 +24,7 @@ from hlo_lens.analysis.comparison.line_rows import (
     line_text,
 )
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,11 +64,10 @@ def donation_causes(donations: DonationDiff | None) -> Iterator[Cause]:
         names = [str(row[1]) for row in donations.rows() if row[0] == change]
         if names:
             size = format_bytes(donations.bytes_of(change))
-            more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
             yield Cause(  # temporaries change too, so that the total need not change by the size
                 sources=(),
                 what=f"donation {change} for {plural(len(names), 'argument')} of {size}: "
-                f"{', '.join(names[:FEW])}{more}",
+                f"{listed(names, FEW)}",
             )
 
 

@@ -32,7 +32,7 @@ _LARGE = 1 << 12
 
 
 class GraphOperands:
-    """Nodes, operands and views of a graph, filled computation by computation.
+    """Nodes, operands and views of a graph.
 
     Args:
         graph: The graph, still empty.
@@ -134,7 +134,7 @@ class GraphOperands:
             position = graph.owner[node]
             pair = (node - firsts[position], graph.indices[node])
             indices.setdefault(position, []).append(pair)
-        # as many counts as there are labels
+        # labels say how many counts there are, and so where the places begin
         keys = map(add, slices(counts, graph.nodes), slices(places, edges))
         for position, key, (root, index) in zip(range(len(firsts)), keys, graph.roots, strict=True):
             root = root - firsts[position] if root >= 0 else NOTHING
