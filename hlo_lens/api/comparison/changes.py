@@ -133,7 +133,7 @@ def diff_sides(
     noise = noise_of(heed)
     subjects = tuple(subject for subject in SUBJECTS if subject in only)
     mine, yours = [m.snapshot for m in base.modules], [m.snapshot for m in head.modules]
-    pairs = pair_modules(mine, yours)
+    pairs = pair_modules(mine, yours, base_copies=base.copies(), head_copies=head.copies())
     found = []
     for one, other, note in pairs.pairs:
         sides = base.modules[one], head.modules[other]

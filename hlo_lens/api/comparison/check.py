@@ -206,15 +206,16 @@ def judge_sides(
 ) -> Checked:
     """Return the verdicts of rules on the modules of a side."""
     candidates = [Candidate(head=m.snapshot, place=place) for place, m in enumerate(head.modules)]
+    copies = head.copies() if diff is None else diff.copies[1]  # their programs are judged once
     if diff is None:
-        judgement = judge(rules, Sides(candidates=candidates, has_baseline=False))
+        once = [candidate for candidate in candidates if candidate.place not in copies]
+        judgement = judge(rules, Sides(candidates=once, has_baseline=False))
         return Checked(judgement=judgement, diff=None, head=head, is_forced=is_forced)
     for (one, other), found in zip(diff.places, diff.modules, strict=True):
         pair = diff.base.modules[one], head.modules[other]
         candidates[other] = dataclasses.replace(
             candidates[other], diff=found, is_same_program=cache(partial(_is_same_program, *pair))
         )
-    copies = set(diff.copies[1])  # their programs are judged where they are paired
     sides = Sides(
         candidates=[candidate for candidate in candidates if candidate.place not in copies],
         has_baseline=True,

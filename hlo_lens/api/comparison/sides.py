@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.api.modules import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.api.origin import target_of, toolchain_of
+from hlo_lens.api.text_copies import text_copies
 from hlo_lens.load import STDIN, load, read_source
 from hlo_lens.load.stored import DiskFile, head_of, require
 from hlo_lens.model.dump import Dump, ModuleDump
@@ -23,7 +24,7 @@ from hlo_lens.processes.second_process import start_second
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.findings.findings import Findings
@@ -96,6 +97,16 @@ class LoadedSide:
 
     def _at_address(self, pattern: NamePattern) -> list[SideModule]:
         return [m for m in self.modules if m.dump and m.dump.address == pattern.text]
+
+    def copies(self) -> Mapping[int, int]:
+        """Return the places of texts that repeat another module, each with that of the module."""
+        return text_copies([*self._dumps])  # a snapshot has neither dumps nor copies
+
+    def without_copies(self) -> LoadedSide:
+        """Return the side with each compile once."""
+        copies = self.copies()
+        left = tuple(one for place, one in enumerate(self.modules) if place not in copies)
+        return dataclasses.replace(self, modules=left)
 
     def _of(self, chosen: Iterable[SideModule]) -> LoadedSide:
         return dataclasses.replace(self, modules=_with_dump_findings(tuple(chosen)))
@@ -245,7 +256,8 @@ def snapshot(
     Raises:
         UnknownNameError: If the pattern is found in no name.
     """
-    loaded = _with_fingerprints(load_side(side, pattern=pattern, progress=progress))
+    loaded = load_side(side, pattern=pattern, progress=progress).without_copies()
+    loaded = _with_fingerprints(loaded)
     return Snapshot(path=loaded.path, modules=tuple(m.snapshot for m in loaded.modules))
 
 

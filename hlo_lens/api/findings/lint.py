@@ -21,9 +21,9 @@ from hlo_lens.api.findings.lint_baseline import sieve_of
 from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.findings.proof import Proof, proven_findings
 from hlo_lens.api.findings.sifted import with_sifted_findings
-from hlo_lens.api.findings.text_copies import text_copies
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.recompile.recompiling import Means
+from hlo_lens.api.text_copies import text_copies
 from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.report.findings.page import FindingsView, Trial, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report

@@ -79,7 +79,7 @@ def fit_scale(
         DumpMismatchError: If the dumps have no module in common whose parameters differ.
     """
     unit, given = _unit(scale, len(sides))
-    loaded = [load_side(side, pattern=pattern) for side in sides]
+    loaded = [load_side(side, pattern=pattern).without_copies() for side in sides]
     found = []
     problems: list[str] = []
     for group in _groups(loaded):
