@@ -69,6 +69,7 @@ class Verdict:
             known on neither side of one program.
         rule: The rule.
         module: Name of the module; None if no module matches the rule.
+        place: Index of the module in the head; None if it is not there.
         base: Value in the baseline; None if there is none.
         head: Value; None if it is not known.
         base_least: Lower bound of `base` if that is not exact; None if it is, or is the least.
@@ -83,6 +84,7 @@ class Verdict:
     status: str
     rule: Rule
     module: str | None
+    place: int | None = None
     base: float | None = None
     head: float | None = None
     base_least: float | None = None
@@ -183,6 +185,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         status=UNDECIDED,
         rule=rule,
         module=candidate.head.name,
+        place=candidate.place,
         head=value.number,
         head_least=value.least,
         head_most=value.most,

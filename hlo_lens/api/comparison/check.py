@@ -71,9 +71,13 @@ class Checked:
 
     def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
         """Return the report on the verdicts alone, below some facts."""
-        head = "" if self.head.is_snapshot else self.head.source
+        dumps = {
+            place: f"{shell_word(one.dump.path)} {one.dump.module_option}".rstrip()
+            for place, one in enumerate(self.head.modules)
+            if one.dump is not None and one.dump.path
+        }
         base = "" if self.diff is None else self.diff.base.source
-        return check_report(self.judgement, facts, head=head, base=base)
+        return check_report(self.judgement, facts, dumps=dumps, base=base)
 
     def _page_data(self, report: Report) -> Mapping[str, object]:
         from hlo_lens.api.check_page import check_page  # only for HTML
@@ -124,7 +128,19 @@ class Checked:
                 yield "cause", f"{cause_text(dataclasses.replace(cause, delta_bytes=None))}{of}"
         base, head = diff.base.source, self.head.source
         if base and head:
-            yield "next", f"hlo-lens diff {shell_word(base)} {shell_word(head)}"
+            words = ("hlo-lens diff", shell_word(base), shell_word(head), self._failed_option())
+            yield "next", " ".join(filter(None, words))
+
+    def _failed_option(self) -> str:
+        """Return the option that selects the only module with failures; empty for several."""
+        verdicts = self.judgement.verdicts
+        failed = [*{verdict.place for verdict in verdicts if verdict.is_failure}]
+        dump = (
+            self.head.modules[failed[0]].dump
+            if len(failed) == 1 and failed[0] is not None
+            else None
+        )
+        return "" if dump is None else dump.module_option
 
     def _budget_text(self) -> str | None:
         """Return the path of the budget, and whether it has no rule."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.changes import source_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.gate.contributors import Contributors
     from hlo_lens.model.snapshot.facts import FindingFact
 
+_NONE: Mapping[int, str] = MappingProxyType({})
 _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
 _COLUMNS = (
@@ -50,15 +52,19 @@ _COLUMNS = (
 
 
 def check_report(
-    judgement: Judgement, facts: Sequence[tuple[str, str]] = (), *, head: str = "", base: str = ""
+    judgement: Judgement,
+    facts: Sequence[tuple[str, str]] = (),
+    *,
+    dumps: Mapping[int, str] = _NONE,
+    base: str = "",
 ) -> Report:
     """Return the report on rules.
 
     Args:
         judgement: Their verdicts.
         facts: Labels and texts above the verdicts, such as the paths of both sides.
-        head: Path of the dump that is judged, for commands; empty for none.
-        base: Path of the baseline, likewise.
+        dumps: Arguments of commands that select a module of the head, by its place; empty for none.
+        base: Path of the baseline, for commands; empty for none.
     """
     verdicts = judgement.verdicts
     section = Section(
@@ -68,7 +74,7 @@ def check_report(
     )
     return Report(
         kind="check",
-        sections=(section, *_finding_sections(verdicts, head, base)),
+        sections=(section, *_finding_sections(verdicts, dumps, base)),
         data=check_object(judgement),
         most_characters=MOST_CHARACTERS,
     )
@@ -134,6 +140,7 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
         is_whole=len(order) <= _MOST_WHOLE,
         read_shown=lambda: map(_shown_row, order),
         text_only=("change",),
+        kept=("base", "change"),
     )
 
 
@@ -233,7 +240,9 @@ _FINDING_COLUMNS = (
 )
 
 
-def _finding_sections(verdicts: Sequence[Verdict], head: str, base: str) -> Iterator[Section]:
+def _finding_sections(
+    verdicts: Sequence[Verdict], dumps: Mapping[int, str], base: str
+) -> Iterator[Section]:
     """Yield the findings that failed rules count, with the command that shows more of them."""
     for verdict in verdicts:
         if not verdict.findings:
@@ -241,12 +250,13 @@ def _finding_sections(verdicts: Sequence[Verdict], head: str, base: str) -> Iter
         metric = verdict.rule.metric
         where = f" of {verdict.module}" if verdict.module else ""
         known = f" --baseline {shell_word(base)}" if base and counts_new(metric.steps) else ""
-        command = f"hlo-lens lint {shell_word(head)}{known}"
+        dump = None if verdict.place is None else dumps.get(verdict.place)
+        command = () if dump is None else (("next", f"hlo-lens lint {dump}{known}"),)
         rows = [_finding_row(verdict, one) for one in verdict.findings]
         data = table_of("counted-findings", "", _FINDING_COLUMNS, rows, is_data_only=True)
         yield Section(
             title=f"{metric.label}{where}",
-            facts=(*finding_facts(verdict.findings), *((("next", command),) if head else ())),
+            facts=(*finding_facts(verdict.findings), *command),
             tables=(data,),
         )
 

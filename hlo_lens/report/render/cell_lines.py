@@ -217,5 +217,15 @@ def _parts(text: str, width: int) -> Iterator[str]:
                 yield from part
 
 
+def widest_part(text: str) -> int:
+    """Return the least width in which `wrapped` breaks a text at spaces and after marks alone.
+
+    >>> widest_part("collectives.wire_bytes_per_device is new")
+    12
+    """
+    parts = (part for word in _WORD.findall(text) for part in _AFTER_MARK.findall(word))
+    return max((cell_width(part.rstrip()) for part in parts), default=0)
+
+
 _WORD = re.compile(r"\S*\s*(?<=.)", re.DOTALL)
 _AFTER_MARK = re.compile(r"[^._/\-,=\]]*[._/\-,=\]]|[^._/\-,=\]]+")

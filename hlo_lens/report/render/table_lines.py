@@ -1,8 +1,8 @@
 """Lines of a table in a width: which columns fit, their widths, headings and cells.
 
 Where not all columns fit, headings are broken at underscores and texts take the least width of
-their role; then columns are left out, those first that decide least. Names grow first into the room
-that remains.
+their role; then columns are left out, those first that decide least. Before one that decides is
+left out, reasons become as narrow as their words. Names grow first into the room that remains.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.result import Unit
-from hlo_lens.report.render.cell_lines import column_lines, least_width
+from hlo_lens.report.render.cell_lines import column_lines, least_width, widest_part
 from hlo_lens.report.render.column_roles import LAST, Role, keep_rank, main_text, role_of
 from hlo_lens.report.render.table import CutTable, cell_width
 
@@ -75,6 +75,20 @@ class _Field:
     @property
     def least(self) -> int:
         return max(self.headed, least_width(self.cells, self.role))
+
+    @property
+    def worded(self) -> int:
+        """Least width of a reason whose lines break at any word; the least one of others."""
+        if self.role is not Role.REASON:
+            return self.least
+        return min(self.least, max(self.headed, *map(widest_part, self.cells)))
+
+    @property
+    def narrowest(self) -> int:
+        """Width where nothing else fits."""
+        if self.role is Role.MEASURE:
+            return self.least
+        return min(self.worded, max(self.headed, _NARROWEST_NAME))
 
 
 def fitted_columns(cut: CutTable, width: int) -> list[FittedColumn]:
@@ -141,13 +155,19 @@ def _room(fields: Sequence[_Field], widths: Sequence[int], width: int) -> int:
 
 
 def _kept(fields: Sequence[_Field], main: set[int], width: int) -> list[_Field]:
-    """Return the columns that fit at their least widths; the main ones are always kept."""
+    """Return the columns that fit, those that decide also if reasons have to be narrow for them.
+
+    The main ones are always kept.
+    """
     kept = [*fields]
     while _room(kept, [field.least for field in kept], width) < 0:
         others = [field for field in kept if field.place not in main]
         if not others:
             break
-        kept.remove(min(others, key=lambda f: (f.rank, -f.place)))
+        first = min(others, key=lambda f: (f.rank, -f.place))
+        if first.rank == LAST and _room(kept, [f.worded for f in kept], width) >= 0:
+            break
+        kept.remove(first)
     return kept
 
 
@@ -161,18 +181,16 @@ def _main(columns: Sequence[Column]) -> set[int]:
     }
 
 
-def _narrowest(field: _Field) -> int:
-    is_short = field.role is Role.MEASURE
-    return field.least if is_short else min(field.least, max(field.headed, _NARROWEST_NAME))
-
-
 def _widths(fields: Sequence[_Field], width: int) -> list[int]:
     """Return the widths of columns, grown into the room there is in the order of `_GROWTH`."""
-    widths = [field.least for field in fields]
-    room = _room(fields, widths, width)
-    if room < 0:
-        widths = [_narrowest(field) for field in fields]
+    for widths in (
+        [field.least for field in fields],
+        [field.worded for field in fields],
+        [field.narrowest for field in fields],
+    ):
         room = _room(fields, widths, width)
+        if room >= 0:
+            break
     for roles in _GROWTH:
         places = [k for k, field in enumerate(fields) if field.role in roles]
         room = _grown(fields, places, widths, room)

@@ -1,0 +1,74 @@
+"""What ``check`` prints: commands that run as printed, figures that decide."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = str(SAMPLES / "pairs" / "tpu" / "base.tar.xz")
+UPCAST = str(SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz")
+
+
+def _run(*arguments: str, columns: int = 80) -> tuple[int, str]:
+    runner = CliRunner(env={"COLUMNS": str(columns)})
+    result = runner.invoke(main, arguments, catch_exceptions=False)
+    return result.exit_code, result.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """Return a folder with one program twice, and another one."""
+    for name, dump in (("a", "wasteful"), ("b", "wasteful"), ("c", "tp_mlp")):
+        shutil.copytree(SAMPLES / "cpu" / dump, tmp_path / "dumps" / name)
+    return str(tmp_path / "dumps")
+
+
+def test_commands_of_findings_select_the_module_that_failed(folder: str) -> None:
+    code, out = _run("check", folder, "--fail-on", "findings.M001>0")
+    assert code == 1
+    commands = re.findall(r"hlo-lens (lint .*)", out)
+    addresses = []
+    for command in commands:
+        found, text = _run(*shlex.split(command), "-f", "json")
+        assert found == 0
+        addresses += [one["address"] for one in json.loads(text)["modules"]]
+    assert addresses == [
+        "a/module_0000.jit_wasteful_step",
+        "b/module_0000.jit_wasteful_step",
+    ]
+
+
+def test_the_diff_command_selects_the_only_module_that_failed(folder: str) -> None:
+    rule = ("--fail-on", "memory.total_bytes>256MiB")
+    code, out = _run("check", folder, "--baseline", folder, *rule)
+    assert code == 1
+    (command,) = re.findall(r"hlo-lens (diff .*)", out)
+    data = json.loads(_run(*shlex.split(command), "-f", "json")[1])
+    assert [one["name_head"] for one in data["modules"]] == ["jit_train_step"]
+
+
+@pytest.mark.parametrize("columns", [72, 80, 100])
+def test_a_rule_that_informs_has_the_figures_of_both_sides(tmp_path: Path, columns: int) -> None:
+    rule = "collectives.wire_bytes_per_device"
+    budget = tmp_path / "budget.toml"
+    budget.write_text(
+        f'[[budget]]\nmetric = "{rule}"\nthreshold = "5%"\ninformational = true\n'
+        '[[budget]]\nmetric = "memory.total_bytes"\nmax = "14.5GiB"\nthreshold = "0.5%"\n'
+    )
+    out = _run("check", UPCAST, "--baseline", BASE, "--budget", str(budget), columns=columns)[1]
+    table = out.partition("\nRules\n")[2].partition("\n\n")[0]
+    for text in ("base", "head", "change", "fails_if", "384.00MiB", "768.00MiB", "+100%"):
+        assert text in table.split()
+    assert max(map(len, table.splitlines())) <= columns
