@@ -118,6 +118,10 @@ class FewTexts(Sequence[str]):
             ]
         return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
 
+    def at(self, places: Iterable[int]) -> Iterator[str]:
+        """Yield the texts at some positions."""
+        return map(self.different.__getitem__, map(self.numbers.__getitem__, places))
+
     def __len__(self) -> int:
         return len(self.numbers)
 

@@ -86,8 +86,7 @@ def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) 
         origins: Origins of its values.
     """
     copies: list[HostCopy] = []
-    text = table.module.columns.source.text
-    if _ON_HOST in text and any(_ON_HOST in shape for shape in table.shape_texts):
+    if any(_ON_HOST in shape for shape in table.shape_texts):
         for row in table.rows_where(_may_copy):
             copies.extend(_host_copy(table.instruction(row), calls, origins))
     for row in table.rows_of({"custom-call", "infeed", "outfeed"}):

@@ -168,40 +168,31 @@ class WorkFinder:
     def _of_body(self, place: int) -> Work:
         """Return the work of the computation of a fusion."""
         computation = self._table.module.computations[place]
-        rows, opcodes = computation.rows, self._table.opcodes
         flops: list[int | None] = []
-        for row in rows:
-            traits = opcode_traits(opcodes[row])
-            if traits.is_product:
-                flops.append(self._flops(row, traits))
-            elif opcodes[row] == "fusion":
+        read: list[int | None] = []
+        for row, opcode in zip(computation.rows, self._table.opcodes.at(computation.rows), strict=True):
+            if opcode == "parameter":
+                read.append(self._read(row))
+            elif opcode == "fusion":
                 flops.append(self.of(row).flops)
-        users = self._users(rows)
-        read = [self._read(row, users) for row in rows if opcodes[row] == "parameter"]
+            elif (traits := opcode_traits(opcode)).is_product:
+                flops.append(self._flops(row, traits))
         root = computation.root_row
         written = None if root == NOTHING else self._written(root)  # of a text that lost lines
         return Work(sum_of([*read, written]), sum_of(flops))
 
-    def _users(self, rows: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
-        """Return the users of each row of a body, with the number of the operand."""
-        found: dict[int, list[tuple[int, int]]] = {}
-        for row in rows:
-            for position, operand in enumerate(self._links.operands_of(row)):
-                found.setdefault(operand, []).append((row, position))
-        return found
-
-    def _read(self, row: int, users: dict[int, list[tuple[int, int]]]) -> int | None:
+    def _read(self, row: int) -> int | None:
         """Return the bytes of a value of a body that its users read, at most all."""
         whole = self._size(row)
         total: int | None = 0
-        for user, position in users.get(row, ()):
+        for user, position in self._links.users_of(row):
             opcode = self._table.opcodes[user]
             traits = opcode_traits(opcode)
             used: int | None = whole
             if (traits.is_cut or opcode in _UPDATED) and position == 0:
                 used = self._size(user) if traits.is_cut else 0
             elif opcode in ("bitcast", "get-tuple-element"):
-                used = self._read(user, users)
+                used = self._read(user)
             elif traits.is_collective or traits.is_view or self._is_carrying(user, opcode):
                 used = 0
             total = sum_of([total, used])
