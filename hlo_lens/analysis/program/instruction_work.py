@@ -170,7 +170,9 @@ class WorkFinder:
         computation = self._table.module.computations[place]
         flops: list[int | None] = []
         read: list[int | None] = []
-        for row, opcode in zip(computation.rows, self._table.opcodes.at(computation.rows), strict=True):
+        for row, opcode in zip(
+            computation.rows, self._table.opcodes.at(computation.rows), strict=True
+        ):
             if opcode == "parameter":
                 read.append(self._read(row))
             elif opcode == "fusion":

@@ -114,12 +114,13 @@ def _up(
 ) -> None:
     """Find the fingerprints up of a computation: labels, and those of operands."""
     up, content, nodes = found.up, found.content, graph.nodes[computation]
-    labels, operands, indices, callees = graph.label, graph.operands, graph.indices, graph.callees
+    labels, indices, callees = graph.label, graph.indices, graph.callees
+    first, operands = nodes.start, graph.operands[nodes.start : nodes.stop]
     special = {*graph.calls_of(computation), *tokens}
     if indices:
         special.update(node for node in nodes if node in indices)
     for node in graph.order(computation):
-        taken = operands[node]
+        taken = operands[node - first]
         if node in special:
             label: Hashable = labels[node]
             if node in callees:
@@ -149,24 +150,25 @@ def _down(graph: ProgramGraph, computation: int, down: list[int]) -> None:
     tuple and the place in it do not count: one more element would change all others.
     """
     parts, nodes = graph.labels.parts, graph.nodes[computation]
-    operands, indices, labels = graph.operands, graph.indices, graph.label
+    first, operands = nodes.start, graph.operands[nodes.start : nodes.stop]
+    indices, labels = graph.indices, graph.label
     of_tuples = {
         label for label in set(labels[nodes.start : nodes.stop]) if parts[label].opcode == "tuple"
     }
     down[graph.roots[computation][0]] += _RESULT
     for node in reversed(graph.order(computation)):
-        label = labels[node]
+        label, taken = labels[node], operands[node - first]
         if label in of_tuples:
             value = down[node] = hash((-1, down[node]))
-            for operand in operands[node]:
+            for operand in taken:
                 down[operand] += value
             continue
         value = down[node] = hash((label, down[node]))
         step = value + value
-        for operand in operands[node]:
+        for operand in taken:
             down[operand] += value
             value += step
         if node in indices:
             value = down[node]
-            for operand, index in zip(operands[node], indices[node], strict=True):
+            for operand, index in zip(taken, indices[node], strict=True):
                 down[operand] += hash((value, index))

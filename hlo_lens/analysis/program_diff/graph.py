@@ -9,16 +9,20 @@ it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, compress, islice, repeat
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Iterable
 
     from hlo_lens.analysis.program_diff.labels import Labels
     from hlo_lens.model.hlo.columns import InstructionColumns
@@ -42,6 +46,49 @@ class View(NamedTuple):
     row: int
     node: int
     element: ShapeIndex
+
+
+class NodeOperands(Sequence["tuple[int, ...]"]):
+    """Operands of each node; -1 for an undefined one. Tuples of them are made when asked for.
+
+    Args:
+        nodes: The operands of all nodes.
+        counts: How many of these each node has.
+
+    Attributes:
+        nodes: The same.
+        offsets: Offset of the first operand of each node, and the end of the last.
+    """
+
+    __slots__ = ("nodes", "offsets")
+
+    def __init__(self, nodes: array[int], counts: Iterable[int]) -> None:
+        self.nodes = nodes
+        self.offsets = list(accumulate(counts, initial=0))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[int, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
+        offsets = self.offsets
+        if not isinstance(index, slice):
+            return tuple(self.nodes[offsets[index] : offsets[index + 1]])
+        first = offsets[index.start]
+        ends = list(map(sub, offsets[index.start : index.stop + 1], repeat(first)))
+        nodes = tuple(self.nodes[first : first + ends[-1]])
+        return list(map(nodes.__getitem__, map(slice, ends, islice(ends, 1, None))))
+
+    def users(self, wanted: Container[int], within: range) -> list[int]:
+        """Return which nodes of a range have an operand among some, ascending."""
+        offsets = self.offsets
+        edges = range(offsets[within.start], offsets[within.stop])
+        taken = map(wanted.__contains__, self.nodes[edges.start : edges.stop])
+        found = (bisect_right(offsets, edge) - 1 for edge in compress(edges, taken))
+        return list(dict.fromkeys(found))
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -77,7 +124,7 @@ class ProgramGraph:
     rows: list[int] = field(default_factory=list)
     owner: list[int] = field(default_factory=list)
     label: list[int] = field(default_factory=list)
-    operands: list[tuple[int, ...]] = field(default_factory=list)
+    operands: NodeOperands = field(default_factory=lambda: NodeOperands(array("i"), ()))
     indices: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
     callees: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -141,10 +188,11 @@ class ProgramGraph:
         """Return the nodes of a computation, operands before users; cycles are cut at any edge."""
         known = self._orders.get(computation)
         if known is None:
-            nodes, operands = self.nodes[computation], self.operands
-            known = nodes
-            if not _are_before(operands[nodes.start : nodes.stop], nodes):
-                known = _post_order(nodes, lambda n: [o for o in operands[n] if o >= 0])
+            known = nodes = self.nodes[computation]
+            operands = self.operands[nodes.start : nodes.stop]
+            if not _are_before(operands, nodes):
+                taken = dict(zip(nodes, operands, strict=True))
+                known = _post_order(nodes, lambda n: [o for o in taken.get(n, ()) if o >= 0])
             self._orders[computation] = known
         return known
 

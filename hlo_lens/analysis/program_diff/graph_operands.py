@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from hashlib import blake2b
-from itertools import accumulate, chain, compress, islice, repeat
-from operator import add, eq, sub
+from itertools import chain, compress, islice, repeat
+from operator import add, eq, gt, sub
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.program_diff.graph import ProgramGraph, View
+from hlo_lens.analysis.program_diff.graph import NodeOperands, ProgramGraph, View
 from hlo_lens.model.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class GraphOperands:
         self._viewed: dict[int, tuple[int, ShapeIndex]] = {}
         self._number(without)
         self._resolve_views()
-        self._graph.operands += self._operands()
+        self._graph.operands = self._operands()
         self._add_views_and_roots(without)
         self._find_links()
 
@@ -85,28 +85,35 @@ class GraphOperands:
         for node, row in enumerate(graph.rows):
             node_of[row] = node
 
-    def _operands(self) -> list[tuple[int, ...]]:
+    def _operands(self) -> NodeOperands:
         """Return the nodes that are the operands of each node."""
-        edges = self._edges
+        graph, edges = self._graph, self._edges
         offsets = edges.operand_offsets
-        nodes = tuple(edges.operand_rows)
+        nodes = edges.operand_rows[:]
         if self.has_other_nodes:
-            nodes = tuple(map(self.node_of.__getitem__, nodes))
+            nodes = array("i", map(self.node_of.__getitem__, nodes))
         special = set(edges.operand_elements)
         if self.view_rows:
             through = compress(range(len(nodes)), map(eq, nodes, repeat(_VIEW)))
             special.update(bisect_right(offsets, edge) - 1 for edge in through)
-        operands = list(map(nodes.__getitem__, map(slice, offsets, islice(offsets, 1, None))))
         for row in sorted(special):
-            targets = edges.operands_of(row)
             elements = edges.operand_elements.get(row, repeat(()))
-            found = list(map(self.behind, targets, elements))
-            operands[row] = tuple(node for node, _ in found)
+            found = list(map(self.behind, edges.operands_of(row), elements))
+            nodes[offsets[row] : offsets[row + 1]] = array("i", [node for node, _ in found])
             if self.node_of[row] >= 0 and any(index for _, index in found):
-                self._graph.indices[self.node_of[row]] = tuple(index for _, index in found)
+                graph.indices[self.node_of[row]] = tuple(index for _, index in found)
+        counts = list(map(sub, islice(offsets, 1, None), offsets))
         if self.has_other_nodes:
-            return list(map(operands.__getitem__, self._graph.rows))
-        return operands
+            if graph.rows == sorted(graph.rows):
+                is_kept = bytearray(b"\1") * len(nodes)
+                for row in compress(range(len(counts)), map(gt, repeat(0), self.node_of)):
+                    is_kept[offsets[row] : offsets[row + 1]] = bytes(counts[row])
+                nodes = array("i", compress(nodes, is_kept))
+            else:  # computations inside others
+                edges_of = (range(offsets[row], offsets[row + 1]) for row in graph.rows)
+                nodes = array("i", map(nodes.__getitem__, chain.from_iterable(edges_of)))
+            counts = list(map(counts.__getitem__, graph.rows))
+        return NodeOperands(nodes, counts)
 
     def _add_views_and_roots(self, without: Collection[int]) -> None:
         """Add all views, and the result of each computation."""
@@ -120,10 +127,9 @@ class GraphOperands:
         """Find the link of each computation; places count from its first node."""
         graph = self._graph
         firsts = [nodes.start for nodes in graph.nodes]
-        counts = array("i", map(len, graph.operands))
-        ends = [0, *accumulate(counts)]
+        operands, ends = graph.operands.nodes, graph.operands.offsets
+        counts = array("i", map(sub, islice(ends, 1, None), ends))
         edges = [range(ends[nodes.start], ends[nodes.stop]) for nodes in graph.nodes]
-        operands = array("i", chain.from_iterable(graph.operands))
         starts = chain.from_iterable(map(repeat, firsts, map(len, edges)))
         places = array("i", map(sub, operands, starts))
         if NOTHING in operands:

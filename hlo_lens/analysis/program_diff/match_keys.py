@@ -330,10 +330,8 @@ def _used_by(graph: ProgramGraph, nodes: Sequence[int]) -> Key:
     wanted = frozenset(nodes)
     labels = graph.label
     uses: dict[int, list[int]] = {node: [] for node in nodes}
-    entry = graph.nodes[graph.entry]
-    for user, taken in zip(entry, graph.operands[entry.start : entry.stop], strict=True):
-        if wanted.isdisjoint(taken):
-            continue
+    for user in graph.operands.users(wanted, graph.nodes[graph.entry]):
+        taken = graph.operands[user]
         others = tuple([0 if o in wanted or o < 0 else labels[o] for o in taken])
         others = others if len(others) <= _WIDE else ()
         for place, operand in enumerate(taken):

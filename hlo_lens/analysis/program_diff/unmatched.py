@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import compress
-from operator import not_
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,9 +66,7 @@ class Unmatched:
 def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
     """Return all users of unmatched nodes, and the unmatched users of others."""
     found: dict[int, list[int]] = {}
-    operands = graph.operands[nodes.start : nodes.stop]
-    users = compress(nodes, map(not_, map(left.isdisjoint, operands)))
-    for user in sorted(left.union(users)):
+    for user in sorted(left.union(graph.operands.users(left, nodes))):
         is_left, taken = user in left, graph.operands[user]
         for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
             if operand >= 0 and (is_left or operand in left):
