@@ -51,7 +51,7 @@ class Comparison:
         base, head, head_of = self._base, self._head, self._found.head_of
         base_of = self._found.base_of
         found = {*self._found.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
-        found.update(base.callees, map(base_of.__getitem__, head.callees))
+        found.update(self._other_calls())
         for node in {*base.indices, *map(base_of.__getitem__, head.indices)}:
             if node >= 0 and base.indices.get(node) != head.indices.get(head_of[node]):
                 found.add(node)
@@ -59,6 +59,21 @@ class Comparison:
             if computation not in self._found.whole:
                 found.update(self._suspects_in(computation))
         return {node for node in found if node >= 0 and head_of[node] >= 0}
+
+    def _other_calls(self) -> Iterator[int]:
+        """Yield the nodes of the base whose calls are not equal to those of their partners."""
+        base, head, found = self._base, self._head, self._found
+        partners = [
+            partner if computation in found.whole else None
+            for computation, partner in enumerate(found.head_computation)
+        ]
+        for node, called in base.callees.items():
+            other = head.callees.get(found.head_of[node], ())
+            if [partners[c] for _, c in called] != [d for _, d in other]:
+                yield node
+        for node in head.callees:
+            if found.base_of[node] not in base.callees:
+                yield found.base_of[node]
 
     def _suspects_in(self, computation: int) -> Iterable[int]:
         """Return the nodes of a computation with another label, or other operands."""

@@ -11,7 +11,7 @@ from hlo_lens.analysis.program_diff.attribute_text import METADATA_KEY
 from hlo_lens.analysis.program_diff.edits import Noise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.model.hlo.module import HloModule
 
@@ -19,7 +19,7 @@ Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
 """A kind of noise, the property that differs, and its values in base and head."""
 
 _FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
-_NUMBER_OF_FRAME = re.compile(r"stack_frame_id=(\d{1,9})\}")
+_FIRST_OF_LINE = re.compile(r"stack_frame_id=(\d{1,9})\}[^\n]*+")
 _FRAME = re.compile(r"\s*stack_frame_id=\d+")
 _NAMES = re.compile(r'\s*(?:scheduling_name|deduplicated_name)="[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _DEDUPLICATED = "deduplicated_name="
@@ -68,12 +68,11 @@ class MetadataNoise:
                 return Noise.STACK_FRAMES, "stack_frame_id", *frames
         return Noise.METADATA, "metadata", mine or None, yours or None
 
-    def moved(self, texts: Iterable[str]) -> int:
-        """Return how many attribute lists have a frame number that is two places."""
-        framed = [text for text in texts if _FRAME_KEY in text]
-        numbers = Counter(_NUMBER_OF_FRAME.findall("\n".join(framed)))
-        if numbers.total() != len(framed):  # one in a string, too, or none that can be read
-            return sum(1 for text in framed if self.frames(text) is not None)
+    def moved(self, lines: str) -> int:
+        """Return how many lines have a frame number that is two places."""
+        numbers = Counter(_FIRST_OF_LINE.findall(lines))
+        if numbers.total() != lines.count(_FRAME_KEY):  # one in a string, or none that can be read
+            return sum(1 for line in lines.split("\n") if self.frames(line) is not None)
         places = ((self.frames(f"{_FRAME_KEY}{number}}}"), n) for number, n in numbers.items())
         return sum(count for place, count in places if place is not None)
 

@@ -21,7 +21,7 @@ from hlo_lens.model.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.analysis.program_diff.metadata_noise import Found
@@ -37,6 +37,9 @@ _NAMING = re.compile(
 )
 _CHUNK = 4096
 """Partners compared together; their texts are kept meanwhile."""
+
+_PARTS, _FEW = 8, 64
+"""Parts into which partners are cut that are alike in some, and the number that is not cut."""
 
 _OF_NAMES = frozenset({Noise.NAMES, Noise.IDS})
 
@@ -81,15 +84,28 @@ class NoiseCount:
             rows: Rows of partners, of base and head.
             nodes: Their nodes; empty for views.
         """
-        for start in range(0, len(rows[0]), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        self._count_parts(rows, nodes, _CHUNK)
+
+    def _count_parts(
+        self,
+        rows: tuple[Sequence[int], Sequence[int]],
+        nodes: tuple[Sequence[int], Sequence[int]],
+        size: int,
+    ) -> None:
+        for start in range(0, len(rows[0]), size):
+            part = slice(start, start + size)
             self._count((rows[0][part], rows[1][part]), (nodes[0][part], nodes[1][part]))
 
     def _count(
         self, rows: tuple[Sequence[int], Sequence[int]], nodes: tuple[Sequence[int], Sequence[int]]
     ) -> None:
         base, head = self._base.module, self._head.module
-        if not self._frames_differ and _are_copies(base, head, rows):
+        if _are_copies(base, head, rows):
+            if self._frames_differ:
+                self._count_moved(_texts(base, rows[0], OPERANDS_END, END))
+            return
+        if len(rows[0]) > _FEW and _starts_or_ends_alike(base, head, rows):
+            self._count_parts(rows, nodes, -(-len(rows[0]) // _PARTS))
             return
         mine, yours = _texts(base, rows[0], NAME, NAME_END), _texts(head, rows[1], NAME, NAME_END)
         if mine != yours:
@@ -102,7 +118,7 @@ class NoiseCount:
         others = _texts(head, rows[1], OPERANDS_END, END)
         counts = self.counts
         if self._frames_differ:
-            counts[Noise.METADATA] += self._metadata.moved(compress(texts, map(eq, texts, others)))
+            self._count_moved(compress(texts, map(eq, texts, others)))
         plain, other_plain = without_lines(texts), without_lines(others)
         counts[Noise.METADATA] += sum(map(eq, plain, other_plain)) - sum(map(eq, texts, others))
         for place in compress(range(len(texts)), map(ne, plain, other_plain)):
@@ -113,6 +129,10 @@ class NoiseCount:
             if mine[place] != yours[place] and not _OF_NAMES.isdisjoint(kinds):
                 kinds.discard(self.name_kind(mine[place], yours[place]))  # counted already
             counts.update(kinds)
+
+    def _count_moved(self, texts: Iterable[str]) -> None:
+        """Count equal attribute lists with a frame number that is two places."""
+        self.counts[Noise.METADATA] += self._metadata.moved("\n".join(texts))
 
     def _count_names(self, mine: Sequence[str], yours: Sequence[str]) -> None:
         """Count the names of partners that differ."""
@@ -262,20 +282,29 @@ def _are_copies(
     """Return whether partners follow one another alike in two equal pieces of text."""
     if any(map(ne, map(sub, *rows), repeat(rows[0][0] - rows[1][0]))):
         return False
-    pieces = []
-    for module, own in zip((base, head), rows, strict=True):
-        spans = module.columns.spans
-        first, last = spans[min(own) * STRIDE + NAME], spans[max(own) * STRIDE + END]
-        pieces.append(module.columns.source.text[first:last])
-    return pieces[0] == pieces[1]
+    return _text(base, min(rows[0]), max(rows[0])) == _text(head, min(rows[1]), max(rows[1]))
+
+
+def _starts_or_ends_alike(
+    base: HloModule, head: HloModule, rows: tuple[Sequence[int], Sequence[int]]
+) -> bool:
+    """Return whether the text of the first or last partners is equal, so that more may be."""
+    mine, yours = rows
+    return any(
+        _text(base, mine[at], mine[at]) == _text(head, yours[at], yours[at]) for at in (0, -1)
+    )
+
+
+def _text(module: HloModule, first: int, last: int) -> str:
+    spans = module.columns.spans
+    return module.columns.source.text[spans[first * STRIDE + NAME] : spans[last * STRIDE + END]]
 
 
 def _lines(module: HloModule, rows: Sequence[int]) -> list[str]:
     """Return the lines of some rows; nothing if they do not follow one another, one on a line."""
-    text, spans = module.columns.source.text, module.columns.spans
     if not _are_consecutive(rows):
         return []
-    lines = text[spans[rows[0] * STRIDE + NAME] : spans[rows[-1] * STRIDE + END]].split("\n")
+    lines = _text(module, rows[0], rows[-1]).split("\n")
     return lines if len(lines) == len(rows) else []
 
 
