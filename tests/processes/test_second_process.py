@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -101,8 +102,12 @@ def test_the_second_process_has_no_stream_of_the_first(capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_result_that_was_sent_in_part_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickle, "dump", lambda _, file, *__: file.write(b"\x80\x05\x95"))
+def test_a_result_that_was_stored_in_part_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def store(_: object, file: IO[bytes], *__: object) -> None:
+        file.write(b"\x80\x05\x95")
+        raise OSError
+
+    monkeypatch.setattr(pickle, "dump", store)
     assert SecondProcess(lambda: 1).result() is None
 
 
