@@ -2,10 +2,11 @@
 
 Printed: XLA writes ``known_trip_count`` into the loop's backend_config on CPU (since 0.4.35) and
 GPU, never on TPU and never before optimization. Derived if not printed: the condition compares a
-counter with a bound, the body adds a constant to the counter, and start, step and bound are
-constants: written in place, copied, converted, inside fusions, or carried unchanged through the
-tuples of this loop and the loops around it. The count is exact: a comparison that becomes true
-again when the counter overflows gives no count. Zero is a count.
+counter with a bound, or is the conjunction of such comparisons (TensorFlow prints one of the loop's
+own counter and of the program's), the body adds a constant to the counter, and start, step and
+bound are constants: written in place, copied, converted, inside fusions, or carried unchanged
+through the tuples of this loop and the loops around it. The count is exact: a comparison that
+becomes true again when the counter overflows gives no count. Zero is a count.
 
 If start or bound change with the trips of the loop around it by a constant, the count is another
 for each of those trips: then their sum over one run of that loop is known.
@@ -20,20 +21,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.analysis.program.scalar_values import (
-    Linear,
-    Scalars,
-    Scope,
-    Unknown,
-    of_operands,
-)
+from hlo_lens.analysis.program.loop_condition import comparisons
+from hlo_lens.analysis.program.scalar_values import Linear, Scalars, Scope, Unknown
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.columns import NOTHING
-from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.analysis.program.loop_condition import Comparison
     from hlo_lens.model.hlo.calls import Call
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
@@ -148,19 +144,6 @@ def printed_trip_count(backend_config: str) -> int | None:
     return None if found is None else int(found[1] or 0)
 
 
-# ---- the condition -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Test:
-    """A comparison of two scalars that decides whether the body runs once more."""
-
-    left: Linear
-    direction: str
-    right: Linear
-    bounds: tuple[int, int]
-
-
 def _derived(called: Mapping[str, Call], scalars: Scalars) -> int | Unknown | _Varying:
     """Return the trip count that follows from a loop's condition, start and step."""
     condition, body = called.get("condition"), called.get("body")
@@ -168,47 +151,20 @@ def _derived(called: Mapping[str, Call], scalars: Scalars) -> int | Unknown | _V
     if root == NOTHING or body is None:
         return Unknown("condition or body is not in the text")
     inside = scalars.inside(body)
-    test = _test(root, scalars, inside)
-    if isinstance(test, Unknown):
-        return test
-    found = _solved(body, test, scalars, inside)
-    if isinstance(found, Unknown):
-        return _varying(body, test, scalars, inside) or found
-    return found
+    tests = comparisons(root, scalars, inside)
+    if isinstance(tests, Unknown):
+        return tests
+    counts = []
+    for test in tests:
+        found = _solved(body, test, scalars, inside)
+        if isinstance(found, Unknown):
+            varying = _varying(body, test, scalars, inside) if len(tests) == 1 else None
+            return varying or found
+        counts.append(found)
+    return min(counts)
 
 
-def _test(root: int, scalars: Scalars, scope: Scope) -> _Test | Unknown:
-    """Return the comparison that computes a condition."""
-    opcode, links = scalars.opcodes[root], scalars.module.links
-    if opcode == "compare":
-        return _comparison(root, scalars, scope)
-    called = links.calls.of_row(root) if opcode in ("fusion", "call") else []
-    result = links.root(called[0]) if called else NOTHING
-    if result != NOTHING:
-        return _test(result, scalars, of_operands(scalars, root, scope))
-    before, _ = links.operand(root, 0)
-    is_forwarding = opcode_traits(opcode).is_forwarding
-    passes_on = is_forwarding or opcode in ("convert", "copy-done")
-    if passes_on and before != NOTHING:
-        return _test(before, scalars, scope)
-    return Unknown(f"the condition is {scalars.name(root)} ({opcode}), no comparison")
-
-
-def _comparison(row: int, scalars: Scalars, scope: Scope) -> _Test | Unknown:
-    bounds = scalars.operand_bounds(row, 0) or scalars.operand_bounds(row, 1)
-    if bounds is None:
-        return Unknown(f"{scalars.name(row)} compares what is no integer")
-    left = scalars.operand(row, 0, (), scope, 0)
-    right = scalars.operand(row, 1, (), scope, 0)
-    if isinstance(left, Unknown):
-        return left
-    if isinstance(right, Unknown):
-        return right
-    direction = scalars.module.instruction(row).attribute("direction") or ""
-    return _Test(left=left, direction=direction, right=right, bounds=bounds)
-
-
-def _solved(body: Call, test: _Test, scalars: Scalars, inside: Scope) -> int | Unknown:
+def _solved(body: Call, test: Comparison, scalars: Scalars, inside: Scope) -> int | Unknown:
     """Return the number of trips for which a comparison is true."""
     sides = []
     outside = scalars.outside(body.row)
@@ -222,7 +178,7 @@ def _solved(body: Call, test: _Test, scalars: Scalars, inside: Scope) -> int | U
     return _count(sides[0], sides[1], test)
 
 
-def _count(left: tuple[int, int], right: tuple[int, int], test: _Test) -> int | Unknown:
+def _count(left: tuple[int, int], right: tuple[int, int], test: Comparison) -> int | Unknown:
     """Return the number of trips, of the start and the step of each side."""
     direction = test.direction
     if left[1] and right[1]:
@@ -285,7 +241,7 @@ class _Varying:
     reason: str
 
 
-def _varying(body: Call, test: _Test, scalars: Scalars, inside: Scope) -> _Varying | None:
+def _varying(body: Call, test: Comparison, scalars: Scalars, inside: Scope) -> _Varying | None:
     """Return the trip counts of a loop whose start or bound change with the loop around it."""
     found = scalars.around(body.row)
     if found is None:

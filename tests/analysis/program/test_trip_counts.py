@@ -220,6 +220,51 @@ ENTRY main {
     assert found == {"inner": 4, "outer": 4}
 
 
+def _both(sides: str) -> str:
+    """Return a condition that is an ``and`` of the counter below 5 and of another comparison."""
+    first = "less = pred[] compare(i, five), direction=LT"
+    return COND.replace(
+        "ROOT less = pred[] compare(i, five), direction=LT",
+        f"{first}\n  other = pred[] {sides}\n  ROOT both = pred[] and(less, other)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "bound", "count"),
+    [
+        ("compare(i, n), direction=LT", 9, 5),
+        ("compare(i, n), direction=LT", 3, 3),
+        ("compare(n, i), direction=GT", 3, 3),
+        ("compare(n, n), direction=LT", 9, 0),
+        ("copy(less)", 3, 5),
+        ("compare(i, i), direction=EQ", 9, None),
+    ],
+)
+def test_condition_of_two_comparisons(other: str, bound: int, count: int | None) -> None:
+    entry = ENTRY.replace("constant(9)", f"constant({bound})")
+    assert _count(cond=_both(other), entry=entry) == count
+
+
+def test_condition_of_two_comparisons_in_a_fusion() -> None:
+    inside = """
+both {
+  k = s32[] parameter(0)
+  seven = s32[] constant(7)
+  more = pred[] compare(k, seven), direction=LT
+  ROOT and = pred[] and(more, more)
+}
+"""
+    cond = COND.replace("compare(i, five), direction=LT", "fusion(i), kind=kLoop, calls=both")
+    assert _count(body=BODY + inside, cond=cond) == 7
+
+
+@pytest.mark.parametrize("result", ["copy(less)", "and(less, less)"])
+def test_condition_in_a_circle_has_no_count(result: str) -> None:
+    (loop,) = _loops(cond=COND.replace("compare(i, five), direction=LT", result))
+    assert loop.trip_count is None
+    assert loop.reason == "the condition is too long"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -242,7 +287,7 @@ def test_unknown_has_a_reason(old: str, new: str, reason: str | None) -> None:
         )
     if old.startswith("ROOT"):
         changed = changed.replace(
-            "direction=LT\n", "direction=LT\n  ROOT all = pred[] and(less, less)\n"
+            "direction=LT\n", "direction=LT\n  ROOT all = pred[] or(less, less)\n"
         )
     (loop,) = trip_counts(table_of(f"HloModule m\n{changed}")).loops
     if reason is None:
