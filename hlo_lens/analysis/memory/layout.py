@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.memory.occupancy import Occupant, occupied_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.model.buffers.assignment import BufferAllocation, BufferAssignment
     from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
@@ -319,20 +319,46 @@ def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue])
 
     Both show a lost line or a damaged number. XLA numbers allocations from 0 and makes each as
     large as its values need: it ends with the last byte of one. Values of one shape in one memory
-    space have one size. 0 for a text without values.
+    space have one size, but for those that share a buffer with a larger shape (`_unshared`). 0 for a
+    text without values.
     """
     if not values:
         return 0
     ends = {allocation.index: 0 for allocation in allocations}
     colors = {allocation.index: allocation.color for allocation in allocations}
-    sizes: dict[tuple[str, int], int] = {}
-    found = 0
+    least: dict[tuple[str, int], int] = {}
+    differ = False
     for value in values:
         ends[value.allocation] = max(ends[value.allocation], value.offset + value.size)
         key = value.shape_text, colors[value.allocation]
-        found += sizes.setdefault(key, value.size) != value.size
-    found += sum(ends[allocation.index] != allocation.size for allocation in allocations)
+        known = least.setdefault(key, value.size)
+        if value.size != known:
+            least[key] = min(value.size, known)
+            differ = True
+    found = sum(ends[allocation.index] != allocation.size for allocation in allocations)
+    if differ:
+        found += _unshared(values, colors, least)
     return found + abs(max(ends, default=-1) + 1 - len(allocations))
+
+
+def _unshared(
+    values: Sequence[LaidValue], colors: Mapping[int, int], least: Mapping[tuple[str, int], int]
+) -> int:
+    """Return the number of values that are larger than others of their shape, without reason.
+
+    Values of one buffer, such as a donated argument and the result in its place, have the size of
+    the largest (HloBufferSize in buffer_assignment.cc): another value of that size begins where
+    they do.
+    """
+    usual: set[tuple[int, int, int]] = set()
+    odd: list[tuple[int, int, int]] = []
+    for value in values:
+        place = value.allocation, value.offset, value.size
+        if value.size == least[value.shape_text, colors[value.allocation]]:
+            usual.add(place)
+        else:
+            odd.append(place)
+    return sum(place not in usual for place in odd)
 
 
 def _laid(allocation: BufferAllocation) -> LaidAllocation:
