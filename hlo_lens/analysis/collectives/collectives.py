@@ -54,6 +54,7 @@ from hlo_lens.analysis.sharding.mesh_axes import (
 from hlo_lens.analysis.sharding.transfer_pattern import transfer_pattern
 from hlo_lens.model.hlo.opcodes import is_collective_like
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
+from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -282,7 +283,10 @@ class _Context:
         if read.devices.is_host_transfer:
             return Moved(wire_bytes=0, steps=1)
         if kind in TRANSFERS:
-            devices = None if self._partitions is None else self._partitions * self._replicas
+            partitions = self._partitions
+            if partitions is None and read.devices.mode is CollectiveOpGroupMode.CROSS_REPLICA:
+                partitions = 1  # the share of the replicas that send is that of all devices
+            devices = None if partitions is None else partitions * self._replicas
             return moved_by_pairs(kind, payload_bytes, read.devices.pairs, devices)
         if kind == CUSTOM_CALL:
             return UNKNOWN

@@ -168,6 +168,22 @@ def test_missing_header_number_is_taken_from_shardings() -> None:
     assert found.collectives[0].groups == ((0, 1, 2, 3),)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "header", "wire"),
+    [
+        ("source_target_pairs={{0,1},{1,0}}", ", replica_count=2", 128),
+        ("source_target_pairs={{0,1},{1,2}}", ", replica_count=4", 64),
+        ("source_target_pairs={{0,1}}", ", replica_count=2, num_partitions=2", 64),
+        ("channel_id=1, source_target_pairs={{0,1},{1,0}}", ", replica_count=2", None),
+    ],
+)
+def test_transfers_between_replicas_need_no_number_of_partitions(
+    attributes: str, header: str, wire: int | None
+) -> None:
+    found = _one(f"f32[8,4] collective-permute(x), {attributes}", header)
+    assert found.wire_bytes_per_device == wire
+
+
 def test_transfers_have_source_and_target() -> None:
     permute = _one(
         "f32[8,4] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{1,2}}"
