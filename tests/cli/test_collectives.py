@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
+from tests.analysis.texts import LOOP
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
@@ -107,6 +108,15 @@ def test_loops_are_a_tree() -> None:
     assert result.exit_code == 0
     assert "├─ while.36  x4" in result.stdout
     assert "│     all-reduce model  1 each trip, 4 in one run" in result.stdout
+
+
+def test_loops_are_named_without_the_arguments_that_old_jax_prints(tmp_path: Path) -> None:
+    path = 'op_name="jit(f)/while[cond_nconsts=0 body_jaxpr={ lambda ; a:i32[]. let }]"'
+    file = tmp_path / "loop.txt"
+    file.write_text(LOOP.replace("body=body", f"body=body, metadata={{{path}}}"))
+    result = _run("loops", str(file))
+    assert "loop  x?  jit(f)/while\n" in result.stdout
+    assert "cond_nconsts" not in result.stdout
 
 
 def test_loops_as_data() -> None:

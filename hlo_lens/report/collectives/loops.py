@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.program.origin import marked
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.report.collectives.page import collectives_text
+from hlo_lens.report.render.cell_lines import without_arguments
 from hlo_lens.report.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.units import format_bytes, format_count, plural
@@ -91,9 +92,8 @@ def _title(level: LoopLevel) -> str:
     trips = "x?" if level.trip_count is None else f"x{format_count(level.trip_count)}"
     nested = level.depth > 1 and level.times not in (None, level.trip_count)
     total = f" ({_times(level.times)} in one run)" if nested else ""
-    origin = " ".join(
-        part for part in (level.op_name, marked(level.source, level.origin_basis)) if part
-    )
+    path = level.op_name and without_arguments(level.op_name)
+    origin = " ".join(part for part in (path, marked(level.source, level.origin_basis)) if part)
     return f"{level.loop}  {trips}{total}  {origin}"
 
 

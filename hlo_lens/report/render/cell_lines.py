@@ -173,8 +173,17 @@ def _last_scopes(text: str, width: int) -> str:
     >>> _last_scopes("jit(f)/embed/convert_element_type[new_dtype=bfloat16 weak_type=False]", 32)
     '...embed/convert_element_type'
     """
-    bare = _ARGUMENTS.sub("", text) if cell_width(text) > width else text
+    bare = without_arguments(text) if cell_width(text) > width else text
     return last_parts(bare, width)
+
+
+def without_arguments(path: str) -> str:
+    """Return an operation path without the arguments in brackets that old jax prints after it.
+
+    >>> without_arguments("jit(f)/while[cond_nconsts=0 body_nconsts=1]")
+    'jit(f)/while'
+    """
+    return _ARGUMENTS.sub("", path)
 
 
 _PATH = re.compile(r"\S*/\S+")
