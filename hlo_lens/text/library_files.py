@@ -29,9 +29,23 @@ _CHECKOUT = lazy_pattern(
     rf"|(?:.*/)?third_party/py/(?:{_PACKAGES})/"
     r"|(?:.*/)?jax/(?:_src|experimental|interpreters)/"
     r"|(?:.*/)?flax/(?:core|linen|nnx|training)/"
+    r"|(?:.*/)?(?:tensorflow/python|keras/src)/"
     r"|(?:.*/)?optax/(?:_src|contrib|losses|transforms|tree_utils)/"
 )
 """Path of a known package in its repository, or relative to the folder of packages."""
+
+_EVERY_OPERATION = lazy_pattern(r"(?:.*/)?tensorflow/python/framework/ops\.py$")
+"""File of TensorFlow that makes all operations: the innermost frame of each is in it."""
+
+
+@functools.lru_cache(maxsize=4096)
+def makes_every_operation(path: str) -> bool:
+    """Return whether a framework makes all operations in a file, so that its lines say nothing.
+
+    >>> makes_every_operation("/env/site-packages/tensorflow/python/framework/ops.py")
+    True
+    """
+    return _EVERY_OPERATION.match(path.replace("\\", "/")) is not None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.program.argument_names import ArgumentNames
 from hlo_lens.analysis.program.entry_values import (
     DONOR,
     NO_ALIAS,
@@ -212,6 +213,7 @@ def _parameters(
     are_places = all(number == place for place, number in enumerate(numbers))
     columns = ValueColumns(
         module=module,
+        given=ArgumentNames(module),
         leaves=leaves,
         indices=indices,
         shardings=shardings,
@@ -239,6 +241,7 @@ def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Sequence
     aliases = {alias.output_index: n for n, alias in enumerate(module.input_output_alias)}
     columns = ValueColumns(
         module=module,
+        given=ArgumentNames(module),
         leaves=leaves,
         indices=indices,
         shardings=_leaf_shardings(root, indices),

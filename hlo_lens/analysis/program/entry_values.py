@@ -14,6 +14,7 @@ from hlo_lens.model.hlo.instruction import HloInstruction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hlo_lens.analysis.program.argument_names import ArgumentNames
     from hlo_lens.analysis.result import Row
     from hlo_lens.model.hlo.module import HloModule, InputOutputAlias
     from hlo_lens.model.shapes.shape import ShapeIndex
@@ -45,10 +46,12 @@ class ValueColumns:
         rows: Row of the parameter; of outputs once, the row of the result.
         numbers: Number of the parameter; none for outputs.
         operands: Names of the operands of a result that is a tuple, which are the outputs.
+        given: Names that the framework gave to parameters.
         names: Position to name of the parameters whose name was asked for.
     """
 
     module: HloModule
+    given: ArgumentNames
     leaves: Sequence[Leaf]
     indices: Sequence[ShapeIndex]
     shardings: Sequence[str | None]
@@ -100,6 +103,11 @@ class EntryValue(ABC):
         For a parameter the framework's name of the argument, directly or from op_name, else the
         instruction's name; for an output the name of the instruction that defines it.
         """
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the name is one that the framework gave, not the instruction's."""
+        return False
 
     @property
     @abstractmethod
@@ -171,17 +179,25 @@ class ParameterValue(EntryValue):
             names[self._place] = self._found_name()
         return names[self._place]
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the framework named the argument."""
+        return self._given_name() is not None
+
     def _found_name(self) -> str:
+        columns = self._columns
+        instruction = HloInstruction(columns.module.entry, columns.rows[self._place])
+        return self._given_name() or instruction.name
+
+    def _given_name(self) -> str | None:
+        """Return the framework's name of the argument; None if it gave none."""
         module = self._columns.module
         if module.framework is not None:
             index = self._columns.indices[self._place]
             known = module.framework.argument(self.number, index)
             if known is not None:
                 return known.name
-        instruction = HloInstruction(module.entry, self._columns.rows[self._place])
-        metadata = instruction.attribute("metadata")
-        found = metadata and module.reader.metadata_string(metadata, "op_name")
-        return found or instruction.name
+        return self._columns.given.by_row.get(self._columns.rows[self._place])
 
     @property
     def aliased_with(self) -> str | None:

@@ -23,6 +23,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.analysis.program.argument_names import ArgumentNames
 from hlo_lens.analysis.program.loop_lines import LoopLines, is_same_line
 from hlo_lens.analysis.program.neighbour_places import SCALAR, NeighbourPlaces
 from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
@@ -54,6 +55,7 @@ class Origins:
 
     def __init__(self, module: HloModule) -> None:
         self.places = InstructionPlaces(module)
+        self._arguments = ArgumentNames(module)
         self.steps = ValueSteps(module)
         self._module = module
         self._loops = LoopLines(self.steps, self.places)
@@ -209,7 +211,7 @@ class Origins:
     @cached_property
     def _has_places(self) -> bool:
         module = self._module
-        return bool(module.stack_frames) or "source_file=" in module.columns.source.text
+        return bool(module.stack_frames) or self.places.has_any
 
     def is_enough(self, origin: Origin) -> bool:
         """Return whether an origin has what the module's metadata have at most."""
@@ -235,10 +237,7 @@ class Origins:
     @cached_property
     def _argument_names(self) -> frozenset[str]:
         """Names of the arguments; XLA gives them to gathers of weights as operation paths too."""
-        entry = self._module.entry
-        rows = self._module.links.parameter_rows(entry.place) if entry.rows else ()
-        names = map(self.places.op_name, rows)
-        return frozenset(name for name in names if name is not None)
+        return frozenset(self._arguments.by_row.values())
 
     def _nearest(self, value: Value) -> Origin:
         """Return the origin of a value without what it is computed from and used by."""
@@ -294,7 +293,7 @@ class Origins:
 
     def _argument(self, row: int, own: Origin | None) -> Origin:
         number = self._module.instruction(row).parameter_number
-        name = own.op_name if own is not None else None
+        name = self._arguments.by_row.get(row)
         name = name or (None if number is None else f"argument {number}")
         place = None if own is None else own.place
         return Origin(place=place, op_name=name, basis=Basis.ARGUMENT, row=row, argument=name)

@@ -9,6 +9,7 @@ from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.metadata import SourceLocation
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.library_files import makes_every_operation
 
 if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
@@ -49,6 +50,12 @@ class InstructionPlaces:
         self._known: dict[str, SourceLocation | None] = {}
         self._stacks: dict[str, Stack] = {}
         self._names: dict[str, str | None] = {}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the text has any place outside of stack frames."""
+        found = _FILE_VALUE.finditer(self._text)
+        return any(not makes_every_operation(self._string(match[1])) for match in found)
 
     def innermost(self, row: int) -> SourceLocation | None:
         """Return the innermost place in the user's program, or None if the row has none.
@@ -121,7 +128,9 @@ class InstructionPlaces:
             return None
         file = self._string(match[1])
         line = int(match[2]) if match[2] else None
-        return SourceLocation(file=file, line=line) if file else None
+        if not file or makes_every_operation(file):
+            return None
+        return SourceLocation(file=file, line=line)
 
 
 def _is_numbered(op_name: str) -> bool:

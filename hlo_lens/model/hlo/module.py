@@ -28,6 +28,7 @@ from hlo_lens.model.hlo.metadata import OpMetadata, SourceLocation, StackFrames
 from hlo_lens.model.hlo.name_index import NameIndex
 from hlo_lens.model.rows import FewTexts, Rows
 from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.library_files import makes_every_operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -272,6 +273,8 @@ class HloModule:
         If all places are in libraries (`is_library_file`), the innermost one of all.
         """
         if metadata.source_file:
+            if makes_every_operation(metadata.source_file):
+                return None
             line, column = metadata.source_line, metadata.source_column
             return SourceLocation(file=metadata.source_file, line=line, column=column)
         return self.stack_frames.user_location(metadata.stack_frame_id or 0)

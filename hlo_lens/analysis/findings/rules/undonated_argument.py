@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.entry_values import EntryValue
 
 
 def undonated_argument(known: ModuleAnalysis) -> Iterator[Finding]:
@@ -69,7 +70,7 @@ def _finding(
     what = f"{len(leaves)} of {plural(count, 'array')}, " if not is_whole else ""
     return Finding(
         message=f"argument {argument} ({what}{format_bytes(size)}) is not donated",
-        fix=_fix(known, argument),
+        fix=_fix(known, argument, leaves[0].value.value),
         place=known.once(call_place),
         values=names,
         evidence=tuple(
@@ -85,14 +86,20 @@ def _finding(
 _MOST_SHOWN = 5
 
 
-def _fix(known: ModuleAnalysis, argument: str) -> str:
+def _fix(known: ModuleAnalysis, argument: str, value: EntryValue) -> str:
     """Return how to donate an argument; its position is not known if it has a name."""
-    function = known.module.name.removeprefix("jit_")
+    wrapper, _, function = known.module.name.partition("_")
+    where = f"parameter {value.number} of the program ({argument})"
+    if wrapper not in ("jit", "pmap"):
+        return f"alias {where} with its result when the program is compiled"
+    call = f"jax.{wrapper}({function}"
     if argument.startswith("args["):
-        return f"jax.jit({function}, donate_argnums=({argument[5:-1]},))"
-    if argument.isidentifier():
-        return f'jax.jit({function}, donate_argnames=("{argument}",))'
-    return f"jax.jit({function}, donate_argnums=...) with the position of {argument}"
+        return f"{call}, donate_argnums=({argument[5:-1]},))"
+    if not value.is_named:
+        return f"{call}, donate_argnums=...) with the argument that is {where}"
+    if argument.isidentifier() and wrapper == "jit":  # pmap takes positions only
+        return f'{call}, donate_argnames=("{argument}",))'
+    return f"{call}, donate_argnums=...) with the position of {argument}"
 
 
 def _patterns(names: Sequence[str], argument: str) -> Sequence[str]:

@@ -72,6 +72,41 @@ def test_arguments_without_a_name_are_named_by_position() -> None:
     assert found.fix == "jax.jit(step, donate_argnums=(0,))"
 
 
+UNNAMED = STEP.replace("ALIAS", "replica_count=1").replace("m = f32", "param = f32")
+UNNAMED = UNNAMED.replace("(m)", "(param)").replace(", metadata={op_name=\"state['m']\"}", "")
+
+
+def test_the_name_of_an_instruction_is_no_name_of_an_argument() -> None:
+    found = {one.values: one.fix for one in findings_of(UNNAMED, "M001")}
+    assert found[("state['w']",)] == 'jax.jit(step, donate_argnames=("state",))'
+    assert found[("param",)] == (
+        "jax.jit(step, donate_argnums=...) with the argument that is parameter 1 of the program "
+        "(param)"
+    )
+
+
+def test_a_name_that_two_parameters_share_is_none() -> None:
+    text = STEP.replace("ALIAS", "replica_count=1")
+    for name in ("state['w']", "state['m']"):
+        text = text.replace(f'"{name}"', '"XLA_Args"')
+    assert {one.values for one in findings_of(text, "M001")} == {("w",), ("m",)}
+
+
+def test_pmap_takes_positions() -> None:
+    (found,) = findings_of(
+        STEP.replace("ALIAS", "replica_count=8").replace("jit_step", "pmap_step"), "M001"
+    )
+    assert found.fix == "jax.pmap(step, donate_argnums=...) with the position of state"
+
+
+def test_programs_of_other_frameworks_are_not_jitted() -> None:
+    found = findings_of(UNNAMED.replace("jit_step", "SyncTensorsGraph.117"), "M001")
+    assert {one.fix for one in found} == {
+        "alias parameter 0 of the program (state) with its result when the program is compiled",
+        "alias parameter 1 of the program (param) with its result when the program is compiled",
+    }
+
+
 def test_a_text_without_stacks_has_no_line() -> None:
     head, _, rest = STEP.replace("ALIAS", "replica_count=1").partition("FileNames")
     entry = rest[rest.index("ENTRY") :].replace(" stack_frame_id=2", "")
