@@ -66,6 +66,47 @@ def test_other_tables_are_shown_with_a_number_of_rows() -> None:
     )
 
 
+PLAIN = """HloModule step, is_scheduled=true
+
+ENTRY main {
+  x = f32[1024]{0} parameter(0)
+  a = f32[1024]{0} exponential(x)@one
+  b = f32[1024]{0} negate(a)@two
+  ROOT c = f32[1024]{0} add(a, b)@two
+}
+"""
+_OPS = "/env/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        ("", "values held at the peak of memory"),
+        ('op_name="model/NAME"', "Bytes at the peak by operation, each with its largest value"),
+        (
+            f'op_name="model/NAME" source_file="{_OPS}" source_line=1221',
+            "Bytes at the peak by operation, each with its largest value",
+        ),
+        (
+            'op_name="model/NAME" source_file="train.py" source_line=7',
+            "Bytes at the peak by source line, each with its largest value",
+        ),
+    ],
+    ids=["no metadata", "operations", "one line of TensorFlow", "lines"],
+)
+def test_peak_is_shown_by_what_the_text_has(tmp_path: Path, metadata: str, title: str) -> None:
+    text = PLAIN
+    for name in ("one", "two"):
+        written = f", metadata={{{metadata.replace('NAME', name)}}}" if metadata else ""
+        text = text.replace(f"@{name}", written)
+    file = tmp_path / "module_0000.step.cpu_after_optimizations.txt"
+    file.write_text(text)
+    page = output_of(["report", str(file)])
+    assert title in page
+    assert "[unattributed]" not in page
+    assert "ops.py" not in page
+
+
 def test_arguments_that_could_be_donated_are_in_the_head() -> None:
     text = output_of(["report", "sample_dumps/tpu/wasteful"])
     assert "could be donated: params['w_down'] 2.00MiB, params['w_up'] 2.00MiB" in " ".join(

@@ -60,6 +60,12 @@ class MemoryBy(Result):
     total_bytes: int
     largest: Mapping[str, tuple[str, str, str | None]] = field(default_factory=dict)
 
+    @property
+    def is_unattributed(self) -> bool:
+        """Whether most bytes that are not of arguments belong to no group."""
+        sizes = {label: size for label, size, *_ in self.groups}
+        return sizes.get(UNATTRIBUTED, 0) * 2 > self.total_bytes - sizes.get(PARAMETERS, 0)
+
     def all_rows(self) -> Iterator[Row]:
         """Yield the groups, bracketed ones too."""
         for label, size, count, inferred in self.groups:

@@ -319,8 +319,8 @@ def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue])
 
     Both show a lost line or a damaged number. XLA numbers allocations from 0 and makes each as
     large as its values need: it ends with the last byte of one. Values of one shape in one memory
-    space have one size, but for those that share a buffer with a larger shape (`_unshared`). 0 for a
-    text without values.
+    space have one size, but for those that share a buffer with a larger shape (`_unshared`). 0
+    for a text without values.
     """
     if not values:
         return 0

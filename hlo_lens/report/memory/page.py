@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.role_series import RoleSeries
     from hlo_lens.analysis.memory.timeline import MemoryTimeline
+    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
 
 
@@ -121,11 +122,31 @@ def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterato
         yield source_table(by_source)
 
 
-def source_table(by_source: MemoryBy) -> Table:
-    """Return the table of the bytes at the peak by source line."""
-    title = "Bytes at the peak by source line, each with its largest value"
-    shown = ("size_bytes", "share", "values", "group", "shape", "op_name")
-    return with_marked_groups(Table.of(by_source, title=title, shown=shown))
+def leading_table(analysis: ModuleAnalysis) -> tuple[Table, str] | None:
+    """Return the table of the peak for a first page, and the option of the command that prints it.
+
+    It is by source line; by operation path where the text has no lines for most of the bytes, and
+    value by value where it has neither. None where the peak is not known.
+    """
+    for by in ("source", "op"):
+        groups = analysis.peak_by(by)
+        if groups is None:
+            return None
+        if not groups.is_unattributed:
+            return source_table(groups), f"--by {by}"
+    results = analysis.memory
+    if results is None or results.peak is None:
+        return None
+    return peak_table(results, results.peak), ""
+
+
+def source_table(groups: MemoryBy) -> Table:
+    """Return the table of the bytes at the peak by source line, or by operation path."""
+    name = "source line" if groups.by == "source" else "operation"
+    title = f"Bytes at the peak by {name}, each with its largest value"
+    last = ("op_name",) if groups.by == "source" else ()
+    shown = ("size_bytes", "share", "values", "group", "shape", *last)
+    return with_marked_groups(Table.of(groups, title=title, shown=shown))
 
 
 def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:

@@ -10,7 +10,7 @@ from hlo_lens.analysis.comparison.facts import coverage_facts
 from hlo_lens.analysis.dumps.module_groups import MOST_FLOPS, MOST_MEMORY, STEP
 from hlo_lens.report.collectives.page import groups_table
 from hlo_lens.report.findings.page import NONE, counts_text, finding_facts
-from hlo_lens.report.memory.page import peak_table, source_table, statement_tables
+from hlo_lens.report.memory.page import leading_table, peak_table, statement_tables
 from hlo_lens.report.program.head import head_facts, head_notes
 from hlo_lens.report.program.listing import modules_table
 from hlo_lens.report.program.tables import detail_tables, largest_table
@@ -108,10 +108,10 @@ def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:
 
 
 def _tables(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Table]:
-    by_source = analysis.peak_by_source
-    if by_source is not None:
-        command = command_on("memory", analysis.dump, "--by source")
-        yield replace(source_table(by_source), command=command)
+    found = leading_table(analysis)
+    if found is not None:
+        table, option = found
+        yield replace(table, command=command_on("memory", analysis.dump, option))
     elif analysis.largest.row_count:
         yield largest_table(analysis.largest)
     if analysis.collectives.collectives:

@@ -1,8 +1,9 @@
 """The same computation is in the program many times instead of in a loop.
 
 What:
-    Products of one line and one shape occur eight times or more outside of each other's loop, as a
-    Python loop over layers makes them.
+    Products of one line of the program and one shape occur eight times or more outside of each
+    other's loop, as a Python loop over layers makes them. Lines of libraries do not count: all
+    dense layers share them.
 
 Why it costs:
     Time to compile, which grows with the number of instructions, and the size of the program's
@@ -26,6 +27,7 @@ from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
+from hlo_lens.text.library_files import is_library_file
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
         if path is None or BACKWARD in path or RECOMPUTED in path:
             continue
         place = known.origins.places.innermost(row)
-        if place is not None:
+        if place is not None and not is_library_file(place.file):
             groups.setdefault((place, _DIGITS.sub("#", path), names[name]), []).append(name)
     most = max(groups.items(), key=lambda pair: len(pair[1]), default=None)
     if most is not None and len(most[1]) >= _LEAST:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.report.collectives.page import groups_table
-from hlo_lens.report.memory.page import source_table
+from hlo_lens.report.memory.page import leading_table
 from hlo_lens.report.page.sections import section_object
 from hlo_lens.report.program.head import head_facts, head_notes, memory_lines
 from hlo_lens.report.program.tables import largest_table
@@ -43,9 +43,10 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
 
 def _tables(subject: Subject) -> Iterator[Table]:
     analysis, tail = subject.analysis, subject.command_tail
-    by_source = analysis.peak_by_source
-    if by_source is not None:
-        yield replace(source_table(by_source), command=f"hlo-lens memory {tail} --by source")
+    found = leading_table(analysis)
+    if found is not None:
+        table, option = found
+        yield replace(table, command=f"hlo-lens memory {tail} {option}".rstrip())
     elif analysis.largest.row_count:
         yield largest_table(analysis.largest)
     if analysis.collectives.collectives:

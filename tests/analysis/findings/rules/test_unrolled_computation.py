@@ -31,6 +31,11 @@ def test_many_copies_in_a_large_program_are_a_warning() -> None:
     assert found.severity is Severity.WARNING
 
 
+def test_lines_of_libraries_are_shared_by_all_layers() -> None:
+    library = "/env/lib/python3.11/site-packages/flax/linen/linear.py"
+    assert findings_of(_text(13).replace('"m.py"', f'"{library}"'), "X002") == ()
+
+
 def test_a_few_copies_and_the_backward_pass_have_no_finding() -> None:
     assert findings_of(_text(8), "X002") == ()
     assert findings_of(_text(13, "transpose(jvp())/layers_{}/dot"), "X002") == ()
