@@ -2,8 +2,9 @@
 
 They are, in this order: donations lost or gained, other arguments (`argument_causes`),
 recomputation that is gone or new, loops that were unrolled or have other trip counts, then lines
-that only one side has, and lines whose instructions differ, most bytes first. Lines that only
-follow from other arguments, recomputation or another loop are no causes.
+that call functions more or less often, lines that only one side has, and lines whose instructions
+differ, most bytes first. Lines that only follow from other arguments, recomputation, another loop
+or another call are no causes.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from hlo_lens.analysis.comparison.line_rows import (
     SHAPE,
     TYPE,
     LineRow,
+    call_text,
+    has_other_property,
     line_text,
 )
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from hlo_lens.analysis.comparison.annotation_diff import AnnotationRow
     from hlo_lens.analysis.comparison.collective_diff import CollectiveDiff
@@ -88,28 +91,81 @@ def program_causes(
         has_other_arguments: Whether arguments have other shapes or shardings.
         has_other_number: Whether arguments were added or removed, as with another number of layers.
     """
-    structural = [*_recomputation(program, rows), *_loops(program)]
-    trips = [*_trips(program, rows)]
-    yield from (*structural, *trips)
-    repeats = structural or any(map(program.is_unrolled, program.trips))
-    others = has_other_arguments or trips
-    yield from _other_lines(program, rows)
+    recomputation, loops = [*_recomputation(program, rows)], [*_loops(program)]
+    trips, called = [*_trips(program, rows)], _only_called(program)
+    repeats = bool(recomputation or _is_repeated(program))
+    calls = _calls(program, rows, called, has_other_number=has_other_number)
+    others = _other_lines(program, rows)
+    causes = [*recomputation, *loops, *trips, *(() if repeats else calls), *others]
+    yield from causes
     annotations = () if shardings is None else shardings.annotations
-    known = {*program.new, *program.gone}
+    known = {*program.new, *program.gone, *called}
+    known.update(source for cause in (*loops, *trips) for source in cause.sources)
     for row in sorted(rows, key=_cause_order):
         edits = program.lines.get(row.source)
         if row.source is None or row.source in known or edits is None or edits.is_recomputation:
             continue
-        if not program.is_source and _is_placement(edits):
+        if _is_placement(edits) and not program.is_source:
             continue
         what = _constraint_text(edits, annotations) or row.what
         is_own = _is_own(edits, annotations)
-        if others and not repeats:
+        is_novel = row.source in program.novel and not recomputation
+        if repeats:
+            is_own |= is_novel
+        elif has_other_arguments or trips:
             has_edits = bool(edits.net("added") or edits.net("removed"))
-            is_own |= has_edits and (not has_other_number or row.source in program.novel)
-        follows = repeats or others or (row.is_small and not program.is_source)
-        if what not in (None, REWRITTEN) and (is_own or not follows):
-            yield _cause(row, what)
+            is_own |= has_edits and (not has_other_number or is_novel)
+        elif not (row.is_small and not program.is_source):
+            is_own |= not (causes and edits.follows)
+        if what not in (None, REWRITTEN) and is_own:
+            causes.append(_cause(row, what))
+            yield causes[-1]
+
+
+def _is_repeated(program: ProgramLines) -> bool:
+    """Return whether instructions of loops are repeated on one side only."""
+    sides = ("removed", "added")
+    return any(map(program.is_unrolled, program.trips)) or any(
+        edits.net(one)["while"] and _times(program, one, other) > 1
+        for edits in program.lines.values()
+        for one, other in (sides, sides[::-1])
+    )
+
+
+def _only_called(program: ProgramLines) -> set[str]:
+    """Return the lines whose edits all follow from changed calls."""
+    return {
+        line
+        for line in program.calls.lines
+        if line in program.lines and not has_other_property(program.lines[line])
+    }
+
+
+def _calls(
+    program: ProgramLines,
+    rows: Sequence[LineRow],
+    called: Collection[str],
+    *,
+    has_other_number: bool,
+) -> Iterator[Cause]:
+    """Yield the lines that call functions more or less often, with the bytes of these functions."""
+    known = {row.source: row for row in rows}
+    users: Counter[str | None] = Counter(
+        line for change in program.calls.callers.values() for line in change.lines
+    )
+    for caller, change in program.calls.callers.items():
+        is_named = caller in program.new or caller in program.gone
+        if is_named or (change.is_other_number and has_other_number):
+            continue
+        own = [known[line] for line in change.lines if line in known and line in called]
+        own = [row for row in own if users[row.source] == 1]
+        sent = [row.delta_wire_bytes for row in own]
+        sizes = LineRow(
+            source=caller,
+            delta_peak_bytes=sum(row.delta_peak_bytes or 0 for row in own),
+            delta_wire_bytes=None if None in sent else sum(size or 0 for size in sent),
+        )
+        yield _cause(sizes, call_text(change))
 
 
 def _is_placement(edits: LineEdits) -> bool:

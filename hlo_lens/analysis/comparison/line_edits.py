@@ -14,25 +14,34 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.comparison.call_changes import (
+    NO_CALLS,
+    CallChanges,
+    call_changes,
+    caller_votes,
+)
 from hlo_lens.analysis.comparison.line_growth import usual_growth
 from hlo_lens.analysis.comparison.line_partners import line_partners
 from hlo_lens.analysis.comparison.loop_trips import changed_trips, trips_by_line
-from hlo_lens.analysis.comparison.portable_sources import portable_path, portable_source
-from hlo_lens.analysis.comparison.renamed_folders import renamed_files, renamed_source
+from hlo_lens.analysis.comparison.module_lines import (
+    PLUMBING,
+    SUM,
+    ModuleLines,
+    is_constraint,
+    is_of_shardy,
+)
+from hlo_lens.analysis.comparison.renamed_folders import renamed_files
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
-from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.analysis.program_diff.edit_groups import parts_of
-from hlo_lens.analysis.sharding.sources import custom_call_target
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.text.library_files import is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hlo_lens.analysis.comparison.module_lines import Place
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
     from hlo_lens.analysis.program_diff.edits import Change, Edit
     from hlo_lens.model.hlo.instruction import HloInstruction
@@ -40,16 +49,10 @@ if TYPE_CHECKING:
     from hlo_lens.model.hlo.module import HloModule
 
 CONSTRAINT = "sharding constraint"
-_SHARDY = "xla.sdy."
-PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "constant"})
-"""Opcodes that come and go with the computations around operations."""
 
 _MOST_VOTES = 20_000
 """Limit on the unchanged instructions that vote for the line in the head, and show whether files
 are in folders of other names."""
-
-Place: TypeAlias = "str | None"
-"""``file:line``, portable; None for instructions without a known line."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class LineEdits:
         recomputed: Recomputed instructions of the head minus those of the base.
         opcodes: Opcodes of added and of removed instructions, without recomputed ones and without
             those that JAX adds around operations (`PLUMBING`).
+        sums: Number of added and of removed sums of gradients, which are among the opcodes.
         changes: Property that changed, with both values, to the number of instructions.
     """
 
@@ -69,12 +73,27 @@ class LineEdits:
     opcodes: Mapping[str, Counter[str]] = field(
         default_factory=lambda: {"added": Counter(), "removed": Counter()}
     )
+    sums: Counter[str] = field(default_factory=Counter)
     changes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def net(self, kind: str) -> Counter[str]:
         """Return the opcodes of one kind beyond those of the other: the rest was not matched."""
         other = "removed" if kind == "added" else "added"
         return self.opcodes[kind] - self.opcodes[other]
+
+    @property
+    def follows(self) -> bool:
+        """Whether it only has operations that JAX adds for those of other lines.
+
+        These are broadcasts of constants, one of all equal ones, and sums of gradients.
+        """
+        nets = {kind: self.net(kind) for kind in self.opcodes}
+        is_of_others = all(
+            opcode == "broadcast" or (opcode == "add" and number <= self.sums[kind])
+            for kind, counts in nets.items()
+            for opcode, number in counts.items()
+        )
+        return is_of_others and any(nets.values()) and not self.changes
 
     @property
     def count(self) -> int:
@@ -106,6 +125,7 @@ class ProgramLines:
         trips: Lines with loops of other trip counts, to those of base and head.
         growth: How many times as many instructions most lines that grew have in the head.
         novel: Lines of both sides that have operations on only one of them.
+        calls: Changes of the calls of functions.
     """
 
     lines: Mapping[Place, LineEdits]
@@ -117,6 +137,7 @@ class ProgramLines:
     trips: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     growth: int = 1
     novel: frozenset[str] = frozenset()
+    calls: CallChanges = NO_CALLS
 
     def is_unrolled(self, place: str) -> bool:
         """Return whether fewer trips of all changed loops of a line mean longer bodies."""
@@ -135,8 +156,9 @@ def program_lines(
         head: The program after.
         is_source: Whether they are the texts from before optimizations.
     """
-    sides = _Side(base), _Side(head)
-    unchanged = _unchanged_places(diff, sides)
+    sides = ModuleLines(base), ModuleLines(head)
+    matched = _unchanged_rows(diff)
+    unchanged = _unchanged_places(matched, sides)
     is_small = len(diff.matched.rows) < _MOST_VOTES
     if is_small or any(mine.file != yours.file for mine, yours in unchanged):
         sides[0].files = renamed_files(*(side.named_files() for side in sides))
@@ -164,9 +186,14 @@ def program_lines(
         name = names.get(place, place) if side == 0 and place is not None else place
         _merge(lines.setdefault(name, LineEdits()), edits)
     mine, yours = (trips_by_line(side.module, side.line) if is_source else {} for side in sides)
+    new = {place: counts for place, counts in after.items() if place not in kept}
+    voters = matched if is_source else ()
+    callers = caller_votes((sides[0].stack(one), sides[1].stack(other)) for one, other in voters)
+    known = {*new, *gone.values()}
+    stacks = [side.stacks() if is_source else {} for side in sides]
     return ProgramLines(
         lines=lines,
-        new={place: counts for place, counts in after.items() if place not in kept},
+        new=new,
         gone={gone[place]: counts for place, counts in before.items() if place in gone},
         is_source=is_source,
         recomputed=(_recomputed(base), _recomputed(head)),
@@ -174,87 +201,13 @@ def program_lines(
         trips=changed_trips(mine, yours, names),
         growth=usual_growth(before, after, names),
         novel=frozenset(novel),
+        calls=call_changes(stacks[0], stacks[1], callers, names, known),
     )
 
 
-class _Side:
-    """Source lines of one module.
-
-    Attributes:
-        files: Its files to their names in the head, where these differ.
-    """
-
-    def __init__(self, module: HloModule) -> None:
-        self.module = module
-        self.origins = Origins(module)
-        self.files: Mapping[str, str] = {}
-        self._names = cache(self._name)
-
-    def named_files(self) -> set[str]:
-        """Return the source files that the module names."""
-        frames = self.module.stack_frames
-        if frames:
-            return {portable_path(file) for file in frames.file_names}
-        places = map(self.origins.places.innermost, range(len(self.module.opcodes)))
-        return {portable_path(place.file) for place in places if place is not None}
-
-    def _name(self, file: str, line: int) -> str | None:
-        """Return a line as the head names it."""
-        return renamed_source(portable_source(file, line), self.files)
-
-    def line(self, row: int) -> str | None:
-        """Return the line in the metadata of a row."""
-        place = self.origins.places.innermost(row)
-        return None if place is None else self.name(place)
-
-    def name(self, place: SourceLocation) -> str | None:
-        """Return a place as the head names it."""
-        return self._names(place.file, place.line)
-
-    def opcodes_by_line(self) -> dict[str, Counter[str]]:
-        """Return the opcodes of the instructions of each line."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
-        for row, opcode in enumerate(self.module.opcodes):
-            line = self.line(row)
-            if line is not None:
-                found[line][opcode] += 1
-        return found
-
-    def place(self, instruction: HloInstruction, edited: Mapping[Place, int]) -> Place:
-        """Return the line of an instruction, inferred if it has none of its own."""
-        row = instruction.row
-        if is_constraint(instruction):
-            line = self.line(row)
-            if self.constraints[line] > edited.get(line, 0):
-                return self._caller(row) or line
-        place = self.origins.place(row)
-        return None if place is None else self.name(place)
-
-    @cached_property
-    def constraints(self) -> Counter[Place]:
-        """Number of sharding constraints by line."""
-        rows = self.module.opcodes.places_of({"custom-call"})
-        return Counter(
-            self.line(row) for row in rows if is_constraint(self.module.instruction(row))
-        )
-
-    def _caller(self, row: int) -> Place:
-        """Return the line of the user's program that calls the innermost function of a row."""
-        stack = [p for p in self.origins.places.stack(row) if not is_library_file(p.file)]
-        return self._names(stack[1].file, stack[1].line) if len(stack) > 1 else None
-
-
-def is_constraint(instruction: HloInstruction) -> bool:
-    """Return whether an instruction is a sharding constraint."""
-    return instruction.opcode == "custom-call" and custom_call_target(instruction) == "Sharding"
-
-
-def _is_of_shardy(instruction: HloInstruction) -> bool:
-    is_call = instruction.opcode == "custom-call"
-    return is_call and custom_call_target(instruction).startswith(_SHARDY)
-
-
-def _edited_constraints(edits: tuple[Edit, ...], sides: tuple[_Side, _Side]) -> Counter[Place]:
+def _edited_constraints(
+    edits: tuple[Edit, ...], sides: tuple[ModuleLines, ModuleLines]
+) -> Counter[Place]:
     """Return the number of edited constraints by their line."""
     found: Counter[Place] = Counter()
     for edit in edits:
@@ -271,11 +224,12 @@ def _count(
     found.kinds[kind] += 1
     opcode = CONSTRAINT if is_constraint(instruction) else instruction.opcode
     if kind in found.opcodes:
-        columns = instruction.computation.module.columns
-        if RECOMPUTED in columns.attributes_text(instruction.row):
+        text = instruction.computation.module.columns.attributes_text(instruction.row)
+        if RECOMPUTED in text:
             found.recomputed += 1 if kind == "added" else -1
-        elif opcode not in PLUMBING and not _is_of_shardy(instruction):
+        elif opcode not in PLUMBING and not is_of_shardy(instruction):
             found.opcodes[kind][opcode] += 1
+            found.sums[kind] += SUM in text
     for change in changes:
         what = CONSTRAINT if opcode == CONSTRAINT and change.what == "sharding" else change.what
         found.changes[what, change.base or "(none)", change.head or "(none)"] += 1
@@ -284,24 +238,30 @@ def _count(
 def _merge(into: LineEdits, edits: LineEdits) -> None:
     into.kinds += edits.kinds
     into.recomputed += edits.recomputed
+    into.sums += edits.sums
     into.changes += edits.changes
     for kind, counts in edits.opcodes.items():
         into.opcodes[kind].update(counts)
 
 
-def _unchanged_places(
-    diff: ProgramDiff, sides: tuple[_Side, _Side]
-) -> list[tuple[SourceLocation, SourceLocation]]:
-    """Return the places in base and head of unchanged instructions, up to a limit."""
+def _unchanged_rows(diff: ProgramDiff) -> list[tuple[int, int]]:
+    """Return the rows in base and head of unchanged instructions, up to a limit."""
     rows = diff.matched.rows
+    return [*islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))]
+
+
+def _unchanged_places(
+    rows: Sequence[tuple[int, int]], sides: tuple[ModuleLines, ModuleLines]
+) -> list[tuple[SourceLocation, SourceLocation]]:
+    """Return the places in base and head of unchanged instructions."""
     places = [side.origins.places.innermost for side in sides]
-    some = islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))
-    pairs = ((places[0](mine), places[1](yours)) for mine, yours in some)
+    pairs = ((places[0](mine), places[1](yours)) for mine, yours in rows)
     return [(one, other) for one, other in pairs if one is not None and other is not None]
 
 
 def _votes(
-    unchanged: Sequence[tuple[SourceLocation, SourceLocation]], sides: tuple[_Side, _Side]
+    unchanged: Sequence[tuple[SourceLocation, SourceLocation]],
+    sides: tuple[ModuleLines, ModuleLines],
 ) -> Counter[tuple[str, str]]:
     """Return the lines of base and head of unchanged instructions, with their number."""
     places = ((sides[0].name(mine), sides[1].name(yours)) for mine, yours in unchanged)

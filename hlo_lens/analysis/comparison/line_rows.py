@@ -13,9 +13,12 @@ from hlo_lens.analysis.comparison.line_edits import (
     ProgramLines,
     main_opcodes,
 )
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from hlo_lens.analysis.comparison.call_changes import CallChange
 
     Sizes = Mapping[str | None, int | None]
 
@@ -148,6 +151,24 @@ def line_text(program: ProgramLines, place: str | None) -> str:
         if place is not None and place in found:
             return f"{word} line: {opcodes_text(found[place])}"
     return ""
+
+
+def has_other_property(edits: LineEdits) -> bool:
+    """Return whether an operation of a line has another type, opcode or property of its own."""
+    return bool(edits.changes_of(TYPE, OPCODE, *_OPERATION_PROPERTIES))
+
+
+def call_text(change: CallChange) -> str:
+    """Return the change of the calls of a line in words."""
+    parts = [
+        f"{opcodes_text(sum(counts.values(), Counter[str]()))} {kind}"
+        for kind, counts in (("added", change.added), ("removed", change.removed))
+        if any(counts.values())
+    ]
+    what = "another number of calls" if change.is_other_number else "new call"
+    if not change.is_other_number and not any(change.added.values()):
+        what = "call gone"
+    return f"{what}: {'; '.join(parts)} in {listed(change.lines, FEW)}"
 
 
 def opcodes_text(counts: Counter[str]) -> str:

@@ -62,7 +62,10 @@ class InstructionPlaces:
 
         If all places are in libraries, the innermost one of all.
         """
-        key = self._key(row)
+        return self.innermost_of(self.key(row))
+
+    def innermost_of(self, key: str | None) -> SourceLocation | None:
+        """Return the same for the rows of a key."""
         if key is None:
             return None
         if key not in self._known:
@@ -71,7 +74,10 @@ class InstructionPlaces:
 
     def stack(self, row: int) -> Stack:
         """Return the call stack of a row."""
-        key = self._key(row)
+        return self.stack_of(self.key(row))
+
+    def stack_of(self, key: str | None) -> Stack:
+        """Return the call stack of the rows of a key."""
         if key is None:
             return ()
         if key not in self._stacks:
@@ -105,8 +111,8 @@ class InstructionPlaces:
         except DumpSyntaxError:
             return text
 
-    def _key(self, row: int) -> str | None:
-        """Return the end of a row's metadata, from its place on."""
+    def key(self, row: int) -> str | None:
+        """Return the end of a row's metadata, from its place on; None if the row has no place."""
         base = row * STRIDE
         start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
         text = self._text

@@ -217,6 +217,33 @@ def test_a_line_edited_in_a_loop_of_other_trips_is_a_cause_too() -> None:
     ]
 
 
+def test_a_line_edited_beside_a_new_loop_is_a_cause_too() -> None:
+    base = text([PARAMETER, ("bf16[8,8]{1,0} tanh($0)", 9, "tanh"), DOT])
+    body = [("bf16[8,8]{1,0} tanh($2)", 9, "while/body/tanh")]
+    looped, dot = loop(6, body), DOT[0].replace("$1", "$4").replace("$0", "$4")
+    end = f"  %v.4 = {TANH[0].replace('tanh($0)', 'get-tuple-element(%v.3), index=1')}\n"
+    where = 'metadata={op_name="jit(f)/dot" source_file="/home/me/p/t.py" source_line=4}'
+    more = f"  %v.5 = {dot.replace('$4', '%v.4')}, {where}\n"
+    last = f"  ROOT %v.6 = bf16[8,8]{{1,0}} negate(%v.5), {where}\n"
+    head = looped.replace("ROOT %v.3", "%v.3").removesuffix("}\n") + end + more + last + "}\n"
+    assert causes(base, head) == [(("p/t.py:9",), "loop new"), (("p/t.py:4",), "negate added")]
+
+
+def test_a_line_edited_in_an_unrolled_loop_is_a_cause_too() -> None:
+    once = [
+        ("bf16[8,8]{1,0} tanh($2)", 3, "while/body/tanh"),
+        ("bf16[8,8]{1,0} negate($5)", 4, "while/body/neg"),
+    ]
+    edited = [*once, ("bf16[8,8]{1,0} exponential($6)", 4, "while/body/exp")]
+    again = [
+        (body.replace("$2", "$7").replace("$5", "$8").replace("$6", "$9"), line, path)
+        for body, line, path in edited
+    ]
+    found = causes(loop(6, once), loop(3, [*edited, *again]))
+    assert [places for places, _ in found] == [("p/t.py:9",), ("p/t.py:4",)]
+    assert "exponential" in found[1][1]
+
+
 def argument_changes(base: EntryFact, head: EntryFact, *, edited: str = BASE) -> list[str]:
     shardings = sharding_diff(module(entries=(base,)), module(entries=(head,)))
     changes = line_diff(lines_of(BASE, edited), None, None, shardings, None)
