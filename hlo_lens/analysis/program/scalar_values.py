@@ -68,10 +68,15 @@ class Scalars:
 
     Args:
         module: The module.
+
+    Attributes:
+        trips: Row of a loop to its trip count, of loops whose count is known; what a counter is
+            after the loop follows from it.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
+        self.trips: dict[int, int] = {}
         self.opcodes = module.opcodes
         self._links = module.links
         self._follow = [_follower(opcode) for opcode in module.opcodes.different]
@@ -330,9 +335,16 @@ def _through_call(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: 
 
 
 def _through_loop(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    """Follow an element that a loop carries unchanged."""
-    if s.is_kept(s.body(row), index, depth):
+    """Follow an element that a loop carries unchanged, or adds to in a known number of trips."""
+    body, trips = s.body(row), s.trips.get(row)
+    if s.is_kept(body, index, depth):
         return s.operand(row, 0, index, scope, depth)
+    if body is not None and trips is not None:
+        start = s.operand(row, 0, index, scope, depth)
+        after = s.after_trip(body, index, depth)
+        if isinstance(start, Linear) and isinstance(after, Linear) and after.slot == index:
+            shape = s.module.instruction(row).shape_of(index)
+            return _wrapped(start.slot, start.offset + trips * after.offset, shape)
     return Unknown(f"the loop {s.name(row)} changes it")
 
 

@@ -5,8 +5,9 @@ GPU, never on TPU and never before optimization. Derived if not printed: the con
 counter with a bound, or is the conjunction of such comparisons (TensorFlow prints one of the loop's
 own counter and of the program's), the body adds a constant to the counter, and start, step and
 bound are constants: written in place, copied, converted, inside fusions, or carried unchanged
-through the tuples of this loop and the loops around it. The count is exact: a comparison that
-becomes true again when the counter overflows gives no count. Zero is a count.
+through the tuples of this loop and the loops around it, or what a counter is after another loop of
+known trip count. The count is exact: a comparison that becomes true again when the counter
+overflows gives no count. Zero is a count.
 
 If start or bound change with the trips of the loop around it by a constant, the count is another
 for each of those trips: then their sum over one run of that loop is known.
@@ -105,7 +106,12 @@ def trip_counts(table: InstructionTable, *, derives_printed: bool = True) -> Tri
     if not loops:
         return TripCounts(loops=())
     scalars = Scalars(table.module)
-    found = [_trip_count(loop, scalars, derives_printed=derives_printed) for loop in loops]
+    found = []
+    for loop in loops:
+        one = _trip_count(loop, scalars, derives_printed=derives_printed)
+        found.append(one)
+        if one.trip_count is not None:
+            scalars.trips[loop] = one.trip_count
     return TripCounts(loops=tuple(found))
 
 

@@ -258,6 +258,41 @@ both {
     assert _count(body=BODY + inside, cond=cond) == 7
 
 
+AFTER = """
+body_2 {
+  s2 = (s32[], s32[]) parameter(0)
+  k = s32[] get-tuple-element(s2), index=0
+  n2 = s32[] get-tuple-element(s2), index=1
+  one_2 = s32[] constant(1)
+  next_2 = s32[] subtract(k, one_2)
+  ROOT out_2 = (s32[], s32[]) tuple(next_2, n2)
+}
+
+cond_2 {
+  s3 = (s32[], s32[]) parameter(0)
+  k3 = s32[] get-tuple-element(s3), index=0
+  low = s32[] constant(0)
+  ROOT more = pred[] compare(k3, low), direction=GT
+}
+"""
+
+
+@pytest.mark.parametrize(("start", "trips"), [("zero", 5), ("three", 2), ("m", None)])
+def test_bound_that_a_loop_before_counted(start: str, trips: int | None) -> None:
+    entry = ENTRY.replace("tuple(zero, bound, x)", f"tuple({start}, bound, x)")
+    entry = entry.replace("zero = ", "three = s32[] constant(3)\n  zero = ")
+    entry = entry.replace("ROOT loop", "loop").replace(
+        "body=body\n",
+        "body=body\n  last = s32[] get-tuple-element(loop), index=0\n"
+        "  init_2 = (s32[], s32[]) tuple(last, bound)\n"
+        "  ROOT back = (s32[], s32[]) while(init_2), condition=cond_2, body=body_2\n",
+    )
+    forward, back = _loops(entry=AFTER + entry)
+    assert forward.trip_count == trips
+    assert back.trip_count == (None if trips is None else 5)
+    assert back.reason == (None if trips else "the loop loop changes it")
+
+
 @pytest.mark.parametrize("result", ["copy(less)", "and(less, less)"])
 def test_condition_in_a_circle_has_no_count(result: str) -> None:
     (loop,) = _loops(cond=COND.replace("compare(i, five), direction=LT", result))
