@@ -46,6 +46,29 @@ def saved(tmp_path: Path) -> str:
 # ---- diff --------------------------------------------------------------------------------------
 
 
+def test_the_same_program_has_no_cause_in_memory_that_does_not_differ(tmp_path: Path) -> None:
+    for name, constraint in (
+        ("base", ', custom_call_target="Sharding", sharding={replicated}'),
+        ("head", ""),
+    ):
+        call = f"custom-call(x){constraint}" if constraint else "negate(x)"
+        folder = tmp_path / name
+        folder.mkdir()
+        for stage, body in (
+            ("before_optimizations", call),
+            ("cpu_after_optimizations", "negate(x)"),
+        ):
+            text = (
+                "HloModule jit_f, is_scheduled=true, num_partitions=2\n\nENTRY main {\n"
+                "  x = f32[64]{0} parameter(0)\n"
+                f"  ROOT y = f32[64]{{0}} {body}\n}}\n"
+            )
+            (folder / f"module_0000.jit_f.{stage}.txt").write_text(text)
+    _, out, _ = _run("diff", str(tmp_path / "base"), str(tmp_path / "head"))
+    assert "none in the program, which is the same\n" in out
+    assert "memory otherwise" not in out
+
+
 def test_json_has_the_names_that_scripts_rely_on() -> None:
     code, out, err = _run("diff", BASE, UPCAST, "-f", "json")
     assert (code, err) == (0, "")

@@ -223,16 +223,18 @@ def _other_lines(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cau
 
 
 def _recomputation(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
-    """Yield recomputation that is gone or new."""
+    """Yield recomputation that is gone or new, all of it or most."""
     before, after = program.recomputed
-    if bool(before) == bool(after):
+    if 2 * min(before, after) > max(before, after) or before == after:
         return
     found = [row for row in rows if row.recomputed and row.source is not None]
     found.sort(key=lambda row: (-abs(row.recomputed or 0), row.source or ""))
-    way, count = ("gone", before) if before else ("new", after)
+    way, count = ("gone", before) if before > after else ("new", after)
+    which = f"of {plural(count, 'instruction')}" if before and after else ""
+    number = f"{abs(before - after)} {which}" if which else plural(count, "instruction")
     yield Cause(
         sources=tuple(row.source for row in found if row.source is not None),
-        what=f"recomputation {way}: {plural(count, 'instruction')} in {RECOMPUTED}",
+        what=f"recomputation {way}: {number} in {RECOMPUTED}",
     )
 
 
@@ -273,13 +275,16 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _times(program: ProgramLines, once: str, repeated: str) -> int:
-    """Return how often most lines repeat instructions that one side has once."""
+    """Return how often most lines repeat instructions that one side has once; 0 if they do not."""
     ratios: Counter[int] = Counter()
+    both = 0
     for edits in program.lines.values():
         few, many = edits.kinds[once], edits.kinds[repeated]
+        both += bool(few and many)
         if few and many and many % few == 0:
             ratios[many // few] += 1
-    return ratios.most_common(1)[0][0] if ratios else 0
+    times, lines = ratios.most_common(1)[0] if ratios else (0, 0)
+    return times if 2 * lines > both else 0
 
 
 def _constraint_text(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> str:

@@ -22,7 +22,8 @@ _QUANTITIES = {
     "peak_bytes": " at the peak",
     "argument_bytes": " of arguments",
 }
-SAME_PROGRAM = "none in the program, which is the same: the compiler assigned memory otherwise"
+SAME_PROGRAM = "none in the program, which is the same"
+OTHER_MEMORY = f"{SAME_PROGRAM}: the compiler assigned memory otherwise"
 SAME_SOURCE = (
     "none in the program: the texts from before optimizations are the same; compiler, flags or "
     "target differ"
@@ -41,7 +42,8 @@ def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     if lines is None:
         return
     if not lines.causes and program is not None and program.identical:
-        yield "cause", SAME_PROGRAM
+        has_other_memory = diff.memory is not None and diff.memory.is_changed
+        yield "cause", OTHER_MEMORY if has_other_memory else SAME_PROGRAM
     elif not lines.causes and lines.is_source:
         is_changed = any(row.source is not None and row.changed for row in lines.lines)
         other = NOT_FOUND if is_changed else OTHER_TOOLS

@@ -149,6 +149,19 @@ def test_recomputation_that_is_gone_is_one_cause_of_all_its_lines() -> None:
     assert causes(head, base)[0] == (("p/t.py:3",), gone.replace("gone", "new"))
 
 
+def test_recomputation_that_is_mostly_gone_is_a_cause() -> None:
+    def recomputed(count: int) -> str:
+        path = "checkpoint/rematted_computation/tanh"
+        again = [(f"bf16[8,8]{{1,0}} tanh(${2 + n})", 3, path) for n in range(count)]
+        last = (f"bf16[8,8]{{1,0}} multiply($2, ${2 + count})", 6, "mul")
+        return text([PARAMETER, TANH, DOT, *again, last])
+
+    gone = "recomputation gone: 3 of 4 instructions in rematted_computation"
+    assert causes(recomputed(4), recomputed(1))[0] == (("p/t.py:3",), gone)
+    assert causes(recomputed(1), recomputed(4))[0] == (("p/t.py:3",), gone.replace("gone", "new"))
+    assert not [what for _, what in causes(recomputed(4), recomputed(3)) if "recomputation" in what]
+
+
 def loop(trips: int, body: Sequence[Line]) -> str:
     """Return a module with a loop of a number of trips, on line 9, around some lines."""
     counted = (
@@ -200,6 +213,16 @@ def test_a_loop_unrolled_in_part_is_the_cause() -> None:
             "loop of 3 iterations instead of 6: unrolled, instructions in the body appear 2 times",
         )
     ]
+
+
+def test_a_loop_is_not_unrolled_because_one_line_of_three_repeats() -> None:
+    path = "while/body/op"
+    body = [("bf16[8,8]{1,0} tanh($2)", 3, path), ("bf16[8,8]{1,0} negate($5)", 4, path)]
+    inside = [*body, ("bf16[8,8]{1,0} cosine($6)", 4, path), ("bf16[8,8]{1,0} sine($7)", 5, path)]
+    other = [(f"bf16[8,8]{{1,0}} abs(${n})", 3, "abs") for n in range(3)]
+    fewer = [("bf16[8,8]{1,0} floor($3)", 4, "floor"), ("bf16[8,8]{1,0} ceil($4)", 5, "ceil")]
+    found = causes(loop(6, inside), text([PARAMETER, *other, *fewer]))
+    assert not [what for _, what in found if "unrolled" in what]
 
 
 def test_a_line_of_a_loop_that_is_gone_is_one_cause() -> None:
