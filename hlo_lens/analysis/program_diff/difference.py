@@ -27,15 +27,14 @@ from hlo_lens.analysis.program_diff.computation_roles import Roles
 from hlo_lens.analysis.program_diff.edit_groups import EditGroup, EditGrouping
 from hlo_lens.analysis.program_diff.edits import Added, Change, Changed, Edit, Moved, Noise, Removed
 from hlo_lens.analysis.program_diff.find_edits import find_edits
-from hlo_lens.analysis.program_diff.graph_building import program_graph, share_bodies
-from hlo_lens.analysis.program_diff.labels import Labels
+from hlo_lens.analysis.program_diff.graph_pair import NO_GRAPHS, graph_pair
 from hlo_lens.analysis.program_diff.match_programs import matching
 from hlo_lens.analysis.program_diff.module_changes import module_changes
-from hlo_lens.analysis.program_diff.print_style import style_of
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.program_diff.graph import ProgramGraph
+    from hlo_lens.analysis.program_diff.graph_pair import GraphPair
     from hlo_lens.analysis.program_diff.match_computations import Matching
     from hlo_lens.model.hlo.module import HloModule
 
@@ -145,7 +144,9 @@ class ProgramDiff(Result):
             )
 
 
-def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = ()) -> ProgramDiff:
+def program_diff(
+    base: HloModule, head: HloModule, *, heed: Collection[Noise] = (), known: GraphPair = NO_GRAPHS
+) -> ProgramDiff:
     """Return the changes between two programs.
 
     ``program_diff(b, a)`` is the mirror image: added for removed.
@@ -154,8 +155,9 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
         base: The program before.
         head: The program after.
         heed: Kinds of noise that count as changes.
+        known: Graphs of both made by `graph_alone`, or None; they are changed here.
     """
-    graphs = _graphs(base, head)
+    graphs = graph_pair(base, head, known)
     found = _matching(*graphs)
     edits = find_edits(*graphs, found, frozenset(heed))
     roles = Roles(graphs[0]), Roles(graphs[1])
@@ -179,30 +181,6 @@ def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = 
         },
         unseen_literals=_unseen_literals(*graphs, found),
     )
-
-
-def _graphs(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGraph]:
-    """Return both graphs, without what only one of the texts prints."""
-    styles = style_of(base), style_of(head)
-    ways = (styles, styles[::-1])
-    sugared = [s.has_sugar for s in styles]
-    has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
-    labels = Labels(
-        with_layouts=len({s.has_layouts for s in styles}) == 1,
-        with_shapes=len({s.has_shapes for s in styles}) == 1,
-        with_literals=not any(s.has_dots for s in styles),
-        with_scalars=not any(s.has_scalar_dots for s in styles),
-        with_configs=not any(s.leaves_out_configs(other) for s, other in ways),
-        with_controls=not any(s.leaves_out_controls(other) for s, other in ways),
-    )
-    hints: dict[str, int] = {}
-    graphs = (
-        program_graph(base, labels, hints, with_sugar=has_sugar),
-        program_graph(head, labels, hints, with_sugar=has_sugar),
-    )
-    for graph in graphs:
-        share_bodies(graph)
-    return graphs
 
 
 def _matching(base: ProgramGraph, head: ProgramGraph) -> Matching:

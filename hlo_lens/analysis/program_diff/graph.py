@@ -13,21 +13,24 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, compress, islice, repeat
+from itertools import accumulate, chain, compress, islice, repeat
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from hlo_lens.model.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from hlo_lens.analysis.program_diff.labels import Labels
     from hlo_lens.model.hlo.columns import InstructionColumns
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import ShapeIndex
+
+_COLUMNS = ("rows", "owner", "label", "edges", "bodies")
+"""Fields with a number of each node or computation."""
 
 _SIDE_EFFECT = "custom_call_has_side_effect"
 _KEY = 'op_name="'
@@ -64,7 +67,7 @@ class NodeOperands(Sequence["tuple[int, ...]"]):
 
     def __init__(self, nodes: array[int], counts: Iterable[int]) -> None:
         self.nodes = nodes
-        self.offsets = list(accumulate(counts, initial=0))
+        self.offsets = array("I", accumulate(counts, initial=0))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -145,6 +148,17 @@ class ProgramGraph:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the pickled state, with numbers in arrays, which take a tenth of the time."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        columns = {name: array("i", state[name]) for name in _COLUMNS}
+        return {**state, **columns, "nodes": array("i", [nodes.stop for nodes in self.nodes])}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, list(value) if name in _COLUMNS else value)
+        self.nodes = list(map(range, chain((0,), state["nodes"]), state["nodes"]))
 
     def opcode(self, node: int) -> str:
         """Return the opcode of a node, with async sugar if the graph has it."""

@@ -82,7 +82,9 @@ class _Builder:
         if labels.with_controls:
             self._find_controls()
         self._describe_computations()
-        self._number_bodies()
+        edges = labels.edges
+        self.graph.edges = [edges.setdefault(link, len(edges)) for link in self._operands.links]
+        number_bodies(self.graph)
         if module.has_entry:
             self.graph.entry = module.entry.place
 
@@ -249,15 +251,6 @@ class _Builder:
             return says[1]
         return dict(pairs.get(self.graph.owner[caller], ())).get(_THREAD, _MAIN_THREAD)
 
-    def _number_bodies(self) -> None:
-        """Number the computations, equal ones alike; callees do not count."""
-        graph, edges, bodies = self.graph, self._labels.edges, self._labels.bodies
-        labels = slices(array("i", graph.label), graph.nodes)
-        for own, link in zip(labels, self._operands.links, strict=True):
-            number = edges.setdefault(link, len(edges))
-            graph.edges.append(number)
-            graph.bodies.append(bodies.setdefault((digest(own), number), len(bodies)))
-
     # ---- async sugar ---------------------------------------------------------------------------
 
     def _sugared(
@@ -290,6 +283,14 @@ class _Builder:
             if root is not None and _is_wrapped(root, opcode):
                 attributes, _ = self._labels.attribute_list(root.attribute_list, self._reader)
                 yield position, (root, attributes)
+
+
+def number_bodies(graph: ProgramGraph) -> None:
+    """Number the computations of a graph, equal ones alike; callees do not count."""
+    bodies = graph.labels.bodies
+    labels = slices(array("i", graph.label), graph.nodes)
+    keys = zip(map(digest, labels), graph.edges, strict=True)
+    graph.bodies = [bodies.setdefault(key, len(bodies)) for key in keys]
 
 
 def _starts(opcode: str) -> bool:

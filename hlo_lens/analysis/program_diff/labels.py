@@ -130,9 +130,34 @@ class Labels:
     _config_keys: dict[str, int] = field(default_factory=dict)
     _values: dict[tuple[str, str], Hashable] = field(default_factory=dict)
 
+    @property
+    def what_counts(self) -> tuple[object, ...]:
+        """The fields that say which parts of texts count."""
+        is_shown = self.with_layouts, self.with_shapes, self.with_literals, self.with_scalars
+        return *is_shown, self.with_configs, self.left_out, self.with_controls
+
     def label(self, parts: LabelParts) -> int:
         """Return the number of a label."""
         return _number(self._labels, parts, self.parts, parts)
+
+    def adopt(self, other: Labels) -> list[int]:
+        """Return the numbers of the labels of another module, of which the same counts."""
+        shapes = [_number(self._shape_keys, one, self.shapes, one) for one in other.shapes]
+        attributes = list(map(self._key, other.attributes))
+        configs = [
+            _number(self._config_keys, plain, self.configs, (value, plain))
+            for value, plain in other.configs
+        ]
+        return [
+            self.label(
+                parts._replace(
+                    shape=shapes[parts.shape],
+                    attributes=attributes[parts.attributes],
+                    config=parts.config if parts.config < 0 else configs[parts.config],
+                )
+            )
+            for parts in other.parts
+        ]
 
     # ---- shapes --------------------------------------------------------------------------------
 

@@ -111,7 +111,8 @@ def diff(
         DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
         UsageError: If there is no such subject or noise kind.
     """
-    sides = load_sides(base, head, limits_estimate="program" in only)
+    has_program = "program" in only
+    sides = load_sides(base, head, with_graphs=has_program, limits_estimate=has_program)
     return diff_sides(*sides, only=only, heed=heed, is_forced=force)
 
 
@@ -150,8 +151,8 @@ def diff_sides(
         )
         found.append(compared)
     return Diff(
-        base=base,
-        head=head,
+        base=base.without_graphs(),
+        head=head.without_graphs(),
         modules=tuple(found),
         places=tuple((one, other) for one, other, _ in pairs.pairs),
         added=tuple(yours[place] for place in pairs.added),
@@ -188,7 +189,7 @@ def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> Pro
     one, other = base.hlo, head.hlo
     if one is None or other is None:
         return None
-    return program_diff(one, other, heed=heed)
+    return program_diff(one, other, heed=heed, known=(base.graph, head.graph))
 
 
 def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> ProgramLines | None:

@@ -307,7 +307,12 @@ def compare(
     parsed = [short_rule(rule) for rule in rules]
     is_limited = "program" in only and not parsed  # a rule may be about memory
     one, other = load_sides(
-        base, head, pattern=pattern, progress=progress, limits_estimate=is_limited
+        base,
+        head,
+        pattern=pattern,
+        progress=progress,
+        with_graphs="program" in only,
+        limits_estimate=is_limited,
     )
     diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)
     checked = judge_sides(parsed, other, diff, is_forced=force) if parsed else None

@@ -24,10 +24,11 @@ from hlo_lens.processes.second_process import start_second
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.analysis.findings.findings import Findings
+    from hlo_lens.analysis.program_diff.graph import ProgramGraph
     from hlo_lens.api.findings.lint_settings import Sieve
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.name_pattern import NamePattern
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _LONG = 1 << 19
 """Bytes of the files of a side that is worth a second process."""
+
+_MANY = 20_000
+"""Instructions of a program whose graph is worth making in the process that reads it."""
 
 Side: TypeAlias = "Program | Snapshot"
 """One side of a comparison, as users name it."""
@@ -49,12 +53,14 @@ class SideModule:
         dump: Its texts; None if only the snapshot is known.
         listing: Its facts among other modules; None if only the snapshot is known.
         findings: Findings of it alone; None without HLO text, or if only the snapshot is known.
+        graph: Its program graph, if it was made with the snapshot, for one comparison.
     """
 
     snapshot: ModuleSnapshot
     dump: ModuleDump | None = None
     listing: ListingFacts | None = None
     findings: Findings | None = None
+    graph: ProgramGraph | None = None
 
     @property
     def hlo(self) -> HloModule | None:
@@ -98,6 +104,24 @@ class LoadedSide:
     def _at_address(self, pattern: NamePattern) -> list[SideModule]:
         return [m for m in self.modules if m.dump and m.dump.address == pattern.text]
 
+    def with_graphs(self) -> LoadedSide:
+        """Return the side with the graphs of long programs."""
+        from hlo_lens.analysis.program_diff.graph_pair import graph_alone
+
+        return self._with(
+            dataclasses.replace(one, graph=graph_alone(one.hlo))
+            if one.hlo is not None and len(one.hlo.columns) >= _MANY
+            else one
+            for one in self.modules
+        )
+
+    def without_graphs(self) -> LoadedSide:
+        """Return the side without graphs, which take as much memory as the programs."""
+        return self._with(dataclasses.replace(one, graph=None) for one in self.modules)
+
+    def _with(self, modules: Iterable[SideModule]) -> LoadedSide:
+        return dataclasses.replace(self, modules=tuple(modules))
+
     def copies(self) -> Mapping[int, int]:
         """Return the places of texts that repeat another module, each with that of the module."""
         return text_copies([*self._dumps])  # a snapshot has neither dumps nor copies
@@ -105,8 +129,7 @@ class LoadedSide:
     def without_copies(self) -> LoadedSide:
         """Return the side with each compile once."""
         copies = self.copies()
-        left = tuple(one for place, one in enumerate(self.modules) if place not in copies)
-        return dataclasses.replace(self, modules=left)
+        return self._with(one for place, one in enumerate(self.modules) if place not in copies)
 
     def _of(self, chosen: Iterable[SideModule]) -> LoadedSide:
         return dataclasses.replace(self, modules=_with_dump_findings(tuple(chosen)))
@@ -138,6 +161,7 @@ def load_sides(
     pattern: NamePattern | None = None,
     progress: Progress | None = None,
     with_programs: bool = True,
+    with_graphs: bool = False,
     limits_estimate: bool = False,
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides, with the fingerprints that comparing and pairing them needs.
@@ -148,6 +172,7 @@ def load_sides(
         pattern: Modules in whose names this is found; None for all.
         progress: Called with modules done and modules in all, of each side.
         with_programs: Whether programs are compared, which snapshots need fingerprints for.
+        with_graphs: Whether each process makes the graphs of long programs, too.
         limits_estimate: Whether memory of large modules is not estimated; ignored if a side is a
             snapshot.
 
@@ -161,7 +186,8 @@ def load_sides(
             require(str(side))  # before the other, which may be large, is read
     if _is_snapshot(base) or _is_snapshot(head):
         limits_estimate = False  # as when the snapshot was saved
-    one, other = _loaded(base, head, progress=progress, limits_estimate=limits_estimate)
+    load_one = partial(load_side, limits_estimate=limits_estimate)
+    one, other = _loaded(base, head, load_one, progress=progress, with_graphs=with_graphs)
     names = other.names
     one, other = one.selected_with(other, pattern), other.selected_with(one, pattern)
     if pattern is not None and not one.modules and not other.modules:
@@ -175,20 +201,30 @@ def load_sides(
 
 
 def _loaded(
-    base: Side, head: Side, *, progress: Progress | None, limits_estimate: bool
+    base: Side,
+    head: Side,
+    load_one: Callable[..., LoadedSide],
+    *,
+    progress: Progress | None,
+    with_graphs: bool,
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides; of two long ones the head is loaded by a second process.
 
     Errors are those of the base, if both have any: it is loaded here, first.
     """
-    load_one = partial(load_side, limits_estimate=limits_estimate)
-    second = None
-    if _is_long(base) and _is_long(head):
-        second = start_second(partial(load_one, head))
+
+    def read() -> LoadedSide:
+        other = load_one(head)
+        return other.with_graphs() if with_graphs else other
+
+    second = start_second(read) if _is_long(base) and _is_long(head) else None
     if second is None:
         return load_one(base, progress=progress), load_one(head, progress=progress)
     try:
-        one, other = load_one(base, progress=progress), second.result()
+        one = load_one(base, progress=progress)
+        if with_graphs:
+            one = one.with_graphs()
+        other = second.result()
     finally:
         second.end()
     return one, load_one(head, progress=progress) if other is None else other
