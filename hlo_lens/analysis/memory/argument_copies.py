@@ -97,15 +97,15 @@ class ArgumentCopies:
         """Return what a custom call calls."""
         return self.module.instruction(row).attributes.get(_TARGET, "")
 
-    def product_operands(self) -> Iterator[list[Value]]:
-        """Yield the operands of each matrix product and convolution, and the source of gathers."""
+    def product_operands(self) -> Iterator[tuple[int, list[Value]]]:
+        """Yield row and operands of each product and convolution, and the source of gathers."""
         for row, opcode in enumerate(self.steps.opcodes):
             if opcode_traits(opcode).is_contraction:
-                yield self.steps.operands(row, 2)
+                yield row, self.steps.operands(row, 2)
             elif opcode == "gather":
-                yield self.steps.operands(row, 1)
+                yield row, self.steps.operands(row, 1)
             elif opcode == "custom-call" and _MATMUL_TARGET.search(self._target(row)):
-                yield self.steps.operands(row)
+                yield row, self.steps.operands(row)
 
     def kernel_operands(self) -> Iterator[Value]:
         """Yield the operands of kernels that users write, which may be products or not."""

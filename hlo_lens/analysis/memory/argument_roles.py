@@ -9,7 +9,8 @@
 - *inputs*: integers that no result replaces, and arguments with such a name. Integers that a
   product joins with a computed value, in a program that replaces only caches, are quantized
   weights;
-- *weights*: arguments with such a name;
+- *weights*: arguments with such a name, and frozen weights: in a program with a backward pass, a
+  product of the forward pass joins it, or an array of the same argument, with a computed value;
 - in a program that replaces other arguments, not only caches: *inputs*;
 - *weights*: a product joins it with a computed value; else *other*.
 """
@@ -49,7 +50,7 @@ _WEIGHT_WORDS = {
 }
 _STATE_WORDS = {
     *("opt", "optimizer", "mu", "nu", "m", "v", "momentum", "velocity", "adam", "trace", "ema"),
-    *("count", "step", "master"),
+    *("count", "step", "master", "acc", "accumulator", "squares", "avg"),
 }
 _INPUT_WORDS = {
     *("batch", "input", "inputs", "x", "y", "token", "tokens", "label", "labels", "target"),
@@ -58,6 +59,7 @@ _INPUT_WORDS = {
 _CACHE_WORDS = {"cache", "kv"}
 _INTEGER = re.compile(r"(?:pred|[su]\d+)\[")
 _NUMBER = re.compile(r"\d+")
+_FUNCTION_ARGUMENT = re.compile(r"args\[\d+\]|[A-Za-z_]\w*(?=[\[.]\D|\[)")
 
 
 class _Leaf(NamedTuple):
@@ -83,7 +85,7 @@ class ArgumentRoles:
         self._steps = copies.steps
         self._rows = {number: row for row, number in copies.parameters.items()}
         self._leaves = {leaf.value: leaf for leaf in self._read(signature)}
-        self._used, self._joined = self._find_used()
+        self._used, self._joined, self._frozen = self._find_used()
         spread = map(copies.of_value, copies.broadcast_operands())
         self._spread = {one.argument for one in spread if one is not None}
         kernels = map(copies.of_value, copies.kernel_operands())
@@ -188,17 +190,27 @@ class ArgumentRoles:
                         before.append(one)
             waiting = before[:_OPERANDS]
 
-    def _find_used(self) -> tuple[set[Value], set[Value]]:
-        """Return the arguments that products use, and those of them joined with computed values."""
+    def _find_used(self) -> tuple[set[Value], set[Value], set[str]]:
+        """Return the arguments that products use, and those of them joined with computed values.
+
+        Of those that no result replaces and products of the forward pass join, also the arguments
+        of the function.
+        """
         used: set[Value] = set()
         joined: set[Value] = set()
-        for operands in self._copies.product_operands():
+        forward: set[Value] = set()
+        columns = self._copies.module.columns
+        has_backward = BACKWARD in columns.source.text
+        for row, operands in self._copies.product_operands():
             copies = [self._copies.of_value(one) for one in operands]
             arguments = {one.argument for one in copies if one is not None}
             used |= arguments
             if None in copies or len(copies) == 1:
                 joined |= arguments
-        return used, joined
+                if has_backward and BACKWARD not in columns.attributes_text(row):
+                    forward |= arguments
+        leaves = (leaf for value, leaf in self._leaves.items() if value in forward)
+        return used, joined, {_function_argument(one.name) for one in leaves if one.output is None}
 
     def _kept_role(self, leaf: _Leaf) -> Role:
         words = _words(leaf.name)
@@ -209,6 +221,8 @@ class ArgumentRoles:
             return Role(INPUTS, "no result replaces it; its name")
         if words & _WEIGHT_WORDS:
             return Role(WEIGHTS, "its name; no result replaces it")
+        if self._is_training and _function_argument(leaf.name) in self._frozen:
+            return Role(WEIGHTS, "a product of the forward pass uses it; no result replaces it")
         if self._is_training:
             return Role(INPUTS, "no result replaces it, as others")
         if leaf.value in self._joined:
@@ -249,6 +263,16 @@ class ArgumentRoles:
                 return False
             value = self._steps.written(value)
         return value is not None and self._steps.update(value) is not None
+
+
+def _function_argument(name: str) -> str:
+    """Return the argument of the function that an array belongs to: ``base`` of ``base[0]['w']``.
+
+    >>> _function_argument("base[0]['w']"), _function_argument("args[1].w"), _function_argument("x")
+    ('base', 'args[1]', 'x')
+    """
+    found = _FUNCTION_ARGUMENT.match(name)
+    return name if found is None else found[0]
 
 
 def _words(name: str) -> set[str]:

@@ -188,6 +188,35 @@ ENTRY main {
     assert (roles["c{}"], roles["e{}"]) == ("caches", "weights")
 
 
+FROZEN = """HloModule step, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+
+ENTRY main {
+  a = f32[64,64]{1,0} parameter(0), metadata={op_name="lora['a']"}
+  f = f32[64,64]{1,0} parameter(1), metadata={op_name="base[0]['f']"}
+  g = f32[64,64]{1,0} parameter(2), metadata={op_name="base[1]['g']"}
+  z = f32[64,64]{1,0} parameter(3), metadata={op_name="z"}
+  h = f32[64,64]{1,0} dot(z, f), DIMS, metadata={op_name="jit(step)/jvp()/dot_general"}
+  t = f32[64,64]{1,0} tanh(h)
+  l = f32[64,64]{1,0} dot(t, a), DIMS, metadata={op_name="jit(step)/jvp()/dot_general"}
+  y = f32[64,64]{1,0} dot(l, g), DIMS, metadata={op_name="jit(step)/jvp()/dot_general"}
+  d = f32[64,64]{1,0} dot(y, g), DIMS, metadata={op_name="jit(step)/transpose(jvp())/dot_general"}
+  e = f32[64,64]{1,0} dot(z, d), DIMS, metadata={op_name="jit(step)/transpose(jvp())/dot_general"}
+  ROOT n = f32[64,64]{1,0} add(a, e)
+}
+""".replace("DIMS", "lhs_contracting_dims={1}, rhs_contracting_dims={0}")
+
+
+def test_frozen_weights_of_a_training_step_are_no_inputs() -> None:
+    roles = _roles(FROZEN)
+    found = [roles[f"{name}{{}}"] for name in ("a", "f", "g", "z")]
+    assert found == ["weights", "weights", "weights", "inputs"]
+
+
+def test_an_accumulator_of_a_weight_is_optimizer_state() -> None:
+    roles = _roles(TRAIN_STEP.replace('op_name="a1"', "op_name=\"state.acc['w']\""))
+    assert roles["m{}"] == "optimizer state"
+
+
 def test_quantized_weights_are_no_inputs() -> None:
     text = """HloModule serve, is_scheduled=true
 
