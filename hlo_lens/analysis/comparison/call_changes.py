@@ -3,9 +3,9 @@
 Instructions of a function that is called once more are on the lines of the function, which nobody
 edited: their call stacks have the line of the call. A line calls for all instructions that have it
 in their stacks, but not innermost. The call changed if only one side has it, if it calls for other
-lines, or if all of its instructions are there more often, most of them as many times as often. Of
-several such lines of a stack the outermost one is the cause. If all calls of a function grew alike,
-the function was edited, and none changed.
+lines or no longer for a function, or if all of its instructions are there more often, most of them
+as many times as often. Of several such lines of a stack the outermost one is the cause. If all
+calls of a function grew alike, the function was edited, and none changed.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def call_changes(
     votes: Counter[tuple[str, str]],
     names: Mapping[str, str],
     known: Collection[str],
+    functions: Mapping[str, str],
 ) -> CallChanges:
     """Return the changes of calls.
 
@@ -81,9 +82,11 @@ def call_changes(
         votes: Calling lines of base and head of unchanged instructions, with their number.
         names: Lines of the base to their names in the head.
         known: Names of lines that have instructions of their own on one side only.
+        functions: Function that a line is in.
     """
     before = _renamed(before, names, _caller_names(before, after, votes, names, known))
     ratios = _ratios(before, after)
+    one_sided = _one_sided(before, after, functions)
     found: dict[str, tuple[dict[str, Counter[str]], dict[str, Counter[str]]]] = {}
     explained: dict[str, bool] = {}
     for stack in dict.fromkeys((*before, *after)):
@@ -91,7 +94,9 @@ def call_changes(
         line = stack[0]
         if line in known or one == other:
             continue
-        caller = next((outer for outer in reversed(stack[1:]) if outer in ratios), None)
+        function = functions.get(line, "")
+        callers = (c for c in reversed(stack[1:]) if c in ratios or (c, function) in one_sided)
+        caller = next(callers, None)
         explained[line] = caller is not None and explained.get(line, True)
         if caller is not None:
             added, removed = found.setdefault(caller, (defaultdict(Counter), defaultdict(Counter)))
@@ -99,7 +104,9 @@ def call_changes(
             removed[line] += one - other
     return CallChanges(
         callers={
-            caller: CallChange(is_other_number=bool(ratios[caller]), added=added, removed=removed)
+            caller: CallChange(
+                is_other_number=bool(ratios.get(caller)), added=added, removed=removed
+            )
             for caller, (added, removed) in found.items()
         },
         lines=frozenset(line for line, is_known in explained.items() if is_known),
@@ -129,6 +136,32 @@ def _ratios(before: Stacks, after: Stacks) -> dict[str, Fraction | None]:
         ]
         if not rest[0] or _usual_ratio(*rest) != ratio:
             found[caller] = ratio
+    return found
+
+
+def _one_sided(before: Stacks, after: Stacks, functions: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Return the lines that call for a function on one side only, with the function.
+
+    The other side has all of its operations, by other calls: else the function was edited.
+    """
+    (mine, base), (yours, head) = map(_made, (before, after))
+    one, other = (_by_function(made, functions) for made in (mine, yours))
+    return {
+        key
+        for here, there, many, few in ((one, other, base, head), (other, one, head, base))
+        for key, part in here.items()
+        if key not in there and all(map(few.__getitem__, part)) and _is_more(part, few, many)
+    }
+
+
+def _by_function(
+    made: Mapping[str, _Made], functions: Mapping[str, str]
+) -> dict[tuple[str, str], _Made]:
+    """Return the operations that each line calls for, by function."""
+    found: dict[tuple[str, str], _Made] = defaultdict(Counter)
+    for caller, operations in made.items():
+        for key, count in operations.items():
+            found[caller, functions.get(key[0], "")][key] += count
     return found
 
 

@@ -201,7 +201,9 @@ def program_lines(
         trips=changed_trips(mine, yours, names),
         growth=usual_growth(before, after, names),
         novel=frozenset(novel),
-        calls=call_changes(stacks[0], stacks[1], callers, names, known),
+        calls=call_changes(stacks[0], stacks[1], callers, names, known, _functions(sides, names))
+        if is_source
+        else NO_CALLS,
     )
 
 
@@ -266,6 +268,12 @@ def _votes(
     """Return the lines of base and head of unchanged instructions, with their number."""
     places = ((sides[0].name(mine), sides[1].name(yours)) for mine, yours in unchanged)
     return Counter((mine, yours) for mine, yours in places if mine and yours)
+
+
+def _functions(sides: Sequence[ModuleLines], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the function that each line is in, as the head names both."""
+    base, head = (side.functions() for side in sides)
+    return {names.get(line, line): function for line, function in base.items()} | head
 
 
 def _operations(lines: Mapping[str, Counter[str]]) -> dict[str, frozenset[str]]:

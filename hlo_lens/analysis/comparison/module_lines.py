@@ -107,6 +107,16 @@ class ModuleLines:
                 found[stack][opcode] += count
         return found
 
+    def functions(self) -> dict[str, str]:
+        """Return the function of each line: that of most of its instructions."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for (key, _), count in self._opcodes_by_key.items():
+            place = self.origins.places.innermost_of(key)
+            line = None if place is None else self.name(place)
+            if line is not None and place is not None and place.function:
+                found[line][place.function] += count
+        return {line: max(sorted(names), key=names.__getitem__) for line, names in found.items()}
+
     def stack(self, row: int) -> Stack:
         """Return the lines of the user's program in the call stack of a row, innermost first."""
         return self._stack_of(self.origins.places.key(row))

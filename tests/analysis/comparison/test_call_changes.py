@@ -23,6 +23,11 @@ ENTRY = 30
 """Line that calls the function whose lines call others."""
 
 
+def function(line: int) -> int:
+    """Return the number of the function of a line."""
+    return 1 if line < 4 else 2 if line < 10 else 3
+
+
 def program(steps: Sequence[Step], *, path: str = "") -> str:
     """Return a module of operations, each on the result of the one before."""
     frames: dict[tuple[int, ...], int] = {}
@@ -37,7 +42,7 @@ def program(steps: Sequence[Step], *, path: str = "") -> str:
             f'{{op_name="jit(f){path}/{opcode}" stack_frame_id={frames[whole]}}}'
         )
     locations = [
-        f"{one} {{file_name_id=1 function_name_id=1 line={stack[0]} column=1}}"
+        f"{one} {{file_name_id=1 function_name_id={function(stack[0])} line={stack[0]} column=1}}"
         for stack, one in frames.items()
     ]
     tree = [
@@ -45,7 +50,8 @@ def program(steps: Sequence[Step], *, path: str = "") -> str:
         for stack, one in frames.items()
     ]
     tables = (
-        *('FileNames\n1 "/home/me/p/t.py"\n', 'FunctionNames\n1 "f"\n'),
+        'FileNames\n1 "/home/me/p/t.py"\n',
+        'FunctionNames\n1 "helper"\n2 "layer"\n3 "step"\n',
         *("FileLocations", *locations, "\nStackFrames", *tree),
     )
     return "\n".join(["HloModule m\n", *tables, "\nENTRY %main {", *lines, "}\n"])
@@ -118,6 +124,28 @@ def test_another_function_called_on_a_line_is_the_cause_at_the_line() -> None:
     assert [sources for sources, _ in causes(base, head)] == [("p/t.py:12",)]
 
 
+def test_one_of_two_functions_that_a_line_calls_is_the_cause_at_the_line() -> None:
+    both = [*helper(12), ("exponential", (5, 12)), ("log", (6, 12))]
+    base = program([START, *helper(11), *both, END])
+    head = program([START, *helper(11), *both[2:], END])
+    gone = f"call gone: negate, tanh removed in {LINES}"
+    assert causes(base, head) == [(("p/t.py:12",), gone)]
+    new = f"new call: negate, tanh added in {LINES}"
+    assert causes(head, base) == [(("p/t.py:12",), new)]
+
+
+def test_a_function_that_makes_other_operations_was_edited() -> None:
+    """As the stacks of operations that JAX traced once name another line."""
+    base = program([START, *helper(11), ("exponential", (5, 12)), ("log", (6, 12)), END])
+    head = program([START, *helper(11), ("log", (5,)), ("log", (6, 12)), END])
+    assert ("p/t.py:5",) in [sources for sources, _ in causes(base, head)]
+
+
+def test_another_name_of_a_function_is_no_change() -> None:
+    base = program([START, *helper(11), END])
+    assert causes(base, base.replace('"helper"', '"block"')) == []
+
+
 def test_an_edited_function_is_the_cause_itself() -> None:
     def edited(*callers: int) -> list[Step]:
         return [*helper(*callers), ("exponential", (3, *callers))]
@@ -136,7 +164,7 @@ def test_a_function_whose_operations_all_calls_repeat_was_edited() -> None:
         }
 
     names = {f"t.py:{line}": f"t.py:{line}" for line in (2, 3)}
-    changed = call_changes(stacks(1), stacks(2), Counter(), names, ())
+    changed = call_changes(stacks(1), stacks(2), Counter(), names, (), {})
     assert (changed.callers, changed.lines) == ({}, frozenset())
 
 
