@@ -16,7 +16,7 @@ modelled; their totals are not known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.backend_rules import (
@@ -142,7 +142,9 @@ def estimate_of_flow(flow: Dataflow, rules: BackendRules) -> MemoryEstimate:
 def layout_of_flow(flow: Dataflow, rules: BackendRules) -> tuple[MemoryLayout, int]:
     """Return allocations and values, and the temporary bytes that XLA would report."""
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
-    return _laid(flow, layout.allocations, rules.notes), _temp_bytes(flow, rules, layout)
+    laid = _laid(flow, layout.allocations, rules.notes)
+    laid = replace(laid, unordered_bytes=layout.unordered_bytes)
+    return laid, _temp_bytes(flow, rules, layout)
 
 
 def sizes_of(

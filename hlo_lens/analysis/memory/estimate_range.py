@@ -117,12 +117,15 @@ def estimate_range(
         listed = sorted(unshown)
         more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
         reasons.append(f"forms not known as exact: {', '.join(listed[:_SHOWN])}{more}")
+    if layout.unordered_bytes:
+        reasons.append("values of one size in several computations, of unknown order")
     if not reasons:
         same = (temp_bytes, temp_bytes)
         return EstimateRange(is_exact=True, temp_bytes=same, peak_more=(0, 0))
     new = forms.new(rules.backend)
     rows = {row for form in new for row in forms.of_rows.get(form, ())}
     unsure = sum(_bytes_around(flow, row) for row in rows & flow.value_lists.keys())
+    unsure += layout.unordered_bytes
     is_other = bool(unshown or module.gaps) or not rules.are_known
     tables = _table_bytes(flow, rules)
     unsure += _spare(rules, layout, temp_bytes) if is_other else 0
