@@ -227,6 +227,8 @@ def _recomputation(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[C
     before, after = program.recomputed
     if 2 * min(before, after) > max(before, after) or before == after:
         return
+    if before and after and _is_repeated(program):  # with the bodies of the loops
+        return
     found = [row for row in rows if row.recomputed and row.source is not None]
     found.sort(key=lambda row: (-abs(row.recomputed or 0), row.source or ""))
     way, count = ("gone", before) if before > after else ("new", after)
@@ -276,15 +278,11 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _times(program: ProgramLines, once: str, repeated: str) -> int:
     """Return how often most lines repeat instructions that one side has once; 0 if they do not."""
-    ratios: Counter[int] = Counter()
-    both = 0
-    for edits in program.lines.values():
-        few, many = edits.kinds[once], edits.kinds[repeated]
-        both += bool(few and many)
-        if few and many and many % few == 0:
-            ratios[many // few] += 1
-    times, lines = ratios.most_common(1)[0] if ratios else (0, 0)
-    return times if 2 * lines > both else 0
+    edited = [(edits.kinds[once], edits.kinds[repeated]) for edits in program.lines.values()]
+    both = [(few, many) for few, many in edited if few and many]
+    ratios = Counter(many // few for few, many in both if many % few == 0)
+    grown = sum(many >= 2 * few for few, many in both)  # many repeat all but what loops share
+    return ratios.most_common(1)[0][0] if ratios and 2 * grown > len(both) else 0
 
 
 def _constraint_text(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> str:

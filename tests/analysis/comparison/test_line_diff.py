@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from hlo_lens.analysis.comparison.collective_diff import collective_diff
 from hlo_lens.analysis.comparison.donation_diff import donation_diff
 from hlo_lens.analysis.comparison.line_causes import Cause, donation_causes, program_causes
 from hlo_lens.analysis.comparison.line_diff import LineDiff, line_diff
-from hlo_lens.analysis.comparison.line_edits import ProgramLines, program_lines
+from hlo_lens.analysis.comparison.line_edits import LineEdits, ProgramLines, program_lines
+from hlo_lens.analysis.comparison.line_rows import LineRow, line_row
 from hlo_lens.analysis.comparison.sharding_diff import sharding_diff
 from hlo_lens.analysis.program_diff.difference import program_diff
 from hlo_lens.syntax.hlo.module import parse_hlo
@@ -21,7 +23,6 @@ from tests.timing import cpu_seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.comparison.line_rows import LineRow
     from hlo_lens.model.snapshot.rows import EntryFact
 
 Line = tuple[str, int, str]
@@ -213,6 +214,23 @@ def test_a_loop_unrolled_in_part_is_the_cause() -> None:
             "loop of 3 iterations instead of 6: unrolled, instructions in the body appear 2 times",
         )
     ]
+
+
+def test_an_unrolled_loop_whose_iterations_share_operations_is_one_cause() -> None:
+    """Most lines grow, but only one repeats all of its instructions; recomputed ones grow, too."""
+    loops = {"added": Counter[str](), "removed": Counter({"while": 2})}
+    lines: dict[str | None, LineEdits] = {
+        "t.py:9": LineEdits(kinds=Counter(removed=162, added=154), opcodes=loops),
+        "t.py:3": LineEdits(kinds=Counter(removed=6, added=24)),
+        "t.py:4": LineEdits(kinds=Counter(removed=80, added=285), recomputed=58),
+        "t.py:5": LineEdits(kinds=Counter(removed=58, added=162), recomputed=62),
+    }
+    program = ProgramLines(lines=lines, is_source=True, recomputed=(44, 164), shifted={})
+    (cause,) = program_causes(
+        program, [line_row(line, program, None, None) for line in lines], None
+    )
+    assert cause.sources == ("t.py:9",)
+    assert cause.what == "2 loops unrolled: instructions in the body appear 4 times"
 
 
 def test_a_loop_is_not_unrolled_because_one_line_of_three_repeats() -> None:
