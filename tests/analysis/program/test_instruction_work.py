@@ -115,6 +115,7 @@ lost {
 ENTRY e {
   x = f32[8] parameter(0)
   ROOT f = f32[8] fusion(x), kind=kLoop, calls=lost
+  last = f32[8] parameter(1)
 }
 """
     module = hlo_lens.parse_hlo(text)
