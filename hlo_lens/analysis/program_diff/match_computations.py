@@ -189,7 +189,8 @@ class NodeMatcher:
         result, a, b = self.result, self.base.nodes[mine], self.head.nodes[yours]
         for partners, nodes, others in ((result.head_of, a, b), (result.base_of, b, a)):
             known = partners[nodes.start : nodes.stop]
-            if known.count(-1) + sum(map(eq, known, others)) < len(known):
+            free = known.count(-1)
+            if free < len(known) and free + sum(map(eq, known, others)) < len(known):
                 return False
         return True
 
