@@ -124,7 +124,9 @@ def _run(function: Callable[[], object], file: int, pipe: int, first: int) -> No
 
     status = 1
     try:
-        for stream in range(3):  # or whoever reads the output waits for this process too
+        # Else whoever reads the output waits for this process too. Where standard streams are
+        # closed, the file and the pipe may have their numbers.
+        for stream in {0, 1, 2} - {file, pipe}:
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -83,6 +83,19 @@ def test_a_process_ends_if_the_first_is_killed(work: str) -> None:
         os.close(reading)
 
 
+@pytest.mark.parametrize("closed", [[0], [0, 1], [1, 2], [0, 1, 2]])
+def test_the_result_is_sent_without_standard_streams(closed: list[int], tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from hlo_lens.processes.second_process import SecondProcess\n"
+        f"for stream in {closed}: os.close(stream)\n"
+        "found = SecondProcess(lambda: 7).result()\n"
+        f"open({str(tmp_path / 'found')!r}, 'w').write(str(found))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (tmp_path / "found").read_text() == "7"
+
+
 def test_a_process_that_cannot_be_started_leaves_no_file_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
