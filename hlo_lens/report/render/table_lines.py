@@ -81,7 +81,7 @@ class _Field:
         """Least width of a reason whose lines break at any word; the least one of others."""
         if self.role is not Role.REASON:
             return self.least
-        return min(self.least, max(self.headed, *map(widest_part, self.cells)))
+        return min(self.least, max((self.headed, *map(widest_part, self.cells))))
 
     @property
     def narrowest(self) -> int:

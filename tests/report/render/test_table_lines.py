@@ -78,3 +78,9 @@ def test_columns_of_words_that_decide_are_wrapped_whole() -> None:
     assert cut.endswith("...")
     whole = table_lines(cut_table(replace(table, wrapped=("what",)), 1), 30).rows
     assert " ".join(line.strip() for line in whole).split("  ", 1)[1].split() == words.split()
+
+
+def test_a_table_without_rows_has_headings_alone() -> None:
+    columns = (Column("value", Unit.NONE, "value"), Column("reason", Unit.NONE, "reason"))
+    lines = table_lines(cut_table(table_of("t", "T", columns, ()), 3), 80)
+    assert lines == TableLines(headings=["value  reason"], rows=[], tail=[], left_out=())
