@@ -68,11 +68,13 @@ class MetadataNoise:
                 return Noise.STACK_FRAMES, "stack_frame_id", *frames
         return Noise.METADATA, "metadata", mine or None, yours or None
 
-    def moved(self, lines: str) -> int:
-        """Return how many lines have a frame number that is two places."""
+    def moved(self, texts: Sequence[str]) -> int:
+        """Return how many attribute lists have a frame number that is two places."""
+        lines = "\n".join(texts)
         numbers = Counter(_FIRST_OF_LINE.findall(lines))
-        if numbers.total() != lines.count(_FRAME_KEY):  # one in a string, or none that can be read
-            return sum(1 for line in lines.split("\n") if self.frames(line) is not None)
+        has_others = numbers.total() != lines.count(_FRAME_KEY)  # in strings, or not to be read
+        if has_others or lines.count("\n") >= len(texts):  # or in computations inside of others
+            return sum(1 for text in texts if self.frames(text) is not None)
         places = ((self.frames(f"{_FRAME_KEY}{number}}}"), n) for number, n in numbers.items())
         return sum(count for place, count in places if place is not None)
 

@@ -132,7 +132,7 @@ class NoiseCount:
 
     def _count_moved(self, texts: Iterable[str]) -> None:
         """Count equal attribute lists with a frame number that is two places."""
-        self.counts[Noise.METADATA] += self._metadata.moved("\n".join(texts))
+        self.counts[Noise.METADATA] += self._metadata.moved([*texts])
 
     def _count_names(self, mine: Sequence[str], yours: Sequence[str]) -> None:
         """Count the names of partners that differ."""

@@ -410,6 +410,35 @@ FRAMES
     assert moved.ignored == {Noise.METADATA: 1}
 
 
+def test_a_moved_line_is_counted_once_for_each_instruction_of_inner_computations() -> None:
+    text = """HloModule m
+
+FileNames
+1 "f.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+ENTRY main {
+  p = f32[8] parameter(0), metadata={op_name="p"}
+  ROOT r = f32[8] map(p, p), dimensions={0}, to_apply={
+    a = f32[] parameter(0)
+    b = f32[] parameter(1)
+    ROOT c = f32[] add(a, b), metadata={op_name="c" stack_frame_id=1}
+  }, metadata={op_name="r" stack_frame_id=1}
+}
+"""
+    found = diff(text, text.replace("line=3 ", "line=4 "))
+    assert found.identical
+    assert found.ignored == {Noise.METADATA: 2}
+
+
 def test_sends_with_other_counterparts_are_changed() -> None:
     lines = """  p = f32[8] parameter(0)
   k = token[] after-all()
