@@ -212,6 +212,8 @@ def _peaks(
     is_outdated = base.has_old_peaks or head.has_old_peaks
     left = {peak.color: peak for peak in base.peaks}
     right = {peak.color: peak for peak in head.peaks}
+    memory = base.facts.memory, head.facts.memory
+    names = {color: space.name for side in memory for color, space in _spaces(side).items()}
     found: list[PeakDiff] = []
     unexplained: list[str] = []
     for color in sorted({*left, *right}):
@@ -222,8 +224,9 @@ def _peaks(
         elif known is not None and is_outdated:
             unexplained.append(known.name)
         elif known is not None:
-            rest = _rest(known.name, metrics) if known.is_peak else {}
-            found.append(peak_diff(one, other, rest=rest))
+            name = names.get(color, known.name)
+            rest = _rest(name, metrics) if known.is_peak else {}
+            found.append(replace(peak_diff(one, other, rest=rest), space=name))
     found.sort(key=lambda one: (one.color != DEFAULT_SPACE, -one.most_bytes, one.color))
     return tuple(found), tuple(unexplained)
 

@@ -13,6 +13,7 @@ from tests.snapshots import FACTS, MEMORY, group, module, peak
 
 if TYPE_CHECKING:
     from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
+    from hlo_lens.model.snapshot.rows import SpacePeak
 
 
 def _rows(diff: PeakDiff) -> list[tuple[str, int, str]]:
@@ -148,3 +149,16 @@ def test_totals_with_and_without_generated_code_are_not_compared() -> None:
     assert diff.metrics["spaces[HBM].total_bytes"].delta == 0
     assert "the total of the head has the generated code" in code_problem(base, head)
     assert code_problem(head, head) == ""
+
+
+def test_a_space_has_the_name_that_the_head_gives_it() -> None:
+    def side(name: str, *peaks: SpacePeak) -> ModuleSnapshot:
+        space = SpaceFacts(color=1, name=name, total_bytes=1 << 20)
+        memory = dataclasses.replace(MEMORY, spaces=(space,))
+        return module(facts=dataclasses.replace(FACTS, memory=memory), peaks=peaks)
+
+    known = dataclasses.replace(peak(group()), color=1, name="color 1")
+    diff = memory_diff(side("color 1", known), side("VMEM"))
+    assert diff is not None
+    assert [one.space for one in diff.peaks] == ["VMEM"]
+    assert not diff.small_spaces
