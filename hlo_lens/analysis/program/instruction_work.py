@@ -162,6 +162,7 @@ class WorkFinder:
     def _of_fusion(self, place: int) -> Work:
         """Return the work of a fusion, found once for each computation."""
         if place not in self._fused:
+            self._fused[place] = Work(None, None)  # seen by a computation that calls itself
             self._fused[place] = self._of_body(place)
         return self._fused[place]
 
@@ -179,13 +180,17 @@ class WorkFinder:
                 flops.append(self.of(row).flops)
             elif (traits := opcode_traits(opcode)).is_product:
                 flops.append(self._flops(row, traits))
-        root = computation.root_row
-        written = None if root == NOTHING else self._written(root)  # of a text that lost lines
+        written = self._written(computation.root_row)
         return Work(sum_of([*read, written]), sum_of(flops))
 
-    def _read(self, row: int) -> int | None:
-        """Return the bytes of a value of a body that its users read, at most all."""
-        whole = self._size(row)
+    def _read(self, row: int, above: frozenset[int] = frozenset()) -> int | None:
+        """Return the bytes of a value of a body that its users read, at most all.
+
+        None if the value is one of those `above`, from which it is reached, as in a damaged text.
+        """
+        if row in above:
+            return None
+        whole, above = self._size(row), above | {row}
         total: int | None = 0
         for user, position in self._links.users_of(row):
             opcode = self._table.opcodes[user]
@@ -194,7 +199,7 @@ class WorkFinder:
             if (traits.is_cut or opcode in _UPDATED) and position == 0:
                 used = self._size(user) if traits.is_cut else 0
             elif opcode in ("bitcast", "get-tuple-element"):
-                used = self._read(user)
+                used = self._read(user, above)
             elif traits.is_collective or traits.is_view or self._is_carrying(user, opcode):
                 used = 0
             total = sum_of([total, used])
@@ -203,15 +208,18 @@ class WorkFinder:
     def _is_carrying(self, row: int, opcode: str) -> bool:
         return opcode == CUSTOM and self._is_idle_call(row)
 
-    def _written(self, row: int) -> int | None:
-        """Return the bytes that the root of a body writes."""
+    def _written(self, row: int, above: frozenset[int] = frozenset()) -> int | None:
+        """Return the bytes that the root of a body writes; None if it is one of those `above`."""
+        if row == NOTHING or row in above:
+            return None
+        above |= {row}
         opcode = self._table.opcodes[row]
         operands = self._links.operands_of(row)
         traits = opcode_traits(opcode)
         if opcode == "tuple":
-            return sum_of([None if one == NOTHING else self._written(one) for one in operands])
+            return sum_of([self._written(one, above) for one in operands])
         if opcode in ("bitcast", "get-tuple-element", "opt-barrier") and operands:
-            return None if operands[0] == NOTHING else self._written(operands[0])
+            return self._written(operands[0], above)
         if traits.is_collective or _is_idle(traits) or self._is_carrying(row, opcode):
             return 0
         if opcode in _UPDATED and _UPDATED[opcode] < len(operands):

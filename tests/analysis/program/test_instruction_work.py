@@ -123,3 +123,29 @@ ENTRY e {
     assert module.entry is not None
     assert module.entry.root is not None
     assert WorkFinder(table, CallCounts(table)).of(module.entry.root.row).size_bytes is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ROOT r = f32[8] fusion(p), kind=kLoop, calls=odd",
+        "x = f32[8] bitcast(r)\n  ROOT r = f32[8] bitcast(x)",
+        "x = f32[8] bitcast(p, r)\n  ROOT r = f32[8] bitcast(x)",
+        "ROOT r = (f32[8], f32[8]) tuple(r, r)",
+    ],
+)
+def test_a_fusion_with_a_circle_has_unknown_work(body: str) -> None:
+    text = f"""HloModule m
+odd {{
+  p = f32[8] parameter(0)
+  {body}
+}}
+
+ENTRY e {{
+  x = f32[8] parameter(0)
+  ROOT f = f32[8] fusion(x), kind=kLoop, calls=odd
+}}
+"""
+    table = tabulate(hlo_lens.parse_hlo(text))
+    assert table.module.entry.root is not None
+    assert None in WorkFinder(table, CallCounts(table)).of(table.module.entry.root.row)
