@@ -134,7 +134,10 @@ def _labelled(
 
 
 def _windows(text: str, rank: int) -> list[_Window] | None:
-    """Return the window of each spatial dimension; None if the text has another rank."""
+    """Return the window of each spatial dimension; None if the text is damaged or of another rank.
+
+    Strides and dilations are at least 1.
+    """
     fields = {name: value.split("x") for name, value in _FIELD.findall(text.strip("{") + "}")}
     if any(len(values) != rank for values in fields.values()):
         return None
@@ -143,13 +146,14 @@ def _windows(text: str, rank: int) -> list[_Window] | None:
         values = fields.get(name)
         return [default] * rank if values is None else [int(v.split("_")[0]) for v in values]
 
+    try:
+        lows = numbers("pad", 0)
+        steps = [numbers(name, 1) for name in ("stride", "lhs_dilate", "rhs_dilate")]
+    except ValueError:
+        return None
+    if any(number < 1 for listed in steps for number in listed):
+        return None
     return [
         _Window(stride=stride, pad_low=low, input_dilation=base, kernel_dilation=dilation)
-        for stride, low, base, dilation in zip(
-            numbers("stride", 1),
-            numbers("pad", 0),
-            numbers("lhs_dilate", 1),
-            numbers("rhs_dilate", 1),
-            strict=True,
-        )
+        for low, stride, base, dilation in zip(lows, *steps, strict=True)
     ]

@@ -90,6 +90,14 @@ def test_arithmetic_of_one_instruction(
     assert one(line, *parameters) == expected
 
 
+@pytest.mark.parametrize(
+    "window", ["size=3 pad=a_1", "size=3 stride=0", "size=3 lhs_dilate=0", "size=3 rhs_dilate=-1"]
+)
+def test_window_that_is_none_leaves_a_convolution_unknown(window: str) -> None:
+    line = f"f32[1,3,1] convolution(p0, p1), window={{{window}}}, dim_labels=b0f_0io->b0f"
+    assert one(line, "f32[1,3,1]", "f32[3,1,1]") is None
+
+
 LOOP = """HloModule m
 
 body {
