@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hlo_lens.model.shapes.shape import Shape
 
 _LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
+_LARGEST = 1 << 20
+"""Size of a kernel whose positions are visited; damaged text has any."""
+
 _FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 
 
@@ -62,7 +65,7 @@ class ConvolutionSizes:
 def convolution_sizes(
     instruction: HloInstruction, shapes: Sequence[Shape | None]
 ) -> ConvolutionSizes | None:
-    """Return the sizes of a convolution; None if a size or a label is not in the text.
+    """Return the sizes of a convolution; None if a size or label is not in the text, or damaged.
 
     Args:
         instruction: The instruction, for its ``dim_labels`` and ``window``.
@@ -76,6 +79,8 @@ def convolution_sizes(
     spatial = sorted(label for label in kernel if label.isdigit())
     windows = _windows(instruction.attribute("window") or "", len(spatial))
     if windows is None or any(k not in source or k not in output for k in spatial):
+        return None
+    if any(kernel[k] > _LARGEST for k in spatial):
         return None
     found = tuple(
         SpatialSize(
@@ -109,11 +114,13 @@ class _Window:
         """Count k in 0..count-1 with 0 <= start + k * stride < end, on an undilated element."""
         first = max(0, -(start // self.stride))
         last = min(count - 1, (end - 1 - start) // self.stride)
-        step = self.input_dilation // math.gcd(self.input_dilation, self.stride)
-        for place in range(first, min(first + step, last + 1)):
-            if (start + place * self.stride) % self.input_dilation == 0:
-                return (last - place) // step + 1
-        return 0
+        common = math.gcd(self.input_dilation, self.stride)
+        if start % common:
+            return 0
+        step = self.input_dilation // common
+        hit = -(start // common) * pow(self.stride // common, -1, step)
+        first += (hit - first) % step
+        return max(0, (last - first) // step + 1)
 
 
 def _labelled(

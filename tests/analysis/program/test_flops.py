@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
 import hlo_lens
 from hlo_lens.analysis.program.flops import Flops, flops
@@ -96,6 +97,28 @@ def test_arithmetic_of_one_instruction(
 def test_window_that_is_none_leaves_a_convolution_unknown(window: str) -> None:
     line = f"f32[1,3,1] convolution(p0, p1), window={{{window}}}, dim_labels=b0f_0io->b0f"
     assert one(line, "f32[1,3,1]", "f32[3,1,1]") is None
+
+
+def test_kernel_of_impossible_size_leaves_a_convolution_unknown() -> None:
+    line = "f32[1,3,1] convolution(p0, p1), window={size=9000000000}, dim_labels=b0f_0io->b0f"
+    assert one(line, "f32[1,3,1]", "f32[9000000000,1,1]") is None
+
+
+@given(*[st.integers(1, 6)] * 3, st.integers(-4, 6), *[st.integers(1, 5)] * 3)
+def test_overlaps_of_a_window_are_those_counted_one_by_one(
+    source: int, kernel: int, output: int, low: int, stride: int, base: int, dilation: int
+) -> None:
+    places = [
+        place * stride + position * dilation - low
+        for position in range(kernel)
+        for place in range(output)
+    ]
+    inside = [at for at in places if 0 <= at < source * base and at % base == 0]
+    line = (
+        f"f32[1,{output},1] convolution(p0, p1), window={{size={kernel} stride={stride} "
+        f"pad={low}_0 lhs_dilate={base} rhs_dilate={dilation}}}, dim_labels=b0f_0io->b0f"
+    )
+    assert one(line, f"f32[1,{source},1]", f"f32[{kernel},1,1]") == 2 * len(inside)
 
 
 LOOP = """HloModule m
