@@ -39,7 +39,7 @@ from hlo_lens.analysis.program_diff.edit_groups import parts_of
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.module_lines import Place
     from hlo_lens.analysis.program_diff.difference import ProgramDiff
@@ -162,15 +162,7 @@ def program_lines(
     is_small = len(diff.matched.rows) < _MOST_VOTES
     if is_small or any(mine.file != yours.file for mine, yours in unchanged):
         sides[0].files = renamed_files(*(side.named_files() for side in sides))
-    found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
-    edited = _edited_constraints(diff.edits, sides)
-    for edit in diff.edits:
-        kind, one, other, changes = parts_of(edit)
-        number, instruction = (0, one) if other is None else (1, other)
-        if instruction is None:
-            continue
-        key = (number, sides[number].place(instruction, edited))
-        _count(found[key], kind, instruction, changes)
+    found = _edits_by_line(diff.edits, sides)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
     votes = _votes(unchanged, sides)
     operations = [_operations(side) for side in (before, after)]
@@ -187,10 +179,6 @@ def program_lines(
         _merge(lines.setdefault(name, LineEdits()), edits)
     mine, yours = (trips_by_line(side.module, side.line) if is_source else {} for side in sides)
     new = {place: counts for place, counts in after.items() if place not in kept}
-    voters = matched if is_source else ()
-    callers = caller_votes((sides[0].stack(one), sides[1].stack(other)) for one, other in voters)
-    known = {*new, *gone.values()}
-    stacks = [side.stacks() if is_source else {} for side in sides]
     return ProgramLines(
         lines=lines,
         new=new,
@@ -201,10 +189,36 @@ def program_lines(
         trips=changed_trips(mine, yours, names),
         growth=usual_growth(before, after, names),
         novel=frozenset(novel),
-        calls=call_changes(stacks[0], stacks[1], callers, names, known, _functions(sides, names))
-        if is_source
-        else NO_CALLS,
+        calls=_calls(matched, sides, names, {*new, *gone.values()}) if is_source else NO_CALLS,
     )
+
+
+def _edits_by_line(
+    edits: tuple[Edit, ...], sides: tuple[ModuleLines, ModuleLines]
+) -> dict[tuple[int, Place], LineEdits]:
+    """Return the edits of the lines of each side, base first."""
+    found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
+    edited = _edited_constraints(edits, sides)
+    for edit in edits:
+        kind, one, other, changes = parts_of(edit)
+        number, instruction = (0, one) if other is None else (1, other)
+        if instruction is None:
+            continue
+        key = (number, sides[number].place(instruction, edited))
+        _count(found[key], kind, instruction, changes)
+    return found
+
+
+def _calls(
+    unchanged: Sequence[tuple[int, int]],
+    sides: tuple[ModuleLines, ModuleLines],
+    names: Mapping[str, str],
+    known: Collection[str],
+) -> CallChanges:
+    """Return the changes of calls, without the lines that are known as new or gone."""
+    base, head = sides
+    votes = caller_votes((base.stack(one), head.stack(other)) for one, other in unchanged)
+    return call_changes(base.stacks(), head.stacks(), votes, names, known, _functions(sides, names))
 
 
 def _edited_constraints(
