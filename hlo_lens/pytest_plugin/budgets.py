@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens import __version__
 from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED, Verdict
 from hlo_lens.api.comparison.check import Checked, check
-from hlo_lens.api.comparison.sides import read_snapshot_file, snapshot
+from hlo_lens.api.comparison.sides import snapshot
+from hlo_lens.api.comparison.snapshot_files import read_snapshot_file
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.model.snapshot.reading import read_snapshot

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,16 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.api.comparison.snapshot_files import is_snapshot_file, read_snapshot_file
 from hlo_lens.api.modules import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.api.origin import target_of, toolchain_of
 from hlo_lens.api.text_copies import text_copies
-from hlo_lens.load import STDIN, load, read_source
-from hlo_lens.load.stored import DiskFile, head_of, require
+from hlo_lens.load import STDIN, load
+from hlo_lens.load.stored import require
 from hlo_lens.model.dump import Dump, ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
-from hlo_lens.model.snapshot.reading import read_snapshot
 from hlo_lens.processes.second_process import start_second
-from hlo_lens.text.errors import DumpSyntaxError, UsageError
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from hlo_lens.api.findings.lint_settings import Sieve
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.name_pattern import NamePattern
-
 
 _LONG = 1 << 19
 """Bytes of the files of a side that is worth a second process."""
@@ -306,7 +303,7 @@ def _is_snapshot(side: Side) -> bool:
     """Return whether a side is a snapshot, or the path of one."""
     if isinstance(side, Snapshot):
         return True
-    return _is_path(side) and side != STDIN and _is_snapshot_file(str(side))
+    return _is_path(side) and side != STDIN and is_snapshot_file(str(side))
 
 
 def _modules_of(
@@ -401,46 +398,3 @@ def fingerprint_of(module: SideModule) -> str | None:
     if module.snapshot.fingerprint is not None or module.hlo is None:
         return module.snapshot.fingerprint
     return program_fingerprint(module.hlo)
-
-
-# ---- snapshot files -----------------------------------------------------------------------------
-
-
-def _is_snapshot_file(path: str) -> bool:
-    """Return whether a file begins like JSON with a kind; texts of XLA do not."""
-    if not Path(path).is_file():
-        return False
-    head = head_of(DiskFile(path)).lstrip(b"\xef\xbb\xbf \t\r\n")
-    return head.startswith(b"{") and (b'"kind"' in head or b'"schema_version"' in head)
-
-
-def read_snapshot_file(path: str) -> Snapshot:
-    """Return the snapshot in a file.
-
-    Raises:
-        UnreadableError: If it cannot be read.
-        DumpSyntaxError: If it is no snapshot, damaged, or of a newer version.
-    """
-    try:
-        data = json.loads(read_source(path).text, parse_constant=_finite, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        raise DumpSyntaxError(
-            f"this begins like JSON, but is none: {error.msg}",
-            path=path,
-            line=error.lineno,
-            column=error.colno,
-        ) from error
-    except RecursionError as error:
-        raise DumpSyntaxError(
-            "this begins like JSON, but is nested too deeply", path=path
-        ) from error
-    except ValueError as error:  # also from int(), of more digits than Python reads
-        raise DumpSyntaxError(f"the snapshot is damaged: {error}", path=path) from error
-    return read_snapshot(data, path)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no number")
-    return number

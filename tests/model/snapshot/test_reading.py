@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import hlo_lens
-from hlo_lens.api.comparison.sides import read_snapshot_file, snapshot
+from hlo_lens.api.comparison.sides import snapshot
+from hlo_lens.api.comparison.snapshot_files import read_snapshot_file
 from hlo_lens.model.snapshot.writing import snapshot_text
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import SAMPLES
