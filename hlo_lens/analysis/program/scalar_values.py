@@ -11,6 +11,7 @@ import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from hlo_lens.model.hlo.columns import NOTHING, OPERANDS, OPERANDS_END
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -49,6 +50,12 @@ class Unknown:
 Value: TypeAlias = Linear | Unknown
 
 
+_Query: TypeAlias = "tuple[int, ShapeIndex, int, int]"
+"""Row, index and depth of a question, and the number of loops whose trips are known."""
+
+_Follower: TypeAlias = "Callable[[Scalars, int, ShapeIndex, Scope, int], Value]"
+
+
 class Scope(Protocol):
     """Values of the parameters of a computation, in terms of a caller or a loop."""
 
@@ -72,15 +79,19 @@ class Scalars:
     Attributes:
         trips: Row of a loop to its trip count, of loops whose count is known; what a counter is
             after the loop follows from it.
+        counted: Rows of the loops whose trips are being counted.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.trips: dict[int, int] = {}
+        self.counted: set[int] = set()
         self.opcodes = module.opcodes
         self._links = module.links
         self._follow = [_follower(opcode) for opcode in module.opcodes.different]
         self._after: dict[tuple[int, ShapeIndex], Value] = {}
+        self._open: set[tuple[int, ShapeIndex]] = set()
+        self._combined: WeakKeyDictionary[Scope, dict[_Query, Value]] = WeakKeyDictionary()
 
     def name(self, row: int) -> str:
         """Return the name of an instruction."""
@@ -117,6 +128,19 @@ class Scalars:
             return integer_bounds(self._links.operand_shape(row, position))
         return integer_bounds(self.module.instruction(operand).shape)
 
+    def combined(
+        self, combine: _Follower, row: int, index: ShapeIndex, scope: Scope, depth: int
+    ) -> Value:
+        """Return a value that is made of several operands, found once.
+
+        Operands of operands are followed again and again otherwise: ``x + x`` of ``y + y`` of ...
+        """
+        known = self._combined.setdefault(scope, {})
+        query = row, index, depth, len(self.trips)
+        if query not in known:
+            known[query] = combine(self, row, index, scope, depth)
+        return known[query]
+
     def result(self, call: Call, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
         """Return the value of one element of the result of a called computation."""
         root = self._links.root(call)
@@ -137,11 +161,17 @@ class Scalars:
 
     def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> Value:
         """Return the value of an element of the carried tuple after one trip of a loop."""
-        known = self._after.get((body.place, index))
-        if known is None:
-            known = self.result(body, index, carried, depth)
-            if isinstance(known, Linear):  # others can depend on the depth
-                self._after[body.place, index] = known
+        key = (body.place, index)
+        known = self._after.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            return Unknown("it is computed from itself")
+        self._open.add(key)
+        known = self.result(body, index, carried, depth)
+        self._open.remove(key)
+        if isinstance(known, Linear):  # others can depend on the depth
+            self._after[key] = known
         return known
 
     def is_kept(self, body: Call | None, index: ShapeIndex, depth: int = 0) -> bool:
@@ -352,7 +382,9 @@ def _unfollowed(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: in
     return Unknown(f"{s.name(row)} ({s.opcodes[row]}) computes it")
 
 
-_Follower: TypeAlias = "Callable[[Scalars, int, ShapeIndex, Scope, int], Value]"
+def _once(combine: _Follower) -> _Follower:
+    return lambda s, row, index, scope, depth: s.combined(combine, row, index, scope, depth)
+
 
 _FOLLOWERS: Mapping[str, _Follower] = {
     "parameter": _through_parameter,
@@ -363,9 +395,9 @@ _FOLLOWERS: Mapping[str, _Follower] = {
     "copy-done": _through_copy_done,
     "convert": _through_convert,
     "bitcast-convert": _through_convert,
-    "add": _through_sum,
-    "subtract": _through_sum,
-    "multiply": _through_product,
+    "add": _once(_through_sum),
+    "subtract": _once(_through_sum),
+    "multiply": _once(_through_product),
     "fusion": _through_call,
     "call": _through_call,
     "while": _through_loop,

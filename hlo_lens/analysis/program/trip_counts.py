@@ -253,7 +253,11 @@ def _varying(body: Call, test: Comparison, scalars: Scalars, inside: Scope) -> _
     if found is None:
         return None
     outer, scope = found
+    if body.row in scalars.counted:  # loops that run each other, in damaged text
+        return None
+    scalars.counted.add(body.row)
     trips = _trip_count(outer.row, scalars, derives_printed=False).trip_count
+    scalars.counted.remove(body.row)
     sides = [
         _in_outer_trips(_start_and_step(body, side, scalars, (inside, scope)), outer, scalars)
         for side in (test.left, test.right)

@@ -300,6 +300,33 @@ def test_condition_in_a_circle_has_no_count(result: str) -> None:
     assert loop.reason == "the condition is too long"
 
 
+def test_loop_that_runs_itself_has_no_count() -> None:
+    # the carried tuple of the loop in the body is not in the text, and its trips need its own
+    (loop,) = _loops(
+        body=BODY.replace("ROOT out", "out").replace(
+            "next, n, x)\n",
+            "next, n, x)\n  ROOT again = (s32[], s32[], f32[4]) while(init), "
+            "condition=cond, body=body\n",
+        ),
+        entry="",
+    )
+    assert loop.trip_count is None
+
+
+@pytest.mark.parametrize("steps", [2, 60])
+def test_sums_of_sums_are_followed_once(steps: int) -> None:
+    sums = [f"  n{k} = s32[] add(n{k - 1}, n{max(k - 2, 0)})\n" for k in range(1, steps)]
+    count = _count(
+        cond=COND.replace("five =", "n0 =")
+        .replace("  ROOT", f"{''.join(sums)}  ROOT")
+        .replace("(i, five)", f"(i, n{steps - 1})")
+    )
+    numbers = [5, 10]
+    while len(numbers) < steps:
+        numbers.append((numbers[-1] + numbers[-2] + 2**31) % 2**32 - 2**31)
+    assert count == max(numbers[steps - 1], 0)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
