@@ -131,9 +131,9 @@ class Scalars:
     def combined(
         self, combine: _Follower, row: int, index: ShapeIndex, scope: Scope, depth: int
     ) -> Value:
-        """Return a value that is made of several operands, found once.
+        """Return a value that is computed from several operands, found once for each question.
 
-        Operands of operands are followed again and again otherwise: ``x + x`` of ``y + y`` of ...
+        Else a chain of sums such as ``b = a + a``, ``c = b + b`` doubles the work at each step.
         """
         known = self._combined.setdefault(scope, {})
         query = row, index, depth, len(self.trips)

@@ -1,8 +1,8 @@
 """Graphs of two modules with the same labels, made together or each alone.
 
-A graph that is made alone, in another process while the other module is read, has the labels of a
-comparison with a text of the same print style. If the styles of the two texts differ in something
-that counts, both graphs are made again.
+A graph is made alone by the process that reads its module, while another process reads the other
+module. Its labels are those for a comparison with a text of the same print style. If the two styles
+differ in what labels contain, both graphs are made again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _labels_for(one: Style, other: Style) -> Labels:
 
 
 def _fit(labels: Labels, *graphs: ProgramGraph) -> bool:
-    """Return whether the labels of graphs have what counts in these labels."""
+    """Return whether graphs were made with labels of the same contents as these."""
     return all(graph.labels.what_counts == labels.what_counts for graph in graphs)
 
 

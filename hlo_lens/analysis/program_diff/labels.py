@@ -141,7 +141,7 @@ class Labels:
         return _number(self._labels, parts, self.parts, parts)
 
     def adopt(self, other: Labels) -> list[int]:
-        """Return the numbers of the labels of another module, of which the same counts."""
+        """Add the labels of another module with equal `what_counts`; return their numbers here."""
         shapes = [_number(self._shape_keys, one, self.shapes, one) for one in other.shapes]
         attributes = list(map(self._key, other.attributes))
         configs = [

@@ -39,7 +39,7 @@ _CHUNK = 4096
 """Partners compared together; their texts are kept meanwhile."""
 
 _PARTS, _FEW = 8, 64
-"""Parts into which partners are cut that are alike in some, and the number that is not cut."""
+"""Parts into which unequal partners are cut to find equal ones, and the number not cut further."""
 
 _OF_NAMES = frozenset({Noise.NAMES, Noise.IDS})
 
