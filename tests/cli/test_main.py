@@ -72,6 +72,22 @@ def test_package_runs_as_a_module() -> None:
     assert (run.returncode, run.stdout) == (0, f"hlo-lens, version {hlo_lens.__version__}\n")
 
 
+def test_process_ends_without_freeing_but_not_without_functions_of_its_end() -> None:
+    code = (
+        "import atexit, sys\nimport hlo_lens.__main__ as process\n"
+        "class Large:\n    def __del__(self): print('freed')\n"
+        "large = Large()\n"
+        "def main(prog_name):\n"
+        "    atexit.register(print, 'folder removed')\n"
+        "    sys.stdout.write('report, ')\n    sys.exit(CODE)\n"
+        "process.main = main\nprocess.run()\n"
+    )
+    run = _python(code.replace("CODE", "4"))
+    assert (run.returncode, run.stdout, run.stderr) == (4, "report, folder removed\n", "")
+    run = _python(code.replace("CODE", "'why'"))
+    assert (run.returncode, run.stdout) == (1, "report, folder removed\nfreed\n")
+
+
 @pytest.mark.parametrize("arguments", [("nonsense",), ("report",), ("report", "x", "--what")])
 def test_usage_errors_are_2(arguments: Sequence[str]) -> None:
     code, out, err = _run(*arguments)
