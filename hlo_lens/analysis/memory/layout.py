@@ -249,23 +249,9 @@ def layout_of_dump(
         live_range: Live ranges of the same compile, printed or computed.
         used: Its used values, which may show that the text is complete.
     """
-    from hlo_lens.model.buffers.live_range import HloLiveRange, LiveRanges
+    from hlo_lens.model.buffers.live_range import HloLiveRange
 
-    ranges: dict[str, tuple[int, int]] = {}
-    schedule: Sequence[str] | None = None
-    peak: tuple[int, int] | None = None
-    if isinstance(live_range, LiveRanges):
-        schedule, ranges = tuple(live_range.schedule), dict(live_range.ranges)
-    elif live_range is not None and live_range.is_available:
-        schedule = tuple(live_range.flattened_instruction_sequence)
-        last = max(len(schedule), live_range.schedule_end_time or 0)
-        ranges = {
-            r.name: (r.start, r.end)
-            for r in live_range.buffer_live_ranges
-            if 0 <= r.start <= r.end <= last
-        }
-        if live_range.peak_moment is not None and live_range.peak_bytes is not None:
-            peak = (live_range.peak_moment, live_range.peak_bytes)
+    schedule, ranges, peak = _instants(live_range)
     allocations: list[LaidAllocation] = []
     values: list[LaidValue] = []
     for allocation in assignment.allocations:
@@ -299,6 +285,27 @@ def layout_of_dump(
     if isinstance(live_range, HloLiveRange):
         is_whole = is_whole and not live_range.gaps and not layout.unplaced_held
     return replace(layout, are_ranges_complete=is_whole)
+
+
+def _instants(
+    live_range: HloLiveRange | LiveRanges | None,
+) -> tuple[Sequence[str] | None, Mapping[str, tuple[int, int]], tuple[int, int] | None]:
+    """Return the schedule, the range of each value, and instant and bytes of the printed peak."""
+    from hlo_lens.model.buffers.live_range import LiveRanges
+
+    if isinstance(live_range, LiveRanges):
+        return tuple(live_range.schedule), live_range.ranges, None
+    if live_range is None or not live_range.is_available:
+        return None, {}, None
+    schedule = tuple(live_range.flattened_instruction_sequence)
+    last = max(len(schedule), live_range.schedule_end_time or 0)
+    ranges = {
+        r.name: (r.start, r.end)
+        for r in live_range.buffer_live_ranges
+        if 0 <= r.start <= r.end <= last
+    }
+    instant, size = live_range.peak_moment, live_range.peak_bytes
+    return schedule, ranges, None if instant is None or size is None else (instant, size)
 
 
 def with_gpu_temporaries(layout: MemoryLayout, backend: str | None) -> MemoryLayout:

@@ -140,13 +140,11 @@ def _results(
             return None
         return _estimated(dump, module, backend, table)
     given = dump.live_range
-    found = None
-    if given is None or not given.is_available:
-        found = _computed_ranges(dump, backend, table, most_estimated)
+    has_ranges = given is not None and given.is_available
+    found = None if has_ranges else _computed_ranges(dump, backend, table, most_estimated)
     used = dump.buffer_values if assignment.ends_without_values else None
     layout = layout_of_dump(assignment, given if found is None else found, used)
     if module is not None and module.computations:
-        has_ranges = given is not None and given.is_available
         lost = _lost_interface(layout, module)
         lost += 0 if has_ranges else _lost_values(layout, table() if table else tabulate(module))
         if lost:
@@ -157,17 +155,7 @@ def _results(
         _check_report(layout, report, dump)
     layout = with_gpu_temporaries(layout, backend)
     unknown = 0 if module is None else _unknown_values(layout, module)
-    is_whole = module is not None and not module.is_truncated
-    if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
-        raise DumpMismatchError(
-            f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
-            f"instructions that {module.path} does not have: they are not of one compile"
-        )
-    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
-        raise DumpMismatchError(
-            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
-            "temporary values have no live range: it is not of the same compile"
-        )
+    _check_one_compile(layout, dump, unknown)
     peaks = peaks_of(layout, module or dump.instructions)
     statement = memory_statement(
         layout,
@@ -278,6 +266,28 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
     wrong = tuple((n, ours, stated[n]) for n, ours in pairs if n in stated and stated[n] != ours)
     return replace(results, statement=statement, stated=stated, mismatches=wrong)
+
+
+def _check_one_compile(layout: MemoryLayout, dump: ModuleDump, unknown: int) -> None:
+    """Raise `DumpMismatchError` for texts of several compiles.
+
+    Args:
+        layout: The layout.
+        dump: The texts that it was read from.
+        unknown: Values of instructions that the module does not have.
+    """
+    module = dump.hlo
+    is_whole = module is not None and not module.is_truncated
+    if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
+        raise DumpMismatchError(
+            f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
+            f"instructions that {module.path} does not have: they are not of one compile"
+        )
+    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
+        raise DumpMismatchError(
+            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
+            "temporary values have no live range: it is not of the same compile"
+        )
 
 
 def _temps(layout: MemoryLayout) -> int:
