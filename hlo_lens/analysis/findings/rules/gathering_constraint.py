@@ -16,7 +16,8 @@ Fix:
 
 Fine when:
     The next operation needs the whole value, as in sequence parallelism, and the constraint chooses
-    where it is gathered.
+    where it is gathered; or each device updates its part of a weight that all devices then hold
+    whole, as in ZeRO-1.
 """
 
 from __future__ import annotations
