@@ -30,6 +30,7 @@ def rule_findings(known: ModuleAnalysis) -> Findings:
     """Return the findings as rules yield them: no saving is simulated."""
     if not known.has_hlo:
         return Findings(findings=())
+    known.module.links.all_operands()  # rules ask for those of most computations
     rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
     unknown = _unknown(known)
     found: list[Finding] = []

@@ -67,8 +67,8 @@ class Links:
         traits = map(opcode_traits, self._module.opcodes.different)
         return frozenset(one.opcode for one in traits if one.is_printed_value)
 
-    @property
-    def _operands(self) -> OperandColumns:
+    def all_operands(self) -> OperandColumns:
+        """Return the operands of all instructions, found faster than one computation at a time."""
         if self._whole is None:
             module = self._module
             rows = range(len(module.columns))
@@ -80,17 +80,17 @@ class Links:
     @property
     def operand_offsets(self) -> Sequence[int]:
         """Offset of the first operand of each row in `operand_rows`, and the end of the last."""
-        return self._operands.offsets
+        return self.all_operands().offsets
 
     @property
     def operand_rows(self) -> array[int]:
         """Row of each operand of each row; `NOTHING` for a name that its computation lacks."""
-        return self._operands.rows
+        return self.all_operands().rows
 
     @property
     def operand_elements(self) -> Mapping[int, tuple[ShapeIndex, ...]]:
         """Row to the tuple index of each operand (``%w#1``), for rows with any index."""
-        return self._operands.elements
+        return self.all_operands().elements
 
     def operands_of(self, row: int) -> Sequence[int]:
         """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
