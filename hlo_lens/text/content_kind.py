@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hlo_lens.text.dump_kinds import ROWS, DumpKind
+from hlo_lens.text.dump_kinds import ROW_OF, ROWS, DumpKind
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.stack_texts import has_threads, is_folded, is_plain_tree, is_profile_table
 
@@ -122,6 +122,7 @@ def _kind_of_stacks(text: str) -> DumpKind:
 
 
 _STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.headers)
+_GRAPHS = tuple(re.compile(sign.encode()) for sign in ROW_OF[DumpKind.GRAPH].signs)
 
 
 def sniff_start(head: bytes) -> DumpKind | None:
@@ -133,6 +134,8 @@ def sniff_start(head: bytes) -> DumpKind | None:
         return DumpKind.ARCHIVE
     if proto_message(head) is not None:
         return DumpKind.HLO_PROTO
+    if any(sign.match(head) for sign in _GRAPHS):
+        return DumpKind.GRAPH
     begin = head.lstrip()
     return next((kind for sign, kind in _STARTS if begin.startswith(sign)), None)
 
