@@ -13,7 +13,7 @@ from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program.summary import coverage_of
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.query import evident_partitions
-from hlo_lens.text.dump_files import title_of
+from hlo_lens.text.dump_files import BEFORE, title_of
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ class ListingFacts:
     gaps: int = 0
     fingerprint: Fingerprint | None = None
     problem: str | None = None
+
+    @property
+    def undivided_devices(self) -> int:
+        """Devices over which the program of these facts is still to be divided; 1 if it is."""
+        return (self.devices or 1) if self.stage == BEFORE else 1
 
 
 def listing_facts(

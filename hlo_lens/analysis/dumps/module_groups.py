@@ -3,9 +3,11 @@
 Modules of one name in one process are compiles of one function: each beyond the first is a retrace.
 A text without a number in its name, such as one of ``compiled.as_text()``, is no compile, and no
 step if others have numbers.
-The likely training step is the module with the most arithmetic and the largest memory; if these are
-two modules, each is marked with its own maximum. Modules with texts of single passes alone are
-parts of others, and never the step.
+The likely training step is the module with the most arithmetic and the largest memory; a larger one
+without any arithmetic, such as one that draws weights on one device, is no step. If these are two
+modules, each is marked with its own maximum. Modules with texts of single passes alone are parts of
+others, and never the step. A text from before the program is divided over devices has the work of
+all of them, and is compared by a device's share.
 
 The process of a module is its folder, without the part with the module's own name, which
 ``--xla_dump_hlo_to_subfolder`` adds.
@@ -52,9 +54,13 @@ class ModuleGroup:
 
     @property
     def signatures(self) -> list[tuple[tuple[str, ...], int]]:
-        """Distinct parameter shapes, each with its number of compiles, in order of appearance."""
-        found = Counter(m.signature for m in self.modules if m.signature is not None)
-        return list(found.items())
+        """Distinct parameter shapes, each with its number of compiles, in order of appearance.
+
+        Shapes of all devices together are not compared with those of one.
+        """
+        devices = self.largest.undivided_devices
+        alike = (m for m in self.modules if m.undivided_devices == devices)
+        return list(Counter(m.signature for m in alike if m.signature is not None).items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +182,9 @@ def _place(group: ModuleGroup, sort: str) -> tuple[int | str, ...]:
 
 
 def _flops(module: ListingFacts) -> int:
-    return module.flops if module.flops is not None else module.flops_at_least or 0
+    """Return the arithmetic of one device, as far as it is known."""
+    known = module.flops if module.flops is not None else module.flops_at_least or 0
+    return known // module.undivided_devices
 
 
 def _memory(module: ListingFacts) -> int:
@@ -195,10 +203,13 @@ def _marked(groups: Sequence[ModuleGroup], process: str) -> Iterator[ModuleGroup
         busiest = None
     if biggest is not None and not _memory(biggest.largest):
         biggest = None
+    working = [group for group in whole if group.largest.flops_at_least or group.largest.opaque]
+    rival = max(working, key=lambda g: _memory(g.largest), default=None)
     for group in own:
         mark = None
         if group is busiest:
-            mark = STEP if biggest in (group, None) else MOST_FLOPS
+            is_step = biggest is None or (rival is group and _memory(group.largest) > 0)
+            mark = STEP if is_step else MOST_FLOPS
         elif group is biggest:
             mark = MOST_MEMORY if busiest is not None else STEP
         yield replace(group, mark=mark)

@@ -22,6 +22,7 @@ from hlo_lens.report.sharding.page import (
     replicated_text,
     sum_text,
 )
+from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import flops_text, format_bytes, format_ratio, listed, plural
 
@@ -83,7 +84,11 @@ def _computation_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     if shardings is not None and shardings.table.num_devices > 1:
         yield "replicated", replicated_text(shardings)
     is_partial = analysis.summary.gaps > 0
-    yield "work", work_text(analysis.flops, is_partial=is_partial)
+    work = work_text(analysis.flops, is_partial=is_partial)
+    devices = analysis.summary.evident_partitions or 1
+    if analysis.dump.stage == BEFORE and devices > 1 and analysis.flops.at_least:
+        work += f", before division over {devices} devices"
+    yield "work", work
 
 
 def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:

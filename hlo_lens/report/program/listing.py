@@ -14,7 +14,7 @@ from hlo_lens.analysis.dumps.across_processes import (
     AcrossProcesses,
     ProcessDifference,
 )
-from hlo_lens.analysis.dumps.module_groups import STEP, ModuleGroup, ModuleGroups
+from hlo_lens.analysis.dumps.module_groups import MOST_MEMORY, STEP, ModuleGroup, ModuleGroups
 from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
 from hlo_lens.analysis.result import Column, Row, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
@@ -102,7 +102,10 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
         where = "" if len(groups.processes) == 1 else f" of {step.process or 'its folder'}"
         number = step.largest.number
         name = step.name if number is None else f"{step.name} (module_{number:04})"
-        yield "step", f"{name}{_measures(step)}; the largest module{where}"
+        larger = [g for g in groups.groups if g.mark == MOST_MEMORY and g.process == step.process]
+        why = "the most arithmetic" if larger else "the largest module"
+        beside = f"; {larger[0].name} is larger, without products" if larger else ""
+        yield "step", f"{name}{_measures(step)}; {why}{where}{beside}"
     if across is not None:
         folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
         if across.are_processes:
@@ -269,6 +272,13 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
         yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
     if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
         yield "flops are empty where a loop's trip count, a shape or a custom call is unknown"
+    undivided = [one for one in facts if one.undivided_devices > 1 and one.flops]
+    if undivided:
+        names = listed(sorted({one.name for one in undivided}), _PROBLEMS_SHOWN)
+        yield (
+            f"flops of {names}: before division over {undivided[0].undivided_devices} devices, "
+            "because there is no later text"
+        )
     opaque = sum(one.opaque for one in facts)
     if opaque:
         yield f"{plural(opaque, 'custom call')} of unknown arithmetic"

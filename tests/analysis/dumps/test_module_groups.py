@@ -33,6 +33,7 @@ def some(name: str, number: int, **changes: object) -> ListingFacts:
 
 STEP = some("jit_step", 3, peak_bytes=900, flops=700, flops_at_least=700, instructions=50)
 EVAL = some("jit_eval", 4, peak_bytes=300, flops=200, flops_at_least=200, instructions=60)
+UNDIVIDED = replace(EVAL, stage="before_optimizations", devices=8, peak_bytes=None)
 HELPER = some("jit_add", 1, peak_bytes=8, flops=0, flops_at_least=0, instructions=3)
 
 
@@ -44,6 +45,15 @@ def test_compiles_of_one_function_are_one_group_whose_largest_is_shown() -> None
     assert step.signatures == [(("f32[8]",), 2), (("f32[9]",), 1)]
     each = module_groups([HELPER, STEP, same, again], is_grouped=False)
     assert [g.largest.number for g in each.groups] == [9, 3, 8, 1]
+
+
+def test_shapes_of_all_devices_are_no_retrace_of_those_of_one() -> None:
+    begun = replace(STEP, number=9, stage="before_optimizations", devices=8, peak_bytes=None)
+    begun = replace(begun, signature=("f32[64]",))
+    (step,) = module_groups([STEP, begun]).groups
+    assert (len(step.modules), step.signatures) == (2, [(("f32[8]",), 1)])
+    (step,) = module_groups([begun, replace(begun, number=10)]).groups
+    assert step.signatures == [(("f32[64]",), 2)]
 
 
 def test_text_without_a_number_is_no_retrace() -> None:
@@ -58,6 +68,22 @@ def test_text_without_a_number_is_no_retrace() -> None:
     ("modules", "marks"),
     [
         ([STEP, EVAL, HELPER], {"jit_step": "step"}),
+        (
+            [STEP, EVAL, replace(HELPER, peak_bytes=5000)],
+            {"jit_step": "step", "jit_add": "largest memory"},
+        ),
+        (
+            [STEP, EVAL, replace(HELPER, peak_bytes=5000, opaque=1)],
+            {"jit_step": "most flops", "jit_add": "largest memory"},
+        ),
+        (
+            [STEP, replace(UNDIVIDED, flops=8 * 699)],
+            {"jit_step": "step"},
+        ),
+        (
+            [STEP, replace(UNDIVIDED, flops=8 * 701)],
+            {"jit_step": "largest memory", "jit_eval": "most flops"},
+        ),
         (
             [STEP, replace(EVAL, peak_bytes=5000), HELPER],
             {"jit_step": "most flops", "jit_eval": "largest memory"},
