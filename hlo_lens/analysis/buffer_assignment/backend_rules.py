@@ -99,8 +99,8 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
             notes=tables.note,
         )
     if told == "gpu":
-        # kXlaAllocatedBufferAlignBytes went from 128 to 256 when device_type was first printed
-        is_old = '"operation_queue_id"' in text and '"device_type"' not in text
+        # kXlaAllocatedBufferAlignBytes went from 128 to 256 between jaxlib 0.5.3 and 0.6.2
+        is_old = '"operation_queue_id"' in text and _GPU_OF_2025.search(text) is None
         return BackendRules(
             backend="gpu",
             measure=_plain_bytes,
@@ -119,6 +119,12 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
         notes=note,
     )
 
+
+_GPU_OF_2025 = re.compile(
+    r'"device_type"|"force_earliest_schedule":\w+,"reification_cost"'
+    r'|"reification_cost":\[[^]]*\],"(?:force_earliest_schedule|operation_queue_id|wait_on_op)'
+)
+"""Keys of backend configs since jaxlib 0.6; 0.5.3 has the second one in those of collectives."""
 
 _NUMBERED_FUSION = re.compile(r"^ *(?:ROOT )?%?fusion[\w.]* = ", re.MULTILINE)
 _NAMED_FUSION = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+_fusion[\w.]* = ", re.MULTILINE)

@@ -7,6 +7,8 @@ An estimate is exact where the text shows its compiler and chip, all of it was r
   their own;
 * by 2%, a step of alignment, and what is not used at the peak, where other forms or the compiler
   are not known;
+* with a GPU compiler that is not known, by the operands of fusions with several results that have
+  the size of a result: which of them share memory differs between versions;
 * on a TPU by one page, and with libtpu before 0.0.51 by twice the temporaries (that version counts
   fragmentation twice);
 * by the difference of the two sizes that tables of tuples may have.
@@ -129,6 +131,7 @@ def estimate_range(
     is_other = bool(unshown or module.gaps) or not rules.are_known
     tables = _table_bytes(flow, rules)
     unsure += _spare(rules, layout, temp_bytes) if is_other else 0
+    unsure += 0 if rules.are_known else _shared_bytes(flow, rules)
     least, most = _temp_range(rules, layout, temp_bytes, unsure)
     inner = _temp_table_bytes(rules, layout) + tables
     return EstimateRange(
@@ -182,6 +185,27 @@ def _bytes_around(flow: Dataflow, row: int) -> int:
         tree = flow.tree(source)
         found += sum(part.size_bytes for part in tree.parts[node : node + tree.sizes[node]])
     return found
+
+
+def _shared_bytes(flow: Dataflow, rules: BackendRules) -> int:
+    """Return the bytes of operands that fusions with several results may share with them."""
+    if rules.backend != "gpu":
+        return 0
+    found = 0
+    opcodes = flow.table.opcodes
+    for row, places in flow.operands.items():
+        if opcodes[row] != "fusion":
+            continue
+        results = {part.size_bytes for part in flow.tree(row).parts if not part.is_tuple}
+        if len(flow.tree(row).parts) > 1:
+            sizes = (_part_bytes(flow, place) for place in places)
+            found += sum(size for size in sizes if size in results)
+    return found
+
+
+def _part_bytes(flow: Dataflow, place: int) -> int:
+    source, node = divmod(place, NODES)
+    return flow.tree(source).parts[node].size_bytes
 
 
 def _table_bytes(flow: Dataflow, rules: BackendRules) -> int:

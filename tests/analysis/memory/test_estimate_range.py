@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
+from hlo_lens.analysis.buffer_assignment.backend_rules import backend_rules
 from hlo_lens.analysis.memory.estimate import MemoryEstimate, memory_estimate
 from hlo_lens.analysis.memory.exact_forms import EXACT_FORMS
 from hlo_lens.analysis.memory.forms import forms_of
@@ -115,3 +116,47 @@ output_to_operand_aliasing={{1}: (0, {})}, backend_config={"communication_domain
 
 def test_shown_forms_have_compilers_of_each_backend() -> None:
     assert {group.partition(",")[0] for group in EXACT_FORMS} == {"cpu", "gpu", "tpu"}
+
+
+SHARING = """HloModule m, is_scheduled=true
+
+body {
+  a = f32[4096]{0} parameter(0)
+  b = f32[4096]{0} negate(a)
+  c = f32[64]{0} slice(a), slice={[0:64]}
+  ROOT t = (f32[4096]{0}, f32[64]{0}) tuple(b, c)
+}
+
+ENTRY e {
+  p = f32[4096]{0} parameter(0)
+  n = f32[4096]{0} negate(p)
+  f = (f32[4096]{0}, f32[64]{0}) fusion(n), kind=kInput, calls=body, backend_config={CONFIG}
+  g = f32[4096]{0} get-tuple-element(f), index=0
+  ROOT r = f32[4096]{0} negate(g)
+}
+"""
+QUEUE = '"operation_queue_id":"0","wait_on_operation_queues":[],"force_earliest_schedule":false'
+COLLECTIVE = '"collective_backend_config":{"is_sync":true,"reification_cost":[]}'
+
+
+@pytest.mark.parametrize(
+    ("config", "is_known", "alignment"),
+    [
+        (QUEUE, True, 128),
+        (f"{QUEUE},{COLLECTIVE}", True, 128),
+        (f'{QUEUE},"reification_cost":[]', False, 256),
+        (f'"reification_cost":[],{QUEUE}', False, 256),
+        (f'{QUEUE},"reification_cost":[],"device_type":"DEVICE_TYPE_INVALID"', True, 256),
+    ],
+)
+def test_which_results_of_fusions_share_memory_is_open_for_unknown_gpu_compilers(
+    config: str, is_known: bool, alignment: int
+) -> None:
+    module = hlo_lens.parse_hlo(SHARING.replace("CONFIG", f"{{{config}}}"))
+    rules = backend_rules(module, "gpu")
+    assert (rules.are_known, rules.layout.alignment) == (is_known, alignment)
+    found = memory_estimate(tabulate(module), backend="gpu")
+    assert found is not None
+    assert found.range.temp_bytes is not None
+    spread = found.range.temp_bytes[1] - found.temp_bytes
+    assert (spread >= 4096 * 4) is not is_known
