@@ -141,7 +141,10 @@ def _calls(module: HloModule) -> Iterator[tuple[int, str, str]]:
 
 
 def _is_plain(text: str, start: int, last: int, end: int) -> bool:
-    """Return whether attributes have no comment, and no string before the end of the last call."""
-    if text.find("/*", start, end) >= 0 or text.find("//", start, end) >= 0:
+    """Return whether attributes have no comment, and no string before the end of the last call.
+
+    A comment has a star, or ends with its line; one character is found faster than two.
+    """
+    if text.find("*", start, end) >= 0 or text.find("\n", start, end) >= 0:
         return False
     return text.find('"', start, last) < 0
