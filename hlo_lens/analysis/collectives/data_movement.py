@@ -150,7 +150,7 @@ def _copy(
     calls: CallCounts,
     origins: Origins,
 ) -> HostCopy:
-    runs = calls.of(instruction.computation.name)
+    runs = calls.at(instruction.computation.place)
     origin = origins.of_row(instruction.row)
     return HostCopy(
         name=instruction.name,
@@ -171,7 +171,7 @@ def _is_async(instruction: HloInstruction, calls: CallCounts) -> bool:
     for _ in range(_NESTED):
         if opcode_traits(instruction.opcode).phase == "start":
             return True
-        sites = calls.sites(instruction.computation.name)
+        sites = calls.sites_at(instruction.computation.place)
         if not sites:
             return False
         instruction = sites[0].caller

@@ -196,7 +196,7 @@ class _Levels:
         instruction: HloInstruction | None,
         branch: int | None,
     ) -> LoopLevel:
-        runs = self._calls.of(computation.name)
+        runs = self._calls.at(computation.place)
         trip = None
         if instruction is not None:
             trip = self._trips.get((instruction.computation.name, instruction.name))

@@ -240,7 +240,7 @@ class _Pairing:
         if row is not None:
             start = self._table.instruction(row)
         elif role == "start":
-            sites = self._calls.sites(computation.name)
+            sites = self._calls.sites_at(computation.place)
             start = sites[0].caller if sites else instruction
         opcodes = self._table.opcodes
         is_async = (
@@ -262,7 +262,7 @@ class _Pairing:
         ends: list[tuple[int, tuple[str, int | None]]] = []
         for instruction in instructions if self._roles else ():
             role = self._roles.get(instruction.computation.name)
-            for site in self._calls.sites(instruction.computation.name) if role else ():
+            for site in self._calls.sites_at(instruction.computation.place) if role else ():
                 if role == "start":
                     starts[site.caller.row] = _twin_key(instruction)
                 elif role == "done":

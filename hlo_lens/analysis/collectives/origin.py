@@ -103,7 +103,7 @@ class CollectiveOrigins:
         own = self._enough(row) or self._enough(op.start.row)
         if own is not None:
             return own
-        for site in self._calls.sites(op.instruction.computation.name):
+        for site in self._calls.sites_at(op.instruction.computation.place):
             if site.caller.opcode in ("fusion", "async-start"):
                 own = self._enough(site.caller.row)
                 if own is not None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.findings.findings import Findings
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
-    from hlo_lens.analysis.program.trip_counts import TripCount
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
     from hlo_lens.model.hlo.module import HloModule
@@ -115,22 +114,25 @@ def _collective(
 
 def _loops(found: Collectives, module: HloModule) -> tuple[LoopFact, ...]:
     """Return the loops of a module in the order of the text."""
+    paths = _operation_paths(module)
     return tuple(
-        copied(LoopFact, trip, op_name=_operation_path(trip, module)) for trip in found.trips.loops
+        copied(LoopFact, trip, op_name=paths.get((trip.computation, trip.loop)))
+        for trip in found.trips.loops
     )
 
 
-def _operation_path(trip: TripCount, module: HloModule) -> str | None:
-    computation = module.computation(trip.computation)
-    loop = None if computation is None else computation.instruction(trip.loop)
-    return None if loop is None else loop.op_name
+def _operation_paths(module: HloModule) -> dict[tuple[str, str], str | None]:
+    """Return the operation path of each loop, by computation and name."""
+    loops = map(module.instruction, module.opcodes.places_of({"while"}))
+    return {(loop.computation.name, loop.name): loop.op_name for loop in loops}
 
 
 def _loop_labels(found: Collectives, module: HloModule) -> dict[str, str]:
     """Return loop name to operation path and trip count."""
     labels: dict[str, str] = {}
+    paths = _operation_paths(module)
     for trip in found.trips.loops:
-        path = _operation_path(trip, module) or "while"
+        path = paths.get((trip.computation, trip.loop)) or "while"
         times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
         labels.setdefault(trip.loop, f"{path} {times}")
     return labels

@@ -128,7 +128,11 @@ class CallCounts:
         Fusions are listed only if nothing else runs it.
         """
         found = self._module.computation(computation)
-        return [] if found is None else [self._site(call) for call in self._calls(found.place)]
+        return [] if found is None else self.sites_at(found.place)
+
+    def sites_at(self, place: int) -> list[CallSite]:
+        """Return the instructions that run the computation at a position, as `sites` does."""
+        return [self._site(call) for call in self._calls(place)]
 
     def _calls(self, place: int) -> list[Call]:
         """Return the calls that run a computation, those of fusions only if there are no others."""

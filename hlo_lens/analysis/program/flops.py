@@ -204,15 +204,15 @@ def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | Non
     is_kernel = instruction.opcode == "custom-call" and not _is_product(instruction)
     if is_kernel and _is_silent(instruction):
         return None
-    computation = instruction.computation.name
-    runs = calls.of(computation)
-    if runs.times is None and not calls.sites(computation):
+    computation = instruction.computation
+    runs = calls.at(computation.place)
+    if runs.times is None and not calls.sites_at(computation.place):
         return None
     flops = _known_flops(instruction)
     return Product(
         name=instruction.name,
         opcode=instruction.opcode,
-        computation=computation,
+        computation=computation.name,
         flops=flops,
         times=runs.times,
         is_estimate=is_kernel and flops is not None,

@@ -93,7 +93,7 @@ def instruction_details(
         instruction=instruction,
         origin=origin,
         stack=origins.stack(origin),
-        runs=calls.of(instruction.computation.name),
+        runs=calls.at(instruction.computation.place),
         adjacent=tuple(_Adjacent(instruction, origins).parts()),
     )
 
