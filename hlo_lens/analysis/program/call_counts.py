@@ -102,25 +102,23 @@ class CallCounts:
     def at(self, place: int) -> Runs:
         """Return the runs of the computation at a position among the module's."""
         waiting = [] if place in self._found else [place]
-        opened: set[int] = set()
+        opened: dict[int, list[Call]] = {}
         while waiting:  # callers first; not recursive, as calls may be thousands deep
             one = waiting[-1]
             if one in opened:
-                self._found[waiting.pop()] = self._counted(one)
+                self._found[waiting.pop()] = self._counted(one, opened[one])
             elif one in self._found:
                 waiting.pop()
             else:
-                opened.add(one)
+                calls = [] if self._is_entry(one) else self._calls(one)
+                opened[one] = calls
                 self._found[one] = _NEVER_CALLED  # seen by a computation that calls itself
-                waiting += [caller for caller in self._callers(one) if caller not in self._found]
+                callers = dict.fromkeys(self._links.owners[call.row] for call in calls)
+                waiting += [caller for caller in reversed(callers) if caller not in self._found]
         return self._found[place]
 
-    def _callers(self, place: int) -> list[int]:
-        """Return the computations that run one, the last first; none for the entry."""
-        if self._module.entry.place == place:
-            return []
-        callers = (self._links.owners[call.row] for call in self._calls(place))
-        return list(dict.fromkeys(callers))[::-1]
+    def _is_entry(self, place: int) -> bool:
+        return self._module.entry.place == place
 
     def sites(self, computation: str) -> list[CallSite]:
         """Return the instructions that run a computation, in text order.
@@ -161,10 +159,10 @@ class CallCounts:
         trip = self._trips.get((loop.computation.name, loop.name))
         return None if trip is None else trip.trip_count
 
-    def _counted(self, place: int) -> Runs:
-        if self._module.entry.place == place:
+    def _counted(self, place: int, calls: list[Call]) -> Runs:
+        if self._is_entry(place):
             return ONCE
-        runs = [self._through(call) for call in self._calls(place)]
+        runs = [self._through(call) for call in calls]
         if not runs:
             return _NEVER_CALLED
         if len(runs) == 1:
