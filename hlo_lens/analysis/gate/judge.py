@@ -209,10 +209,11 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         found = rule_value(rule, partner)
         least, most = found.least, found.most
         verdict = replace(verdict, base=found.number, base_least=least, base_most=most)
-        if found == value and candidate.is_same_program():
-            verdict = _without_bounds(verdict, rule)
         reason = found.reason or weakness(rule, partner.facts)
         problem = reason and f"in the baseline: {reason}"
+        if found == value and candidate.is_same_program():
+            decided = _decided(_without_bounds(verdict, rule), candidate, problem, sides)
+            return _with_bounds_of(verdict, decided)
     return _decided(verdict, candidate, problem, sides)
 
 
@@ -307,6 +308,17 @@ def _without_bounds(verdict: Verdict, rule: Rule) -> Verdict:
     if not all(condition.is_change for condition in rule.fails):
         return verdict
     return replace(verdict, base_least=None, base_most=None, head_least=None, head_most=None)
+
+
+def _with_bounds_of(known: Verdict, decided: Verdict) -> Verdict:
+    """Return a verdict with the bounds of its values as they are known."""
+    return replace(
+        decided,
+        base_least=known.base_least,
+        base_most=known.base_most,
+        head_least=known.head_least,
+        head_most=known.head_most,
+    )
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:

@@ -395,3 +395,11 @@ def test_bounds_are_compared_with_bounds(
 ) -> None:
     rule = "collectives.dynamic.all-gather>+0"
     assert _status(_judge(rule, _branches(*head), _branches(*base)))[0] == status
+
+
+def test_the_values_of_a_program_that_did_not_change_stay_bounds() -> None:
+    facts = _branches(2, 9)
+    found = _judge("collectives.dynamic.all-gather>+0", facts, facts, same=True)
+    (verdict,) = found.verdicts
+    assert verdict.status == "pass"
+    assert (verdict.base_least, verdict.head_least) == (3, 3)
