@@ -6,8 +6,8 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
+from hlo_lens.analysis.collectives.sums import WIRE, run_sum
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
-from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import SourceLocation
 from hlo_lens.text.units import format_bytes, listed
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.branch_sums import SumBounds
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
@@ -119,9 +120,9 @@ def finding_of(
         saves: Saving, where it is no share of these bytes.
         severity: Severity, where the saving does not decide it.
     """
-    wire = sum_of(one.wire_bytes_per_run for one in collectives)
+    wire = run_sum(collectives, WIRE)
     first = collectives[0]
-    saved = Saves.at_most(wire_bytes=None if wire is None else int(wire * saved_share))
+    saved = Saves.at_most(wire_bytes=None if wire is None else int(wire.most * saved_share))
     return Finding(
         message=message,
         fix=fix,
@@ -129,11 +130,16 @@ def finding_of(
         values=tuple(one.name for one in collectives),
         evidence=(
             f"{listed([one.name for one in collectives], _MOST_SHOWN)}: "
-            f"{'not known' if wire is None else format_bytes(wire)} sent by each device in one run",
+            f"{'not known' if wire is None else bound_text(wire)} sent by each device in one run",
         ),
         saves=saved if saves is None else saves,
         severity=severity,
     )
+
+
+def bound_text(amount: SumBounds) -> str:
+    """Return a sum of bytes, as an upper bound where it is one."""
+    return f"{'at most ' * amount.is_at_most}{format_bytes(amount.most)}"
 
 
 def _place(collective: Collective) -> SourceLocation | None:

@@ -29,10 +29,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.sums import WIRE, run_sum
 from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.findings.transfers import by_line, finding_of
-from hlo_lens.analysis.result import sum_of
+from hlo_lens.analysis.findings.transfers import bound_text, by_line, finding_of
 from hlo_lens.model.devices.assignment import device_assignment
 from hlo_lens.model.devices.hosts import joined_gpus
 from hlo_lens.text.units import format_bytes, plural
@@ -131,7 +131,8 @@ def _crosses(collective: Collective, hosts: Sequence[int]) -> bool:
 
 def _wire(collectives: Iterable[Collective]) -> int | None:
     """Return the bytes that each device sends in one run; None if not known."""
-    return sum_of(one.wire_bytes_per_run for one in collectives)
+    wire = run_sum(collectives, WIRE)
+    return None if wire is None else wire.most
 
 
 def _subject(found: Sequence[Collective]) -> str:
@@ -143,8 +144,8 @@ def _subject(found: Sequence[Collective]) -> str:
 
 
 def _sent(found: Sequence[Collective]) -> str:
-    wire = _wire(found)
-    return "bytes not known" if wire is None else format_bytes(wire)
+    wire = run_sum(found, WIRE)
+    return "bytes not known" if wire is None else bound_text(wire)
 
 
 RULE = ModuleRule("C008", collective_between_slices)

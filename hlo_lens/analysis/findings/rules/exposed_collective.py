@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.sums import UNCOVERED, known_sum
 from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject
-from hlo_lens.text.units import format_bytes
+from hlo_lens.analysis.findings.transfers import bound_text, by_line, finding_of, subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,18 +41,23 @@ _LEAST_SHARE = 0.05
 def exposed_collective(known: ModuleAnalysis) -> Iterator[Finding]:
     """Yield a finding for each line whose collectives in loops are not covered by work."""
     found = known.collectives
-    total = found.known_wire_bytes.most
-    if known.backend == "cpu" or not found.is_scheduled or not total:
+    total = found.known_wire_bytes
+    if known.backend == "cpu" or not found.is_scheduled or not total.most:
         return
+    whole = "all bytes sent"
+    if found.wire_bytes_per_device is None:
+        whole = "the bytes sent that are known"
+    elif total.is_at_most:
+        whole = "the most that is sent"
     exposed = (one for one in found.collectives if one.loop_path and one.is_exposed)
     for group in by_line(exposed):
-        uncovered = sum(one.uncovered_bytes_per_run or 0 for one in group)
-        if uncovered < _LEAST_SHARE * total:
+        uncovered = known_sum(group, UNCOVERED)
+        if uncovered.most < _LEAST_SHARE * total.most:
             continue
         yield finding_of(
             group,
-            f"{subject(group)} in a loop: {format_bytes(uncovered)} of one run, "
-            f"{uncovered / total:.0%} of all bytes sent, are not covered by work",
+            f"{subject(group)} in a loop: {bound_text(uncovered)} of one run, "
+            f"{uncovered.most / total.most:.0%} of {whole}, are not covered by work",
             "let XLA overlap it (latency hiding scheduler; scan(..., unroll=2)), or move less",
             saves=Saves(),
             severity=Severity.INFO,

@@ -97,6 +97,25 @@ def test_an_axis_that_sends_much_between_hosts_is_a_warning() -> None:
     assert found.evidence[-1] == "inner, which stays inside of hosts, sends 448.0KiB"
 
 
+def test_bytes_of_a_branch_that_may_not_be_taken_are_at_most() -> None:
+    reduction = next(line for line in _between("outer", "inner").splitlines() if "(x)" in line)
+    branches = (
+        f"sent {{\n  x = f32[1048576]{{0}} parameter(0)\n  ROOT {reduction.strip()}\n}}\n\n"
+        "kept {\n  ROOT x = f32[1048576]{0} parameter(0)\n}\n\nENTRY main {\n"
+    )
+    text = _between("outer", "inner").replace("ENTRY main {\n", branches)
+    text = text.replace("ENTRY main {\n", "ENTRY main {\n  i = s32[] parameter(2)\n").replace(
+        f"{reduction}\n  q =",
+        "  r = f32[1048576]{0} conditional(i, x, x), branch_computations={sent, kept}\n  q =",
+    )
+    (found,) = findings_of(text, "C008")
+    assert found.message.endswith(
+        "between hosts (taken to have 8 GPUs each, numbered in order): "
+        "at most 6.00MiB of one run on the network"
+    )
+    assert found.evidence[0] == "r: at most 6.00MiB sent by each device in one run"
+
+
 def test_an_axis_that_sends_little_between_hosts_is_an_info() -> None:
     (found,) = findings_of(_between("inner", "outer"), "C008")
     assert (found.values, found.severity) == (("q",), Severity.INFO)
