@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OF_TRACES = ("communication", "repeats")
 """Tables that only traces of calls have."""
 
-_AT_MOST = "bytes are at most: every branch of a conditional counts here, though one of them runs"
+_AT_MOST = "each row is at most, and counts every branch of a conditional, though one of them runs"
 
 
 def call_trees(

@@ -74,6 +74,8 @@ class CallTree:
         title: Title of the tree in the text.
         missing_calls: Number of branches that announce a further call that does not follow.
         is_cut: Whether its text is known to begin late or to end early.
+        upper_bound: Upper bound of the sum of all amounts, at most that sum, where amounts are
+            upper bounds; else None.
     """
 
     frames: Sequence[CallFrame]
@@ -88,6 +90,7 @@ class CallTree:
     title: str = ""
     missing_calls: int = 0
     is_cut: bool = False
+    upper_bound: int | None = None
 
     def __len__(self) -> int:
         return len(self.frame_ids)

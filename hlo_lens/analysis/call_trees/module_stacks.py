@@ -9,6 +9,7 @@ passes: bytes alive at the peak, bytes on the wire, number of instructions.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.combined import parts_of
@@ -118,14 +119,15 @@ def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
 
     Bytes of each collective times its number of runs; if either is unknown it adds to the
     unknowns of its node. They sum to `Collectives.wire_bytes_per_device` where that is known and
-    no branches exclude each other: here all branches count.
+    no branches exclude each other: nodes count all branches, the upper bound the largest ones.
     """
     draft = _Draft()
     frames = _frames_by_text(module)
     for collective in found.collectives:
         for part in parts_of(collective):
             draft.add(_stack_of(part, frames), part.wire_bytes_per_run, UNATTRIBUTED)
-    return draft.done("wire-bytes")
+    tree, bounds = draft.done("wire-bytes"), found.known_wire_bytes
+    return replace(tree, upper_bound=bounds.most) if bounds.is_at_most else tree
 
 
 def count_call_tree(table: InstructionTable, origins: Origins) -> CallTree:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.model.call_tree import PROFILES, in_unit
-from hlo_lens.report.call_trees.section import PAGE, TreeView, amount_text, tree_section
+from hlo_lens.report.call_trees.section import PAGE, TreeView, total_text, tree_section
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table
 
@@ -45,7 +45,6 @@ def has_changes(report: Report) -> bool:
 
 
 def _diff_section(base: CallTreeAnalysis, head: CallTreeAnalysis, diff: CallTreeDiff) -> Section:
-    measure = base.tree.measure
     before, after = base.tree, head.tree
     counts: Counter[str] = Counter(change.status for change in diff.changes)
     words = ("added", "removed", "changed")
@@ -53,8 +52,8 @@ def _diff_section(base: CallTreeAnalysis, head: CallTreeAnalysis, diff: CallTree
     return Section(
         title=base.name if base.name == head.name else f"{base.name} against {head.name}",
         facts=(
-            ("base", amount_text(before.total, before.unknown_total, measure)),
-            ("head", amount_text(after.total, after.unknown_total, measure)),
+            ("base", total_text(before)),
+            ("head", total_text(after)),
             ("paths", parts or "no difference"),
         ),
         tables=(Table.of(diff, title="Added, removed and changed calls, largest first"),),
@@ -70,6 +69,7 @@ def _diff_object(
         "name_head": head.name,
         "measure": base.tree.measure,
         "total": {"base": diff.base_total, "head": diff.head_total},
+        "upper_bound": {"base": base.tree.upper_bound, "head": head.tree.upper_bound},
         "unknown": {"base": base.tree.unknown_total, "head": head.tree.unknown_total},
         "changes": diff.objects(),
     }
@@ -91,6 +91,7 @@ def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) ->
         "title": tree.title,
         "measure": tree.measure,
         "total": in_unit(tree.total, tree.measure),
+        "upper_bound": tree.upper_bound,
         "unknown": tree.unknown_total,
         "nodes": len(tree),
         "functions": len(tree.frames),

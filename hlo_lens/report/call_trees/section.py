@@ -77,7 +77,7 @@ def _facts(known: CallTreeAnalysis) -> Iterator[tuple[str, str]]:
         f"{plural(1 + max(tree.depths, default=-1), 'level')} deep"
     )
     if not known.is_trace:
-        yield tree.measure, amount_text(tree.total, tree.unknown_total, tree.measure)
+        yield tree.measure, total_text(tree)
         yield "stacks", f"{plural(len(tree), 'node')} of {size}"
         if tree.measure in PROFILES:
             yield "communication", _share_text(known)
@@ -212,6 +212,15 @@ _WIDTH = 100
 _LEAST = 30
 _LEVELS = 16
 """Levels that are indented at most; deeper lines have the number of their level instead."""
+
+
+def total_text(tree: CallTree) -> str:
+    """Return the sum of all amounts, as an upper bound where it is one."""
+    total = amount_text(tree.total, tree.unknown_total, tree.measure)
+    if tree.upper_bound is None:
+        return total
+    bound = amount_text(tree.upper_bound, tree.unknown_total, tree.measure)
+    return f"at most {bound}" + f"; all branches together {total}" * (bound != total)
 
 
 def amount_text(amount: int, unknown: int, measure: str) -> str:

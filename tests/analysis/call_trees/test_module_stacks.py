@@ -117,3 +117,39 @@ def test_unknown_trip_counts_are_unknown_amounts() -> None:
     tree = wire_call_tree(dump.hlo, found)
     assert found.wire_bytes_per_device is None
     assert tree.unknown_total == sum(c.wire_bytes_per_run is None for c in found.collectives) > 0
+
+
+BRANCHES = """
+HloModule m, is_scheduled=true, num_partitions=4
+
+%large (q: f32[8]) -> f32[8] {
+  %q = f32[8]{0} parameter(0)
+  ROOT %a = f32[8]{0} all-reduce(%q), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, to_apply=%sum, metadata={source_file="m.py" source_line=3}
+}
+
+%small (u: f32[8]) -> f32[8] {
+  %u = f32[8]{0} parameter(0)
+  %d = f32[4]{0} slice(%u), slice={[0:4]}
+  %b = f32[4]{0} all-reduce(%d), channel_id=2, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, to_apply=%sum, metadata={source_file="m.py" source_line=4}
+  ROOT %e = f32[8]{0} concatenate(%b, %b), dimensions={0}
+}
+
+ENTRY %e (p: f32[8], i: s32[]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  %i = s32[] parameter(1)
+  ROOT %c = f32[8]{0} conditional(%i, %p, %p), branch_computations={%large, %small}
+}
+"""  # noqa: E501 # HLO text
+
+
+def test_branches_that_exclude_each_other_are_bounded_by_the_largest() -> None:
+    module = parse_hlo(BRANCHES)
+    found = collectives(tabulate(module))
+    tree = wire_call_tree(module, found)
+    assert tree.total == 32 + 16
+    assert tree.upper_bound == found.wire_bytes_per_device == 32
+
+
+def test_exact_amounts_have_no_upper_bound() -> None:
+    module = parse_hlo(TEXT)
+    assert wire_call_tree(module, collectives(tabulate(module))).upper_bound is None
