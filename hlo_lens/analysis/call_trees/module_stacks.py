@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.collectives.combined import parts_of
-from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED
+from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED, nameless_group
 from hlo_lens.model.call_tree import NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.model.hlo.metadata import SourceLocation
 
@@ -108,7 +108,7 @@ def memory_call_tree(peak: PeakMemory) -> CallTree:
         if value.category == "argument":
             draft.add((), value.owned_bytes, PARAMETERS)
         else:
-            draft.add(peak.stack_of(value), value.owned_bytes, UNATTRIBUTED)
+            draft.add(peak.stack_of(value), value.owned_bytes, nameless_group(value.category))
     return draft.done("memory")
 
 

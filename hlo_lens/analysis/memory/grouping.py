@@ -1,7 +1,8 @@
 """Bytes alive at one instant, grouped by opcode, operation path, source line, and so on.
 
 Each byte counts once: bytes that several values share at that instant belong to the value defined
-last. Groups sum to the bytes held; values without a label are a bracketed group. Source lines,
+last. Groups sum to the bytes held; values without a label are bracketed groups: results of the
+program, which XLA often makes of constants that have no metadata, and all others. Source lines,
 operation paths and stacks are of the origin of a value (`origins`); what is computed from an
 argument alone, and has no line, has the argument's name.
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 UNATTRIBUTED = "[unattributed]"
 PARAMETERS = "[parameters]"
+RESULTS = "[results]"
+"""Group of the results of the program that have no other label."""
 
 _PATH = re.compile(r"/(?![^\[]*\])")
 """A slash that is not inside ``['a/b']``: pytree keys stay whole."""
@@ -64,7 +67,8 @@ class MemoryBy(Result):
     def is_unattributed(self) -> bool:
         """Whether most bytes that are not of arguments belong to no group."""
         sizes = {label: size for label, size, *_ in self.groups}
-        return sizes.get(UNATTRIBUTED, 0) * 2 > self.total_bytes - sizes.get(PARAMETERS, 0)
+        nameless = sizes.get(UNATTRIBUTED, 0) + sizes.get(RESULTS, 0)
+        return nameless * 2 > self.total_bytes - sizes.get(PARAMETERS, 0)
 
     def all_rows(self) -> Iterator[Row]:
         """Yield the groups, bracketed ones too."""
@@ -131,9 +135,14 @@ def _by_origin(
     def labelled(peak: PeakMemory, value: LiveValue) -> str:
         if value.category == "argument":
             return parameters
-        return label(peak, value) or UNATTRIBUTED
+        return label(peak, value) or nameless_group(value.category)
 
     return labelled
+
+
+def nameless_group(category: str | None) -> str:
+    """Return the bracketed group of a value without a label."""
+    return RESULTS if category == "output" else UNATTRIBUTED
 
 
 def _opcode(peak: PeakMemory, value: LiveValue) -> str | None:

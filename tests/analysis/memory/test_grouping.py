@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hlo_lens.analysis.memory.grouping import memory_by, memory_tree, split_op_name
@@ -35,3 +37,18 @@ def test_tree_joins_scopes_that_do_not_fork() -> None:
         (0, "[parameters]", 8),
         (0, "[unattributed]", 8),
     ]
+
+
+@pytest.mark.parametrize("by", ["op", "source", "stack"])
+def test_results_without_a_line_are_a_group_of_their_own(by: str) -> None:
+    peak = peak_of_program()
+    kept = tuple(
+        one._replace(category="output") if one.category == "temp" else one for one in peak.live
+    )
+    found = memory_by(replace(peak, live=kept), by)
+    sizes = {name: size for name, size, _, _ in found.groups}
+    assert sizes["[results]"] == 8
+    assert "[unattributed]" not in sizes
+    assert len(sizes) == 3, "results with a label keep it"
+    assert not found.is_unattributed
+    assert found.totals()["size_bytes"] == peak.total_bytes

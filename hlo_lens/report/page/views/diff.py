@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.grouping import PARAMETERS, UNATTRIBUTED
+from hlo_lens.analysis.memory.grouping import PARAMETERS, nameless_group
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.model.hlo.columns import END, NAME
@@ -138,7 +138,7 @@ def _kept_groups(diff: ModuleDiff, by: str, strings: Strings) -> Mapping[str, ob
 def _kept_bytes(peak: SpacePeak, by: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in peak.groups:
-        name = (one.op_name if by == "op" else one.source) or UNATTRIBUTED
+        name = (one.op_name if by == "op" else one.source) or nameless_group(one.category)
         label = PARAMETERS if one.category == "argument" else name
         found[label] = found.get(label, 0) + one.size_bytes
     return found
