@@ -92,7 +92,7 @@ def _fix(known: ModuleAnalysis, argument: str, value: EntryValue) -> str:
     where = f"parameter {value.number} of the program ({argument})"
     if wrapper not in ("jit", "pmap"):
         return f"alias {where} with its result when the program is compiled"
-    call = f"jax.{wrapper}({function}"
+    call = f"jax.{wrapper}({function or '...'}"
     if argument.startswith("args["):
         return f"{call}, donate_argnums=({argument[5:-1]},))"
     if not value.is_named:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hlo_lens.analysis.findings.finding import Remedy, SavingBasis, Severity
 from tests.analysis.findings.programs import findings_of
 
@@ -90,6 +92,13 @@ def test_a_name_that_two_parameters_share_is_none() -> None:
     for name in ("state['w']", "state['m']"):
         text = text.replace(f'"{name}"', '"XLA_Args"')
     assert {one.values for one in findings_of(text, "M001")} == {("w",), ("m",)}
+
+
+@pytest.mark.parametrize("name", ["jit", "jit_"])
+def test_a_module_without_the_name_of_its_function_has_dots_for_it(name: str) -> None:
+    text = STEP.replace("ALIAS", "replica_count=1").replace("jit_step", name)
+    (found,) = findings_of(text, "M001")
+    assert found.fix == 'jax.jit(..., donate_argnames=("state",))'
 
 
 def test_pmap_takes_positions() -> None:
