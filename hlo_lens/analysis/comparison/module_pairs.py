@@ -159,10 +159,12 @@ def _of_one_name(
     yours: Sequence[int],
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the pairs among modules of one name."""
-    if len(mine) == 1 == len(yours):
-        same = base.modules[mine[0]].signature == head.modules[yours[0]].signature
-        yield mine[0], yours[0], "" if same else SIGNATURE_DIFFERS
-        return
+    left, right = base.distinct(mine), head.distinct(yours)
+    if len(left) == 1 == len(right):
+        same = base.modules[left[0]].signature == head.modules[right[0]].signature
+        if not same or len(mine) == 1 == len(yours):
+            yield left[0], right[0], "" if same else SIGNATURE_DIFFERS
+            return
     for signature in dict.fromkeys(base.modules[place].signature for place in mine):
         if signature is None:
             continue

@@ -42,6 +42,15 @@ def test_a_name_that_occurs_once_on_each_side_is_paired_with_a_note() -> None:
     assert pair_modules(base, head).pairs == ((0, 1, SIGNATURE_DIFFERS), (1, 0, ""))
 
 
+def test_copies_do_not_keep_a_name_from_being_paired_across_signatures() -> None:
+    base = [module(signature="8", facts=ASSIGNED), module(signature="8")]
+    head = [module(signature="32"), module(signature="32", facts=ASSIGNED)]
+    pairs = pair_modules(base, head, base_copies={1: 0}, head_copies={0: 1})
+    assert pairs.pairs == ((0, 1, SIGNATURE_DIFFERS),)
+    assert (pairs.removed, pairs.added) == ((), ())
+    assert (pairs.base_copies, pairs.head_copies) == ((1,), (0,))
+
+
 def test_another_retrace_makes_no_pair_of_the_wrong_signature() -> None:
     pairs = pair_modules([module(signature="8")], [module(signature="16"), module(signature="32")])
     assert (pairs.pairs, pairs.removed, pairs.added) == ((), (0,), (0, 1))
