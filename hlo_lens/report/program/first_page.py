@@ -12,7 +12,7 @@ from hlo_lens.report.collectives.page import groups_table
 from hlo_lens.report.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.report.memory.page import leading_table, peak_table, statement_tables
 from hlo_lens.report.program.head import head_facts, head_notes
-from hlo_lens.report.program.listing import modules_table
+from hlo_lens.report.program.listing import estimate_notes, modules_table
 from hlo_lens.report.program.tables import detail_tables, largest_table
 from hlo_lens.report.render.table import Section, Table
 from hlo_lens.text.shell_words import shell_word
@@ -140,10 +140,10 @@ def _others_table(groups: ModuleGroups, path: str) -> Table:
         *("total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
         *(("problem",) if any(module.problem for module in modules) else ()),
     )
-    notes: tuple[str, ...] = ()
+    notes = tuple(estimate_notes(modules))
     if left_out:
         names = listed([module.key for module in left_out], 1)
         command = command_text("memory", path, left_out[0].module_option)
-        notes = (f"memory of {names} is not estimated for size; the estimate: {command}",)
+        notes += (f"memory of {names} is not estimated for size; the estimate: {command}",)
     table = modules_table(groups, plural(len(modules), "other module"), shown)
     return replace(table, notes=notes, command=command_text("ls", path))

@@ -23,7 +23,7 @@ from hlo_lens.report.render.table import Report, Section, Table, table_of
 from hlo_lens.text.units import flops_text, format_bytes, format_count, format_flops, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
     from hlo_lens.model.dump import Dump
@@ -250,6 +250,13 @@ def _skipped(dump: Dump) -> Table:
 # ---- notes --------------------------------------------------------------------------------------
 
 
+def estimate_notes(facts: Iterable[ListingFacts]) -> Iterator[str]:
+    """Yield the note that counts the modules whose memory is an estimate, if there are any."""
+    count = sum(one.is_estimated for one in facts)
+    if count:
+        yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
+
+
 def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]:
     bad = [one for one in facts if one.problem]
     for one in bad[:_PROBLEMS_SHOWN]:
@@ -267,9 +274,7 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
             f"memory of {plural(left_out, 'module')} of more than {MOST_ESTIMATED:,} instructions "
             "is not estimated; for an estimate: hlo-lens memory PATH --module NAME"
         )
-    count = sum(one.is_estimated for one in facts)
-    if count:
-        yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
+    yield from estimate_notes(facts)
     if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
         yield "flops are empty where a loop's trip count, a shape or a custom call is unknown"
     undivided = [one for one in facts if one.undivided_devices > 1 and one.flops]

@@ -221,3 +221,11 @@ def test_people_see_the_largest_module_first_and_the_others_in_a_line_each() -> 
     table = page.tables[-1]
     assert (table.title, table.command) == ("2 other modules", "hlo-lens ls PATH")
     assert [row[0] for row in table.read_rows()] == ["jit_f", "of_the_file"]
+
+
+def test_estimates_of_other_modules_are_called_so() -> None:
+    scheduled = COLLECTIVE.replace("jit_f,", "jit_g, is_scheduled=true,")
+    (page,) = _report(scheduled, LOOP, COLLECTIVE).pages
+    assert page.tables[-1].notes == (
+        "memory of 1 module is an estimate: there is no buffer assignment",
+    )
