@@ -14,6 +14,7 @@ Source: xla/service/hlo_cost_analysis.cc, as of August 2026.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.program.flops import flops_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.program.call_counts import CallCounts
     from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.shapes.shape import ShapeIndex
 
 CUSTOM = "custom-call"
 
@@ -66,6 +68,10 @@ def _product(amount: int | None, count: int | None) -> int | None:
     if amount == 0 or count == 0:
         return 0
     return None if amount is None or count is None else amount * count
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else min(one, other)
 
 
 def total_work(parts: Iterable[Work]) -> Work:
@@ -149,15 +155,30 @@ class WorkFinder:
     def _size(self, row: int) -> int | None:
         return None if row == NOTHING else self._table.result_bytes(row)
 
+    def _element_size(self, row: int, element: ShapeIndex) -> int | None:
+        """Return the bytes of an element of a tuple (``%w#1``), or of the whole result."""
+        if not element or row == NOTHING:
+            return self._size(row)
+        shape = self._table.instruction(row).shape_of(element)
+        return None if shape is None else shape.size_bytes
+
+    def _operands(self, row: int) -> list[tuple[int, ShapeIndex]]:
+        """Return the row of each operand and the tuple index into its result."""
+        operands = self._links.operands_of(row)
+        elements = self._links.elements_of(row) or repeat((), len(operands))
+        return [*zip(operands, elements, strict=True)]
+
     def _moved(self, row: int) -> int | None:
         """Return the bytes that an instruction, no fusion, reads and writes."""
-        opcode, operands = self._table.opcodes[row], self._links.operands_of(row)
+        opcode, operands = self._table.opcodes[row], self._operands(row)
         if opcode_traits(opcode).is_cut:
             return _product(self._size(row), 2)
         if opcode in _UPDATED:
             part = _UPDATED[opcode]
-            return _product(self._size(operands[part]) if part < len(operands) else None, 2)
-        return sum_of([self._size(row), *map(self._size, operands)])
+            return _product(
+                self._element_size(*operands[part]) if part < len(operands) else None, 2
+            )
+        return sum_of([self._size(row), *(self._element_size(*one) for one in operands)])
 
     def _of_fusion(self, place: int) -> Work:
         """Return the work of a fusion, found once for each computation."""
@@ -195,7 +216,7 @@ class WorkFinder:
         for user, position in self._links.users_of(row):
             opcode = self._table.opcodes[user]
             traits = opcode_traits(opcode)
-            used: int | None = whole
+            used = self._element_size(*self._links.operand(user, position))
             if (traits.is_cut or opcode in _UPDATED) and position == 0:
                 used = self._size(user) if traits.is_cut else 0
             elif opcode in ("bitcast", "get-tuple-element"):
@@ -214,17 +235,24 @@ class WorkFinder:
             return None
         above |= {row}
         opcode = self._table.opcodes[row]
-        operands = self._links.operands_of(row)
+        operands = self._operands(row)
         traits = opcode_traits(opcode)
         if opcode == "tuple":
-            return sum_of([self._written(one, above) for one in operands])
-        if opcode in ("bitcast", "get-tuple-element", "opt-barrier") and operands:
-            return self._written(operands[0], above)
+            return sum_of([self._written_part(*one, above) for one in operands])
+        if opcode in ("bitcast", "opt-barrier") and operands:
+            return self._written_part(*operands[0], above)
+        if opcode == "get-tuple-element" and operands:
+            return _least(self._written_part(*operands[0], above), self._size(row))
         if traits.is_collective or _is_idle(traits) or self._is_carrying(row, opcode):
             return 0
         if opcode in _UPDATED and _UPDATED[opcode] < len(operands):
-            return self._size(operands[_UPDATED[opcode]])
+            return self._element_size(*operands[_UPDATED[opcode]])
         return self._size(row)
+
+    def _written_part(self, row: int, element: ShapeIndex, above: frozenset[int]) -> int | None:
+        """Return the bytes that a body writes of a value or an element of it."""
+        written = self._written(row, above)
+        return _least(written, self._element_size(row, element)) if element else written
 
     # ---- FLOP ----------------------------------------------------------------------------------
 
