@@ -140,7 +140,8 @@ def needing_operation(
     """Return the operation that needed a collective; None if the text has none of its paths.
 
     Of several operations of these paths, the first with a constraint on its result; else the first
-    whose operands need communication along the collective's axes; else the first.
+    whose operands need communication along the collective's axes; else the first. Those at the
+    places come before all others.
 
     Args:
         before: The text from before optimizations.
@@ -151,14 +152,20 @@ def needing_operation(
     tracer = _Tracer(mesh, shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, "")))
     wanted = set(collective.axes or ())
     members = {member: place for path, place in paths.items() for member in member_paths(path)}
-    users = operations_of(before, members)
-    found = [tracer.operation(user, wanted) for user in itertools.islice(users, _MOST_OPERATIONS)]
+    users = [*itertools.islice(operations_of(before, members), _MOST_OPERATIONS)]
+    found = [tracer.operation(user, wanted) for _, user in users]
+    nearest = [one for one, (frame, _) in zip(found, users, strict=True) if frame == users[0][0]]
     is_partial = opcode_traits(collective.kind).is_reduction
-    constrained = (one for one in found if one.constraints and not is_partial)
-    explained = (one for one in found if one.is_explained(wanted, is_partial=is_partial))
+    communicating = (
+        one
+        for group in (nearest, found)
+        for one in (
+            *(one for one in group if one.constraints and not is_partial),
+            *(one for one in group if one.is_explained(wanted, is_partial=is_partial)),
+        )
+    )
     summing = (one for one in found if is_partial and any(one.uses_of(a)[0] for a in wanted))
-    choices = itertools.chain(constrained, explained, summing, found)
-    return next(choices, None)
+    return next(itertools.chain(communicating, summing, found), None)
 
 
 def divided_dimensions(

@@ -30,8 +30,10 @@ _CALLS = 16
 
 def operations_of(
     before: HloModule, paths: Mapping[str, SourceLocation | None]
-) -> Iterator[HloInstruction]:
+) -> Iterator[tuple[int, HloInstruction]]:
     """Yield the instructions of some paths; those at their places and products first.
+
+    Each comes with the frame of its call stack that is at one of the places: 0 for the innermost.
 
     Args:
         before: The text from before optimizations.
@@ -40,7 +42,7 @@ def operations_of(
     if not paths:
         return
     places = {(place.file, place.line) for place in paths.values() if place is not None}
-    listed = []
+    listed: list[tuple[int, HloInstruction]] = []
     for instruction in before.instructions:
         metadata = instruction.metadata
         if metadata is None or not metadata.op_name:
@@ -51,13 +53,10 @@ def operations_of(
             inlined_paths(instruction)
         ):
             continue
-        listed.append(instruction)
+        listed.append((_distance(instruction, places), instruction))
     yield from sorted(
         listed,
-        key=lambda one: (
-            _distance(one, places),
-            not opcode_traits(computing_one(one).opcode).is_heavy,
-        ),
+        key=lambda one: (one[0], not opcode_traits(computing_one(one[1]).opcode).is_heavy),
     )
 
 

@@ -229,9 +229,15 @@ def test_of_operations_with_equal_paths_the_one_at_the_line_is_the_cause() -> No
     text = GATHERED.replace('"PATH"', '"jit(f)/dot" source_file="/model.py" source_line=26')
     table = table_of(text)
     found = collectives(table, mesh=Mesh.of({"model": 4}))
-    before = hlo_lens.parse_hlo(EQUAL_PATHS)
-    sentences = why(table.module, found.collectives[0], found, before).sentences
-    assert sentences[1].startswith("before optimizations, e cannot keep all that model divides")
+    constrained = """  c = f32[8,16] custom-call(d), custom_call_target="Sharding", \
+sharding={mesh['model'=4], [{}, {}]}, metadata={op_name="sharding_constraint"}
+  ROOT t = (f32[8,16], f32[8,16]) tuple(c, e)"""
+    for root in ("  ROOT t = (f32[8,16], f32[8,16]) tuple(d, e)", constrained):
+        lines = [line for line in EQUAL_PATHS.splitlines() if "ROOT" not in line]
+        before = hlo_lens.parse_hlo("\n".join([*lines[:-1], root, "}"]))
+        assert not before.gaps
+        sentences = why(table.module, found.collectives[0], found, before).sentences
+        assert sentences[1].startswith("before optimizations, e cannot keep all that model divides")
 
 
 def test_collective_that_the_program_calls_is_named_so() -> None:
