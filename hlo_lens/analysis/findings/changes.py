@@ -1,9 +1,10 @@
 """Findings of two compiles: which are new, which are gone, which both have.
 
 Lines, names of instructions and sizes change from compile to compile. Findings of one rule are
-paired in steps, each finding once: of the same file, line and values; of the same file and first
-value, numbers in names aside; of the same file; then likewise of files of one name in different
-folders. The rest is new, or gone.
+paired in steps, each finding once: of the same file, line and values; of the same file, line and
+message, numbers aside; of the same file and message, in the order of their lines; of the same file
+and first value, numbers in names aside; of the same file; then likewise of files of one name in
+different folders. The rest is new, or gone.
 
 Infos about several modules together are neither when two modules are compared: which module has
 them depends on the others that its dump has.
@@ -14,7 +15,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.registry import all_rules
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.snapshot.facts import FindingFact, ModuleFacts
 
 _NUMBERS = re.compile(r"(?:\.\d+)+$")
+_AMOUNTS = re.compile(r"\d[\d,.]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,21 +107,45 @@ def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) ->
     mine = [one for one in base if not one.suppressed]
     yours = [one for one in head if not one.suppressed]
     kept = 0
-    for key in _KEYS:
-        waiting: defaultdict[object, deque[FindingFact]] = defaultdict(deque)
-        for one in mine:
-            waiting[key(one)].append(one)
-        left = []
-        for one in yours:
-            same = waiting[key(one)]
-            if same:
-                same.popleft()
-                kept += 1
-            else:
-                left.append(one)
-        rest = {id(one) for same in waiting.values() for one in same}
-        mine, yours = [one for one in mine if id(one) in rest], left
+    for pairs in _STEPS:
+        found = [*pairs(mine, yours)]
+        kept += len(found)
+        of_base, of_head = ({id(pair[side]) for pair in found} for side in (0, 1))
+        mine = [one for one in mine if id(one) not in of_base]
+        yours = [one for one in yours if id(one) not in of_head]
     return FindingChanges(new=tuple(yours), gone=tuple(mine), kept=kept)
+
+
+Pairs: TypeAlias = "Iterator[tuple[FindingFact, FindingFact]]"
+"""Findings of the base, each with one of the head."""
+
+
+def _by(key: Callable[[FindingFact], object]) -> _Step:
+    """Return the step that pairs findings with equal keys, in their order."""
+
+    def pairs(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> Pairs:
+        waiting: defaultdict[object, deque[FindingFact]] = defaultdict(deque)
+        for one in base:
+            waiting[key(one)].append(one)
+        for one in head:
+            if waiting[key(one)]:
+                yield waiting[key(one)].popleft(), one
+
+    return pairs
+
+
+def _in_line_order(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> Pairs:
+    """Yield findings of one file with equal messages, as far as their lines are in equal order."""
+    groups: dict[object, tuple[list[FindingFact], list[FindingFact]]] = {}
+    for side, found in enumerate((base, head)):
+        for one in sorted(found, key=lambda one: one.source_line or 0):
+            groups.setdefault((one.code, _file(one)), ([], []))[side].append(one)
+    for mine, yours in groups.values():
+        before, after = [*map(_text, mine)], [*map(_text, yours)]
+        for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
+            yield from zip(
+                mine[block.a :][: block.size], yours[block.b :][: block.size], strict=True
+            )
 
 
 def _file(finding: FindingFact) -> str:
@@ -130,14 +157,23 @@ def _name(finding: FindingFact) -> str:
     return _file(finding).rpartition("/")[2]
 
 
+def _text(finding: FindingFact) -> str:
+    """Return the message without its numbers."""
+    return _AMOUNTS.sub("", finding.message)
+
+
 def _first_value(finding: FindingFact) -> str:
     return _NUMBERS.sub("", next(iter(finding.values), ""))
 
 
-_KEYS: tuple[Callable[[FindingFact], object], ...] = (
-    lambda one: (one.code, _file(one), one.source_line, one.values),
-    lambda one: (one.code, _file(one), _first_value(one)),
-    lambda one: (one.code, _file(one)),
-    lambda one: (one.code, _name(one), _first_value(one)),
-    lambda one: (one.code, _name(one)),
+_Step: TypeAlias = "Callable[[Sequence[FindingFact], Sequence[FindingFact]], Pairs]"
+
+_STEPS: tuple[_Step, ...] = (
+    _by(lambda one: (one.code, _file(one), one.source_line, one.values)),
+    _by(lambda one: (one.code, _file(one), one.source_line, _text(one))),
+    _in_line_order,
+    _by(lambda one: (one.code, _file(one), _first_value(one))),
+    _by(lambda one: (one.code, _file(one))),
+    _by(lambda one: (one.code, _name(one), _first_value(one))),
+    _by(lambda one: (one.code, _name(one))),
 )

@@ -48,6 +48,31 @@ def test_one_finding_more_of_a_file_is_new() -> None:
     assert [row[:2] for row in found.rows()] == [("new", "M003")]
 
 
+def _at(*places: tuple[int, str]) -> list[FindingFact]:
+    """Return findings whose first values differ in a number alone."""
+    return [
+        replace(ONE, source_line=line, values=(f"all-reduce.{line + len(text)}",), message=text)
+        for line, text in places
+    ]
+
+
+def test_of_findings_of_one_file_the_one_with_another_message_or_line_is_new() -> None:
+    base = _at((21, "over d, 3 MiB"), (25, "over m, 9 MiB"), (8, "over m, 4 MiB"))
+    more = [(21, "over d, 13 MiB"), (25, "over m, 19 MiB"), (8, "over m, 14 MiB")]
+    found = finding_changes(base, _at((12, "over m, 6 MiB"), *more))
+    assert [one.source_line for one in found.new] == [12]
+    found = finding_changes(_at((12, "over m, 6 MiB"), *more), base)
+    assert [one.source_line for one in found.gone] == [12]
+
+
+def test_findings_below_added_lines_are_not_the_new_ones() -> None:
+    base = _at((8, "over m"), (21, "over d"), (25, "over m"))
+    head = _at((8, "over m"), (12, "two over m"), (16, "over m"), (23, "over d"), (27, "over m"))
+    found = finding_changes(base, head)
+    assert [one.source_line for one in found.new] == [12, 16]
+    assert (found.gone, found.kept) == ((), 3)
+
+
 def test_another_rule_or_file_is_new_and_the_other_gone() -> None:
     head = replace(ONE, code="M001")
     found = finding_changes([ONE], [head])
