@@ -102,13 +102,15 @@ class _Page:
             yield "next", f"hlo-lens memory {shell_word(self.path)}{self._module_option()}"
         if found.is_compiled:
             versions = ", ".join(f"{name} {version}" for name, version in found.versions)
-            compiled = f"{plural(len(found.attempts), 'program')} compiled"
+            made = sum(one.total_bytes is not None for one in found.attempts)
+            compiled = f"{plural(made, 'program')} compiled"
             yield "basis", ", ".join(filter(None, (self._reproduced(), compiled, versions)))
 
     def _fits_text(self) -> str:
         found, base = self.module, self.module.base
         limit = "the limit" if found.limit_bytes is None else format_bytes(found.limit_bytes)
         source = f" ({found.limit_source})" if found.limit_source else ""
+        no = "not known" if found.is_undecided else "no"
         if found.is_open:
             places = len({one.place for one in found.attempts})
             tried = (
@@ -116,10 +118,10 @@ class _Page:
                 if places == 1
                 else (f"{places} slices and meshes tried")
             )
-            answer = f"on {found.plans[0].place.target}" if found.plans else "no"
+            answer = f"on {found.plans[0].place.target}" if found.plans else no
             return f"{answer}: {limit} of a device{source}, {tried}"
         if base.total_bytes is None:
-            answer = "with changes" if found.plans else "not known" if not found.attempts else "no"
+            answer = "with changes" if found.plans else no
             return f"{answer}: what must fit in {limit}{source} is not known without changes"
         size, excess = format_bytes(base.total_bytes), found.excess_bytes or 0
         text = f"{size} must fit in {limit}{source}"
@@ -183,7 +185,7 @@ class _Page:
         others.sort(key=lambda one: (one.total_bytes is None, one.total_bytes or 0))
         for name, title, attempts in (
             ("plans", "Plans that fit, cheapest first", plans),
-            ("attempts", "Also compiled" if plans else "Compiled, none fits", others),
+            ("attempts", self._others_title(plans), others),
         ):
             if attempts:
                 yield table_of(
@@ -194,6 +196,11 @@ class _Page:
                     shown=self._shown(attempts),
                     if_filled=("why_not",),
                 )
+
+    def _others_title(self, plans: Sequence[Attempt]) -> str:
+        if plans:
+            return "Also compiled"
+        return "Tried, none compiled" if self.module.is_undecided else "Compiled, none fits"
 
     def _shown(self, attempts: Sequence[Attempt]) -> list[str]:
         places = [one.place for one in attempts]

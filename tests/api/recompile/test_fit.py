@@ -103,6 +103,26 @@ def test_cheapest_plan_is_a_donation() -> None:
 
 
 @pytest.mark.usefixtures("fake_compiler")
+def test_what_cannot_be_compiled_is_not_known_to_fit_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def base(dump: ModuleDump, _: Sequence[str], __: Compiler) -> Base:
+        return replace(base_of(WASTEFUL), dump=dump, refusal="libtpu is not installed")
+
+    def changed(*_: object) -> Recompiled:
+        raise UsageError("libtpu is not installed")
+
+    monkeypatch.setattr(api, "compiled_base", base)
+    monkeypatch.setattr(api, "changed_module", changed)
+    found = hlo_lens.fit(WASTEFUL, limit="45MiB", target="cpu")
+    assert found.is_undecided
+    text = str(found)
+    assert "fits      not known: what must fit in 45.00MiB (--limit)" in text
+    assert "none fits" not in text
+    assert "1 program compiled" not in text
+
+
+@pytest.mark.usefixtures("fake_compiler")
 def test_combination_is_found_where_no_change_fits_alone() -> None:
     (module,) = hlo_lens.fit(WASTEFUL, limit="45MiB", target="cpu").modules
     assert {one.kind for one in module.plans[0].changes} == {"donate", "shard"}
