@@ -9,9 +9,9 @@ the cause is not determined.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.analysis.collectives.asked import is_asked_path, last_part
 from hlo_lens.analysis.collectives.operand_shardings import (
     DividedDimension,
     Operation,
@@ -31,25 +31,10 @@ if TYPE_CHECKING:
 Paths: TypeAlias = "Mapping[str, SourceLocation | None]"
 """Operation paths, each with a place in the user's program."""
 
-_ASKED_NAMES = """
-    psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
-    psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
-    pgather
-"""
-_ASKED = frozenset(_ASKED_NAMES.split())
-"""Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
-parallel.py)."""
-
-
-def last_part(path: str) -> str:
-    """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
-    return re.split(r"[/:]", path.rstrip("/)"))[-1]
-
 
 def is_asked_for(collective: Collective) -> bool:
     """Return whether the program calls it itself, as by its operation path."""
-    path = collective.own_op_name
-    return path is not None and last_part(path) in _ASKED
+    return is_asked_path(collective.own_op_name)
 
 
 def paths_of(

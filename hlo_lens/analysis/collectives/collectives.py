@@ -84,7 +84,7 @@ def collectives(
         calls: Run counts of its computations; computed if None.
         mesh: Mesh given by the user; None for the mesh of the texts.
         before: Returns the module's text from before optimizations; called only if there are
-            collectives and nothing else names a mesh.
+            collectives and nothing else names a mesh, or tells the lines of combined ones.
         lowered: Returns the meshes of the program as lowered; called only if there are collectives.
         origins: Origins of the module's values; found here if None.
         assignment: Returns the device ids by replica and partition, or None; called only where the
@@ -94,7 +94,7 @@ def collectives(
     ops, clones = collective_ops(table, calls)
     opcodes = table.opcode_counts
     origins = Origins(table.module) if origins is None else origins
-    context = _Context(table, calls, origins)
+    context = _Context(table, calls, origins, before)
     every = [context.read(op) for op in ops]
     read = whole_operations(every)
     meshes: tuple[ModuleMesh, ...] = ()
@@ -140,13 +140,19 @@ class _Sizes(NamedTuple):
 class _Context:
     """Facts of a module that its collectives share."""
 
-    def __init__(self, table: InstructionTable, calls: CallCounts, origins: Origins) -> None:
+    def __init__(
+        self,
+        table: InstructionTable,
+        calls: CallCounts,
+        origins: Origins,
+        before: Callable[[], HloModule | None] | None,
+    ) -> None:
         self._module = table.module
         self._calls = calls
         self._replicas = table.module.replica_count
         self._partitions = evident_partitions(table)
         self._table = table
-        self._origins = CollectiveOrigins(table.module, calls, origins)
+        self._origins = CollectiveOrigins(table.module, calls, origins, before)
         self._attributes = AttributeReader(table.module, self._partitions)
         self._sizes: dict[tuple[int, str, str, str], _Sizes] = {}
         self._made: dict[tuple[int, int, str, int], tuple[Collective, CollectiveOrigin]] = {}

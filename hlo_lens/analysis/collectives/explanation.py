@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.collectives.causes import causes, is_asked_for, last_part, paths_of
+from hlo_lens.analysis.collectives.asked import last_part
+from hlo_lens.analysis.collectives.causes import causes, is_asked_for, paths_of
 from hlo_lens.analysis.collectives.collectives import (
     Collective,
     Collectives,

@@ -4,8 +4,12 @@ Taken from the metadata of the collective; without a source line there, from its
 fusion; else inferred (`origins`) for it, or for its end. A combined collective, which has several
 operands, has an origin for each: XLA's combiner keeps the metadata of what it combines on the
 elements of the result; an element without metadata has the collective's own if that is of one
-operation, else that of the operand. GPU compilers pack the operands into one array instead: each
-part of the concatenation has its own origin.
+operation, else that of the operand. Texts since July 2026 do not print the elements. The
+partitioner gives a collective the metadata of the operation that makes its operand, so a member has
+that; one that the program asks for (``psum``) has that of the call in the text from before
+optimizations with its path, shape and operand, else the collective's own, as inferred. GPU
+compilers pack the operands into one array instead: each part of the concatenation has its own
+origin.
 
 Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
 """
@@ -15,6 +19,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.analysis.collectives.asked import AskedCollectives, is_asked_path
 from hlo_lens.analysis.collectives.combined import Member, shares
 from hlo_lens.analysis.program.origin import Basis, Origin
 from hlo_lens.analysis.program.source_places import stack_texts
@@ -22,6 +27,8 @@ from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hlo_lens.analysis.collectives.operations import CollectiveOp
     from hlo_lens.analysis.collectives.printed_attributes import PrintedAttributes
     from hlo_lens.analysis.program.call_counts import CallCounts
@@ -53,12 +60,22 @@ class CollectiveOrigins:
         module: The module.
         calls: Callers of its computations.
         origins: Origins of the module's values.
+        before: Returns the text from before optimizations; called only for combined collectives
+            that the program asks for and whose elements the text does not print.
     """
 
-    def __init__(self, module: HloModule, calls: CallCounts, origins: Origins) -> None:
+    def __init__(
+        self,
+        module: HloModule,
+        calls: CallCounts,
+        origins: Origins,
+        before: Callable[[], HloModule | None] | None = None,
+    ) -> None:
         self._module = module
         self._calls = calls
         self._origins = origins
+        self._asked = AskedCollectives(before)
+        self._stacks_before: dict[Origin, tuple[str, ...]] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
         self._own: dict[str, CollectiveOrigin | None] = {}
 
@@ -126,6 +143,8 @@ class CollectiveOrigins:
 
     def _stack(self, origin: Origin) -> tuple[str, ...]:
         """Return a call stack as text, innermost first: ``file:line (function)``."""
+        if origin.basis is Basis.BEFORE:
+            return self._stacks_before[origin]
         places = self._origins.stack(origin)
         key = id(places)  # which the origins keep: one for all equal rows
         if key not in self._stacks:
@@ -148,20 +167,41 @@ class CollectiveOrigins:
         sizes = [steps.size(operand) for operand in operands]
         payloads = [None] * len(sizes) if payload_bytes is None else shares(payload_bytes, sizes)
         elements = self._elements(op)
-        is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")
         found = []
         for position, (operand, share) in enumerate(zip(operands, payloads, strict=True)):
-            origin = elements.get(position)
-            if origin is None:
-                origin = whole if is_one else self._origins.of_value(operand)
-                if not is_one and origin.basis is Basis.OWN:
-                    origin = origin.inferred(Basis.OPERAND)
+            is_printed = position in elements
+            origin = elements.get(position) or self._member(operand, whole, is_printed=is_printed)
             placed = origin if origin.place is not None else whole
             file = None if placed.place is None else placed.place.file
             line = None if placed.place is None else placed.place.line
             member = Member(file, line, origin.op_name, origin.basis, share)
             found.append((member, self._stack(placed)))
         return tuple(found)
+
+    def _member(self, operand: Value, whole: Origin, *, is_printed: bool) -> Origin:
+        """Return the origin of a member whose element of the result is not printed, or without."""
+        is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")
+        if is_one and is_printed:
+            return whole
+        origin = self._origins.of_value(operand)
+        if is_one and is_asked_path(whole.op_name):
+            is_made = origin.basis in (Basis.OWN, Basis.FUSION_BODY)
+            return self._asked_for(operand, whole, origin.op_name if is_made else None)
+        if is_one and origin.place in (None, whole.place):
+            return whole
+        return origin.inferred(Basis.OPERAND) if origin.basis is Basis.OWN else origin
+
+    def _asked_for(self, operand: Value, whole: Origin, maker: str | None) -> Origin:
+        """Return the origin of a member that the program asks for, made from an operand."""
+        shape = self._module.instruction(operand.row).shape_of(operand.element)
+        asked = self._asked.of(whole.op_name or "", shape, maker)
+        if asked is None:
+            return whole.inferred(Basis.COMBINED)
+        if asked.place == whole.place:
+            return whole
+        origin = Origin(asked.place, whole.op_name, Basis.BEFORE)
+        self._stacks_before[origin] = stack_texts(asked.stack)
+        return origin
 
     def _packed(self, op: CollectiveOp) -> list[Value]:
         """Return the values that XLA packed into the operand of a collective."""
@@ -176,18 +216,21 @@ class CollectiveOrigins:
             return []
         return [steps.definition(value) for value in steps.operands(row)]
 
-    def _elements(self, op: CollectiveOp) -> dict[int, Origin]:
-        """Return the origins that elements of the result of a combined collective have."""
-        found: dict[int, Origin] = {}
+    def _elements(self, op: CollectiveOp) -> dict[int, Origin | None]:
+        """Return the origins that elements of the result of a combined collective have.
+
+        None for an element that is printed without one.
+        """
+        found: dict[int, Origin | None] = {}
         end = op.instruction if op.done is None else op.done
         for user in self._origins.steps.users(Value(end.row)):
             element = self._module.instruction(user.row)
             number = element.tuple_index if element.opcode == "get-tuple-element" else None
-            own = self._origins.own(user.row) if number is not None else None
-            if number is None or own is None or own.place is None:
+            if number is None or found.get(number) is not None:
                 continue
-            if not _COMBINED.search(own.op_name or ""):  # else it is that of all members
-                found.setdefault(number, own)
+            own = self._origins.own(user.row)
+            is_of_all = own is None or own.place is None or _COMBINED.search(own.op_name or "")
+            found[number] = None if is_of_all else own
         return found
 
 

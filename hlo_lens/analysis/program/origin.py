@@ -22,6 +22,8 @@ class Basis(StrEnum):
         OPERAND: The value that it is computed from.
         USER: The instruction that uses it.
         ARGUMENT: The argument of the program that it is, or is computed from.
+        BEFORE: The call that asks for it, in the text from before optimizations.
+        COMBINED: The collective that it was combined into, which has the metadata of one member.
     """
 
     OWN = "own"
@@ -30,6 +32,8 @@ class Basis(StrEnum):
     OPERAND = "operand"
     USER = "user"
     ARGUMENT = "argument"
+    BEFORE = "before optimizations"
+    COMBINED = "combined"
 
 
 def is_inferred(basis: str | None) -> bool:

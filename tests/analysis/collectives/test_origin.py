@@ -113,3 +113,79 @@ def test_concatenation_that_the_program_asks_for_is_one_operand() -> None:
     (found,) = collectives(tabulate(module)).collectives
     assert found.members == ()
     assert found.source_line == 9
+
+
+COMPACT = """HloModule jit_f, is_scheduled=true, num_partitions=2
+
+add {
+  l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s = f32[] add(l, r)
+}
+
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  q = f32[24]{0} parameter(1)
+  x = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+  y = f32[24]{0} sine(q), metadata={op_name="jit(f)/sin" source_file="f.py" source_line=4}
+  g = (f32[8]{0}, f32[24]{0}, f32[8]{0}) all-reduce(x, y, p), channel_id=1, \
+replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add, \
+metadata={op_name="jit(f)/PATH" source_file="f.py" source_line=LINE}
+  ROOT t = (f32[8]{0}, f32[24]{0}, f32[8]{0}) tuple(g#0, g#1, g#2)
+}
+"""
+BEFORE = """HloModule jit_f, num_partitions=2
+
+add {
+  l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s = f32[] add(l, r)
+}
+
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  q = f32[24]{0} parameter(1)
+  x = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+  y = f32[24]{0} sine(q), metadata={op_name="jit(f)/sin" source_file="f.py" source_line=4}
+  a = f32[8]{0} all-reduce(x), channel_id=1, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add, \
+metadata={op_name="jit(f)/psum" source_file="f.py" source_line=7}
+  b = f32[24]{0} all-reduce(y), channel_id=2, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add, \
+metadata={op_name="jit(f)/psum" source_file="f.py" source_line=8}
+  c = f32[8]{0} all-reduce(p), channel_id=3, replica_groups={{0,1}}, \
+use_global_device_ids=true, to_apply=add, \
+metadata={op_name="jit(f)/psum" source_file="f.py" source_line=9}
+  ROOT t = (f32[8]{0}, f32[24]{0}, f32[8]{0}) tuple(a, b, c)
+}
+"""
+
+
+def lines(path: str, line: int, before: str | None = None) -> list[tuple[int | None, str | None]]:
+    """Return line and basis of the members of `COMPACT`."""
+    module = hlo_lens.parse_hlo(COMPACT.replace("PATH", path).replace("LINE", str(line)))
+    text = None if before is None else hlo_lens.parse_hlo(before)
+    (found,) = collectives(tabulate(module), before=lambda: text).collectives
+    assert [one.payload_bytes for one in found.members] == [32, 96, 32]
+    return [(one.source_line, one.origin_basis) for one in found.members]
+
+
+def test_members_that_a_text_does_not_print_have_the_lines_of_their_operands() -> None:
+    assert lines("neg", 3) == [(3, "own"), (4, "operand"), (3, "own")]
+
+
+def test_members_that_the_program_asks_for_have_the_lines_of_their_calls() -> None:
+    assert lines("psum", 7, BEFORE) == [
+        (7, "own"),
+        (8, "before optimizations"),
+        (7, "combined"),
+    ], "of two calls of one shape, what makes the operand tells which it is"
+
+
+def test_members_that_one_line_asks_for_are_on_it() -> None:
+    before = BEFORE.replace("source_line=8", "source_line=7").replace("line=9", "line=7")
+    assert lines("psum", 7, before) == [(7, "own")] * 3
+
+
+def test_members_whose_calls_are_not_known_have_the_line_of_one_of_them() -> None:
+    assert lines("psum", 7) == [(7, "combined")] * 3

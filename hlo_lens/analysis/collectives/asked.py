@@ -1,0 +1,109 @@
+"""Collectives that a program calls itself (``jax.lax.psum``), before optimizations.
+
+There each is an instruction of its own. The text after optimizations may show several as one, with
+the metadata of one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.analysis.collectives.operation_search import inlined_paths, operations_of
+from hlo_lens.analysis.program.source_places import InstructionPlaces
+from hlo_lens.model.hlo.opcodes import opcode_traits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.analysis.program.source_places import Stack
+    from hlo_lens.model.hlo.metadata import SourceLocation
+    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import Shape
+
+_NAMES = """
+    psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
+    psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
+    pgather
+"""
+_ASKED = frozenset(_NAMES.split())
+"""Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
+parallel.py)."""
+
+
+def last_part(path: str) -> str:
+    """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
+    return re.split(r"[/:]", path.rstrip("/)"))[-1]
+
+
+def is_asked_path(path: str | None) -> bool:
+    """Return whether an operation path is of a collective that the program calls itself."""
+    return path is not None and last_part(path) in _ASKED
+
+
+class Asked(NamedTuple):
+    """One operand of a collective that a program calls itself.
+
+    Attributes:
+        shape: Shape of the operand on one device; None if not known.
+        makers: Operation paths of what makes the operand.
+        place: Line of the call; None if not known.
+        stack: Call stack of the call, innermost first.
+    """
+
+    shape: Shape | None
+    makers: frozenset[str]
+    place: SourceLocation | None
+    stack: Stack
+
+
+class AskedCollectives:
+    """The collectives of a program that have an operation path, found once for each path.
+
+    Args:
+        before: Returns the text from before optimizations, or None; called when a path is asked.
+    """
+
+    def __init__(self, before: Callable[[], HloModule | None] | None) -> None:
+        self._before = before
+        self._of_path: dict[str, tuple[Asked, ...]] = {}
+
+    def of(self, path: str, shape: Shape | None, maker: str | None) -> Asked | None:
+        """Return the one that an operand belongs to; None if several lines are possible.
+
+        Args:
+            path: Operation path of the collective.
+            shape: Shape of the operand; None if not known. XLA may have changed its element type.
+            maker: Operation path of what makes the operand; None if not known.
+        """
+        if path not in self._of_path:
+            self._of_path[path] = self._listed(path)
+        every = self._of_path[path]
+        if shape is None:
+            return _agreed(every)
+        alike = [a for a in every if a.shape and a.shape.dimensions == shape.dimensions]
+        made = [one for one in alike if maker in one.makers]
+        same = [a for a in alike if a.shape and a.shape.element_type == shape.element_type]
+        return _agreed(every) or _agreed(alike) or _agreed(made) or _agreed(same)
+
+    def _listed(self, path: str) -> tuple[Asked, ...]:
+        before = None if self._before is None else self._before()
+        if before is None:
+            return ()
+        places = InstructionPlaces(before)
+        found: list[Asked] = []
+        for _, one in operations_of(before, {path: None}):
+            if opcode_traits(one.opcode).collective_kind is None:
+                continue
+            place, stack = places.innermost(one.row), places.stack(one.row)
+            for position in range(len(one.operands)):
+                shape, maker = one.operand_shape(position), one.producer(position)
+                makers = frozenset() if maker is None else frozenset(inlined_paths(maker[0]))
+                found.append(Asked(shape, makers, place, stack))
+        return tuple(found)
+
+
+def _agreed(found: Sequence[Asked]) -> Asked | None:
+    """Return the first of some operands if the lines of all are known, and one."""
+    lines = {one.place for one in found}
+    return found[0] if len(lines) == 1 and None not in lines else None
