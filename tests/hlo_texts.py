@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.syntax.hlo.module import parse_hlo
@@ -177,3 +178,31 @@ condition=%condition, body=%body, backend_config={"known_trip_count":{"n":"4"}}
 }
 
 """
+
+
+_ELEMENT = re.compile(
+    r"^ +(?!ROOT )%?([\w.\-]+) = .* "
+    r"get-tuple-element\((?:[^()]* )?%?([\w.\-#]+)\), index=(\d+).*\n",
+    re.MULTILINE,
+)
+
+
+def without_elements(text: str) -> str:
+    """Return a text as printed since July 2026: ``%w#1`` in place of get-tuple-elements."""
+    return "".join(map(_without_elements, re.split(r"(?m)(?<=^}\n)", text)))
+
+
+def _without_elements(computation: str) -> str:
+    made = {name: (operand, number) for name, operand, number in _ELEMENT.findall(computation)}
+
+    def printed(name: str) -> str:
+        operand, number = made.get(name, ("", ""))
+        return f"{printed(operand)}#{number}" if operand else name
+
+    lines = _ELEMENT.sub("", computation).splitlines(keepends=True)
+    return "".join(
+        re.sub(r"(?<![\w.\-/\"=])[\w.\-]+", lambda match: printed(match[0]), line)
+        if " = " in line
+        else line
+        for line in lines
+    )

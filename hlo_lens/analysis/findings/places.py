@@ -7,6 +7,8 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.findings.values import operands_of
+from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import MAX_FRAMES
 from hlo_lens.text.argument_pattern import steps_of
@@ -112,13 +114,15 @@ def maker_place(known: ModuleAnalysis, name: str) -> SourceLocation | None:
     line that calls the program, which chooses the shardings of results.
     """
     found = known.module.entry.instruction(name)
-    row = None if found is None else found.row
+    value = None if found is None else Value(found.row)
     for _ in range(_MOST_COPIES):
-        if row is None:
+        if value is None:
             break
-        place = known.origins.place(row)
+        origins = known.origins
+        is_whole = not value.element
+        place = origins.place(value.row) if is_whole else origins.of_value(value).place
         if place is not None:
             return place
-        operands = known.module.links.operands_of(row)
-        row = operands[0] if len(operands) == 1 and operands[0] != NOTHING else None
+        operands = operands_of(known.module, value.row)
+        value = operands[0] if len(operands) == 1 and operands[0].row != NOTHING else None
     return call_place(known)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
 from hlo_lens.analysis.collectives.sums import WIRE, run_sum
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
+from hlo_lens.analysis.findings.values import is_used, operands_of
+from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import SourceLocation
 from hlo_lens.text.units import format_bytes, listed
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.branch_sums import SumBounds
-    from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.module import HloModule
 
 _MOST = 1000
 """Most collectives of a module whose values are followed: those that move the most in one run."""
@@ -31,12 +31,12 @@ class Part(NamedTuple):
     """One of the arrays that a collective transfers.
 
     Attributes:
-        operand: Row of the operand.
-        result: Row of the result: of the collective, of its end, or of the element of these.
+        operand: The operand.
+        result: The result of the collective or of its end, or an element of it.
     """
 
-    operand: int
-    result: int
+    operand: Value
+    result: Value
 
 
 class Transfer(NamedTuple):
@@ -62,27 +62,14 @@ def _parts(known: ModuleAnalysis, collective: Collective) -> tuple[Part, ...]:
     start, end = instruction_of(module, collective), end_of(module, collective)
     if start is None or end is None or end.shape is None:
         return ()
-    operands = module.links.operands_of(start.row)
-    results = _results(module, end) if end.shape.is_tuple else [end.row]
-    if results is None or NOTHING in operands or len(results) != len(operands):
+    operands = operands_of(module, start.row)
+    results = [Value(end.row)]
+    if end.shape.is_tuple:
+        results = [Value(end.row, (k,)) for k in range(len(end.shape.tuple_shapes))]
+    if any(one.row == NOTHING for one in operands) or len(results) != len(operands):
         return ()
-    return tuple(
-        Part(operand, result)
-        for operand, result in zip(operands, results, strict=True)
-        if result != NOTHING
-    )
-
-
-def _results(module: HloModule, end: HloInstruction) -> list[int] | None:
-    """Return the rows of the elements of a tuple, `NOTHING` for unused ones; None if used whole."""
-    count = 0 if end.shape is None else len(end.shape.tuple_shapes)
-    rows = [NOTHING] * count
-    for user, _ in module.links.users_of(end.row):
-        number = module.instruction(user).tuple_index
-        if number is None or number >= count or rows[number] != NOTHING:
-            return None
-        rows[number] = user
-    return rows
+    pairs = zip(operands, results, strict=True)
+    return tuple(Part(operand, result) for operand, result in pairs if is_used(module, result))
 
 
 def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:

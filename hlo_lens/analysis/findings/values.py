@@ -1,5 +1,7 @@
-"""Uses and origin of a value: the instructions that compute with it, and the one that made it.
+"""Uses and origin of an array: the instructions that compute with it, and the one that made it.
 
+An array is the result of an instruction or an element of it. Texts print an element as an
+instruction (``get-tuple-element``), or, since July 2026, in the operand alone (``%w#1``).
 Views, copies of the same elements, ends of asynchronous operations and the boundaries of fusions
 are skipped; loops, calls and tuples that are handed on are not.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.shapes.shape import Shape, ShapeIndex
 
 _MOST_STEPS = 64
 
@@ -33,43 +37,47 @@ class Use(NamedTuple):
         return self.instruction.opcode
 
 
-def uses_of(module: HloModule, row: int) -> tuple[Use, ...] | None:
+def uses_of(module: HloModule, value: Value) -> tuple[Use, ...] | None:
     """Return the uses of an array, in text order; None if it is in a tuple, or leaves otherwise.
 
     Args:
         module: Module of the array.
-        row: Row of the instruction that makes it.
+        value: The array.
     """
     found: list[Use] = []
-    for use in _each_use(module, row):
+    for use in _each_use(module, value):
         if use is None:
             return None
         found.append(use)
     return tuple(sorted(found, key=lambda use: use.instruction.row))
 
 
-def are_all_uses(module: HloModule, row: int, is_wanted: Callable[[Use], bool]) -> bool:
+def are_all_uses(module: HloModule, value: Value, is_wanted: Callable[[Use], bool]) -> bool:
     """Return whether an array has uses and all are wanted; stops at the first that is not.
 
     Args:
         module: Module of the array.
-        row: Row of the instruction that makes it.
+        value: The array.
         is_wanted: Returns whether a use is wanted.
     """
     is_used = False
-    for use in _each_use(module, row):
+    for use in _each_use(module, value):
         if use is None or not is_wanted(use):
             return False
         is_used = True
     return is_used
 
 
-def _each_use(module: HloModule, row: int) -> Iterator[Use | None]:
+def is_used(module: HloModule, value: Value) -> bool:
+    """Return whether an array has uses, or is in a tuple, or leaves otherwise."""
+    return any(True for _ in _each_use(module, value))
+
+
+def _each_use(module: HloModule, value: Value) -> Iterator[Use | None]:
     """Yield the uses of an array as they are found; None where it is in a tuple or leaves."""
-    waiting, seen = [row], {row}
+    waiting, seen = [value], {value}
     while waiting:
-        at = waiting.pop()
-        for step in _steps(module, at):
+        for step in _steps(module, waiting.pop()):
             if step is None or len(seen) > _MOST_STEPS:
                 yield None
             elif isinstance(step, Use):
@@ -79,25 +87,45 @@ def _each_use(module: HloModule, row: int) -> Iterator[Use | None]:
                 waiting.append(step)
 
 
-def _steps(module: HloModule, row: int) -> Iterator[Use | int | None]:
-    """Yield a use or the row behind each user of a row, and what its computation returns it to."""
+def _steps(module: HloModule, value: Value) -> Iterator[Use | Value | None]:
+    """Yield a use or the array behind each use, and what its computation returns it to."""
+    row, element = value
     for user, position in module.links.users_of(row):
-        yield _step(module, user, position)
+        _, read = module.links.operand(user, position)
+        if read == element[: len(read)]:
+            yield from _step(module, user, position, element[len(read) :])
+        elif element == read[: len(element)]:
+            yield None
     if module.links.is_root(row):
-        yield _fusion_around(module, row)
+        fusion = _fusion_around(module, row)
+        yield None if fusion is None else Value(fusion, element)
 
 
-def _step(module: HloModule, user: int, position: int) -> Use | int | None:
-    """Return a use, or the row by which a user hands the array on; None for a tuple."""
+def _step(
+    module: HloModule, user: int, position: int, element: ShapeIndex
+) -> Iterator[Use | Value | None]:
+    """Yield a use, or the array that a user hands on; None for a tuple; nothing for another one.
+
+    Args:
+        module: Module of the array.
+        user: Row of the user.
+        position: Number of the operand.
+        element: Index of the array in the operand.
+    """
     opcode = module.opcodes[user]
-    if opcode == "tuple":
-        return None
     traits = opcode_traits(opcode)
-    if traits.is_same or traits.is_end:
-        return user
-    if opcode == "fusion":
-        return _inside(module, user, position)
-    return Use(module.instruction(user), position)
+    if opcode == "get-tuple-element":
+        if element and module.instruction(user).tuple_index == element[0]:
+            yield Value(user, element[1:])
+    elif opcode == "tuple":
+        yield None
+    elif traits.is_same or (traits.is_end and not element):
+        yield Value(user, element)
+    elif opcode == "fusion":
+        inside = _inside(module, user, position)
+        yield None if inside is None else Value(inside, element)
+    else:
+        yield None if element else Use(module.instruction(user), position)
 
 
 def _fusion_around(module: HloModule, row: int) -> int | None:
@@ -115,49 +143,65 @@ def _inside(module: HloModule, fusion: int, position: int) -> int | None:
     return None
 
 
-def maker_of(module: HloModule, row: int) -> HloInstruction | None:
-    """Return the instruction that computes the elements of a value; None if not in the text."""
+def maker_of(module: HloModule, value: Value) -> Value | None:
+    """Return the value whose instruction computes an array's elements; None if not in the text."""
     for _ in range(_MOST_STEPS):
-        instruction = module.instruction(row)
-        opcode = instruction.opcode
-        traits = opcode_traits(opcode)
-        operands = module.links.operands_of(row)
-        if opcode == "fusion":
-            root = module.links.root_of(row)
-            if root is None:
-                return instruction
-            row = root
-        elif opcode == "parameter":
-            outside = _outside(module, instruction)
-            if outside is None:
-                return instruction
-            row = outside
-        elif (traits.is_same or traits.is_end) and operands:
-            row = operands[0]
-        else:
-            return instruction
-        if row == NOTHING:
+        if value.row == NOTHING:
             return None
+        before = _before(module, value)
+        if before is None:
+            return value
+        value = before
     return None
 
 
-def _outside(module: HloModule, parameter: HloInstruction) -> int | None:
-    """Return the operand that a parameter of a fusion's computation is; None for others."""
-    fusion, number = _fusion_around(module, parameter.row), parameter.parameter_number
-    if fusion is None or number is None:
-        return None
-    operands = module.links.operands_of(fusion)
-    return operands[number] if number < len(operands) else None
+def _before(module: HloModule, value: Value) -> Value | None:
+    """Return the value that an instruction hands on; None if it computes it."""
+    row, element = value
+    instruction = module.instruction(row)
+    opcode, traits = instruction.opcode, opcode_traits(instruction.opcode)
+    if opcode == "get-tuple-element":
+        number = instruction.tuple_index
+        return None if number is None else operand_of(module, row, 0, (number, *element))
+    if opcode == "tuple":
+        return operand_of(module, row, element[0], element[1:]) if element else None
+    if opcode == "fusion":
+        root = module.links.root_of(row)
+        return None if root is None else Value(root, element)
+    if opcode == "parameter":
+        fusion, number = _fusion_around(module, row), instruction.parameter_number
+        if fusion is None or number is None:
+            return None
+        return operand_of(module, fusion, number, element)
+    is_handed_on = traits.is_same or (traits.is_end and not element)
+    return operand_of(module, row, 0, element) if is_handed_on else None
 
 
-def is_cut_to_own_part(module: HloModule, row: int) -> bool:
+def operand_of(module: HloModule, row: int, position: int, element: ShapeIndex = ()) -> Value:
+    """Return an operand of an instruction, or an element of it; `NOTHING` if not in the text."""
+    operand, read = module.links.operand(row, position)
+    return Value(operand, (*read, *element))
+
+
+def operands_of(module: HloModule, row: int) -> list[Value]:
+    """Return the operands of an instruction."""
+    count = len(module.links.operands_of(row))
+    return [operand_of(module, row, position) for position in range(count)]
+
+
+def shape_of(module: HloModule, value: Value) -> Shape | None:
+    """Return the shape of a value; None if not known."""
+    return module.instruction(value.row).shape_of(value.element)
+
+
+def is_cut_to_own_part(module: HloModule, value: Value) -> bool:
     """Return whether all uses of an array, or of its conversion, are slices of the own part."""
-    return are_all_uses(module, row, partial(_is_own_part, module))
+    return are_all_uses(module, value, partial(_is_own_part, module))
 
 
 def _is_own_part(module: HloModule, use: Use) -> bool:
     if use.opcode == "convert":
-        return is_cut_to_own_part(module, use.instruction.row)
+        return is_cut_to_own_part(module, Value(use.instruction.row))
     return is_own_slice(module, use)
 
 
@@ -165,40 +209,40 @@ def is_own_slice(module: HloModule, use: Use) -> bool:
     """Return whether a use takes the part of a value that depends on the device."""
     is_slice = use.opcode == "dynamic-slice" and use.position == 0
     return is_slice and any(
-        _depends_on_device(module, row) for row in module.links.operands_of(use.instruction.row)[1:]
+        _depends_on_device(module, value) for value in operands_of(module, use.instruction.row)[1:]
     )
 
 
-def _depends_on_device(module: HloModule, row: int) -> bool:
+def _depends_on_device(module: HloModule, value: Value) -> bool:
     """Return whether a value is computed from the number of the device."""
-    waiting, seen = [row], {row}
+    waiting, seen = [value], {value}
     while waiting and len(seen) <= _MOST_STEPS:
         made = maker_of(module, waiting.pop())
         if made is None:
             continue
-        if opcode_traits(made.opcode).is_device_number:
+        if opcode_traits(module.opcodes[made.row]).is_device_number:
             return True
-        new = {one for one in module.links.operands_of(made.row) if one != NOTHING} - seen
+        new = set(operands_of(module, made.row)) - seen
         seen |= new
         waiting += new
     return False
 
 
-def is_converted(module: HloModule, row: int, types: tuple[str, ...]) -> bool:
+def is_converted(module: HloModule, value: Value, types: tuple[str, ...]) -> bool:
     """Return whether all uses of an array convert it to one of some element types."""
     return are_all_uses(
         module,
-        row,
+        value,
         lambda use: use.opcode == "convert" and _element_type(use.instruction) in types,
     )
 
 
-def converted_from(module: HloModule, row: int) -> str | None:
+def converted_from(module: HloModule, value: Value) -> str | None:
     """Return the element type that a value was converted from; None if it was not converted."""
-    made = maker_of(module, row)
-    if made is None or made.opcode != "convert":
+    made = maker_of(module, value)
+    if made is None or module.opcodes[made.row] != "convert":
         return None
-    shape = made.operand_shape(0)
+    shape = module.links.operand_shape(made.row, 0)
     return None if shape is None else shape.element_type
 
 

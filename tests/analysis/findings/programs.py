@@ -11,6 +11,7 @@ from hlo_lens.analysis.findings.module_findings import rule_findings
 from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.model.dump import ModuleDump, given
 from hlo_lens.text.dump_kinds import DumpKind
+from tests.hlo_texts import without_elements
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.dumps.listing_facts import ListingFacts
@@ -38,10 +39,17 @@ def listed(*known: ModuleAnalysis) -> list[ListingFacts]:
 def findings_of(
     text: str, code: str, before: str | None = None, *, is_decided: bool = True
 ) -> tuple[Finding, ...]:
-    """Return the findings of one rule in a module's text; the rule must be decided, or not."""
-    found = rule_findings(analysis_of_text(text, before))
-    assert (code not in dict(found.undecided)) == is_decided
-    return tuple(one for one in found.findings if one.code == code)
+    """Return the findings of one rule in a module's text; the rule must be decided, or not.
+
+    They are the same where the text prints no elements of tuples.
+    """
+    listed = []
+    for spelling in (text, without_elements(text)):
+        found = rule_findings(analysis_of_text(spelling, before))
+        assert (code not in dict(found.undecided)) == is_decided
+        listed.append(tuple(one for one in found.findings if one.code == code))
+    assert listed[0] == listed[1]
+    return listed[0]
 
 
 def with_lines(text: str) -> str:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.findings.finding import Saves
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import Transfer, by_line, finding_of, subject, transfers
+from hlo_lens.analysis.findings.values import operand_of, operands_of
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.value_steps import Value
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.module import HloModule
 
@@ -80,7 +82,7 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, _Carried]
     """
     if not one.parts:
         return False
-    place = module.links.owners[one.parts[0].operand]
+    place = module.links.owners[one.parts[0].operand.row]
     if not any(call.role == "body" for call in module.links.calls.of_computation(place)):
         return False
     if place not in carried:
@@ -89,16 +91,18 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, _Carried]
     seen = set(waiting)
     is_carried = False
     while waiting:
-        row = waiting.pop()
-        traits = opcode_traits(module.opcodes[row])
-        if _element_of(module, row, carried[place].parameter) in carried[place].numbers:
+        value = _passed(module, waiting.pop())
+        if value.row == NOTHING or len(seen) > _MOST_STEPS:
+            return False
+        if value.row == carried[place].parameter and value.element[:1]:
+            if value.element[0] not in carried[place].numbers:
+                return False
             is_carried = True
             continue
-        operands = module.links.operands_of(row)
-        is_pure = not (traits.is_impure or traits.is_control_flow or traits.opcode == "parameter")
-        if not is_pure or NOTHING in operands or len(seen) > _MOST_STEPS:
+        traits = opcode_traits(module.opcodes[value.row])
+        if traits.is_impure or traits.is_control_flow or traits.opcode == "parameter":
             return False
-        new = set(operands) - seen
+        new = set(operands_of(module, value.row)) - seen
         seen |= new
         waiting += new
     return is_carried
@@ -111,27 +115,25 @@ def _carried(module: HloModule, body: HloComputation) -> _Carried:
     if root == NOTHING or opcodes[root] != "tuple" or len(parameters) != 1:
         return _Carried(NOTHING, frozenset())
     (parameter,) = parameters
-    results = enumerate(module.links.operands_of(root))
-    same = (k for k, row in results if _element_of(module, _passed(module, row), parameter) == k)
+    results = enumerate(operands_of(module, root))
+    same = (k for k, value in results if _passed(module, value) == (parameter, (k,)))
     return _Carried(parameter, frozenset(same))
 
 
-def _element_of(module: HloModule, row: int, parameter: int) -> int | None:
-    """Return the number of the element of a parameter that a row is; None if it is none."""
-    if row == NOTHING or module.opcodes[row] != "get-tuple-element":
-        return None
-    operand, _ = module.links.operand(row, 0)
-    return module.instruction(row).tuple_index if operand == parameter else None
-
-
-def _passed(module: HloModule, row: int) -> int:
-    """Return the row of the value before copies and views of it."""
+def _passed(module: HloModule, value: Value) -> Value:
+    """Return the value before copies and views of it, and elements of tuples."""
     for _ in range(_MOST_STEPS):
-        operands = module.links.operands_of(row)
-        if row == NOTHING or not opcode_traits(module.opcodes[row]).is_same or not operands:
-            return row
-        row = operands[0]
-    return row
+        if value.row == NOTHING:
+            break
+        opcode = module.opcodes[value.row]
+        if opcode == "get-tuple-element":
+            number = module.instruction(value.row).tuple_index
+            value = operand_of(module, value.row, 0, (number or 0, *value.element))
+        elif opcode_traits(opcode).is_same:
+            value = operand_of(module, value.row, 0, value.element)
+        else:
+            break
+    return value
 
 
 RULE = ModuleRule("C003", invariant_collective)

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
+from hlo_lens.analysis.findings.values import operands_of
 from hlo_lens.analysis.program.value_steps import Value
+from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -124,11 +126,13 @@ def _is_needed(known: ModuleAnalysis, row: int) -> bool:
     source = steps.definition(Value(*operand), is_local=True)
     number = module.instruction(source.row).parameter_number
     readers = {user for one in (source.row, row) for user, _ in module.links.users_of(one)} - {row}
-    results = module.links.operands_of(root.row) if root.opcode == "tuple" else (root.row,)
+    is_tuple = root.opcode == "tuple"
+    results = operands_of(module, root.row) if is_tuple else [Value(root.row)]
     for alias in module.input_output_alias:
         place = alias.output_index[0] if alias.output_index else 0
-        if alias.parameter_number == number and place < len(results):
-            new = steps.definition(Value(results[place]), is_local=True).row
+        is_shown = place < len(results) and results[place].row != NOTHING
+        if alias.parameter_number == number and is_shown:
+            new = steps.definition(results[place], is_local=True).row
             return not readers.isdisjoint(_computed_from(known, new))
     return True
 

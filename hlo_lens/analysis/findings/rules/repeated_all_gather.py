@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import Transfer, finding_of, transfers
-from hlo_lens.analysis.findings.values import maker_of
+from hlo_lens.analysis.findings.values import maker_of, shape_of
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.findings.finding import Finding
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.program.value_steps import Value
+    from hlo_lens.model.hlo.module import HloModule
 
 _AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")
 """Parts of the operation paths of the backward pass."""
@@ -50,9 +52,7 @@ def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
             continue
         gathers = [one.collective for one in found]
         first = gathers[0]
-        source = maker_of(known.module, found[0].parts[0].operand)
-        value = source.op_name if source is not None and source.opcode == "parameter" else None
-        what = first.argument or value or ("one value" if source is None else source.name)
+        what = first.argument or _name(known.module, found[0].parts[0].operand)
         yield finding_of(
             gathers[1:],
             f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}",
@@ -63,16 +63,25 @@ def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
 def _key(known: ModuleAnalysis, one: Transfer) -> object:
     """Return the key that all-gathers of one result share."""
     made = maker_of(known.module, one.parts[0].operand)
-    shape = known.module.instruction(one.parts[0].result).shape
+    shape = shape_of(known.module, one.parts[0].result)
     path = one.collective.op_name or ""
     is_again = any(word in path for word in _AGAIN)
-    row = None if made is None else made.row
-    element = made.tuple_index if made is not None and made.opcode == "get-tuple-element" else None
-    if row is None:
+    if made is None:
         return one
     collective = one.collective
     dimensions = None if shape is None else (shape.element_type, shape.dimensions)
-    return collective.computation, row, element, dimensions, collective.groups, is_again
+    return collective.computation, made, dimensions, collective.groups, is_again
+
+
+def _name(module: HloModule, operand: Value) -> str:
+    """Return the name of what an array is made by; an element as XLA prints it, ``w#1``."""
+    made = maker_of(module, operand)
+    if made is None:
+        return "one value"
+    source = module.instruction(made.row)
+    if source.opcode == "parameter" and not made.element and source.op_name:
+        return source.op_name
+    return "#".join([source.name, *map(str, made.element)])
 
 
 RULE = ModuleRule("C007", repeated_all_gather)

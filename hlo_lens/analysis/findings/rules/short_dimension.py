@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.findings.values import maker_of
+from hlo_lens.analysis.findings.values import maker_of, operand_of
 from hlo_lens.analysis.program.instruction_work import WorkFinder
 from hlo_lens.analysis.program.product_sizes import ProductSizes, product_sizes
 from hlo_lens.model.devices.matrix_units import MATRIX_UNITS, SMALLEST_SIDE, SUBLANES
@@ -236,10 +236,10 @@ class _GpuPadding:
 
     def _given(self, instruction: HloInstruction, number: int) -> Shape | None:
         """Return the shape of an operand before XLA padded it."""
-        rows = self._module.links.operands_of(instruction.row)
-        made = maker_of(self._module, rows[number]) if len(rows) > number else None
-        if made is not None and made.opcode == "pad":
-            return made.operand_shape(0)
+        module = self._module
+        made = maker_of(module, operand_of(module, instruction.row, number))
+        if made is not None and module.opcodes[made.row] == "pad":
+            return module.links.operand_shape(made.row, 0)
         return instruction.operand_shape(number)
 
 

@@ -30,7 +30,7 @@ from hlo_lens.analysis.findings.transfers import (
     subject,
     transfers,
 )
-from hlo_lens.analysis.findings.values import is_cut_to_own_part
+from hlo_lens.analysis.findings.values import is_cut_to_own_part, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _asked(known: ModuleAnalysis) -> frozenset[object]:
 
 
 def _dimensions(module: HloModule, one: Transfer) -> object:
-    shape = module.instruction(one.parts[0].operand).shape
+    shape = shape_of(module, one.parts[0].operand)
     return None if shape is None else shape.dimensions
 
 

@@ -28,3 +28,31 @@ def test_a_sum_that_is_converted_to_f32_is_found() -> None:
 
 def test_a_sum_that_stays_bf16_is_not() -> None:
     assert findings_of(TEXT.replace("USE", "bf16[4096]{0} negate(r)"), "C009") == ()
+
+
+COMBINED = """HloModule m, is_scheduled=true, num_partitions=4
+
+add {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT s = bf16[] add(a, b)
+}
+
+ENTRY main {
+  x = bf16[4096]{0} parameter(0)
+  y = bf16[64]{0} parameter(1)
+  r = (bf16[4096]{0}, bf16[64]{0}) all-reduce(x, y), channel_id=1, replica_groups={{0,1,2,3}},\
+ use_global_device_ids=true, to_apply=add
+  p = bf16[4096]{0} get-tuple-element(r), index=0
+  q = bf16[64]{0} get-tuple-element(r), index=1
+  c = f32[4096]{0} convert(p)
+  d = USE
+  ROOT t = (f32[4096]{0}, f32[64]{0}) tuple(c, d)
+}
+"""
+
+
+def test_all_sums_that_xla_combined_must_be_converted() -> None:
+    assert len(findings_of(COMBINED.replace("USE", "f32[64]{0} convert(q)"), "C009")) == 1
+    kept = COMBINED.replace("USE", "bf16[64]{0} negate(q)").replace("0}, f32[64]", "0}, bf16[64]")
+    assert findings_of(kept, "C009") == ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.analysis.findings.programs import findings_of
+from tests.analysis.findings.programs import findings_of, looped
 
 TEXT = """HloModule m, is_scheduled=true, num_partitions=4
 
@@ -33,3 +33,24 @@ def test_gathers_of_two_values_are_not() -> None:
 def test_a_second_gather_for_the_gradients_is_not() -> None:
     text = TEXT.replace("OPERAND", "c").replace("PATH", "jit(f)/transpose(jvp(a))/b")
     assert findings_of(text, "C007") == ()
+
+
+GATHERS = """
+  g = f32[1024]{0} all-gather(ONE), channel_id=1, replica_groups={{0,1,2,3}},\
+ dimensions={0}, use_global_device_ids=true, metadata={op_name="jit(f)/a"}
+  h = f32[1024]{0} all-gather(OTHER), channel_id=2, replica_groups={{0,1,2,3}},\
+ dimensions={0}, use_global_device_ids=true, metadata={op_name="jit(f)/b"}
+  sum = f32[1024]{0} add(g, h)
+  r = f32[256]{0} slice(sum), slice={[0:256]}
+"""
+
+
+def test_gathers_of_two_values_that_a_loop_carries_are_not() -> None:
+    text = looped(GATHERS.replace("ONE", "v").replace("OTHER", "k"), size=256, trips=4)
+    assert findings_of(text, "C007") == ()
+
+
+def test_two_gathers_of_a_value_that_a_loop_carries_are_found() -> None:
+    text = looped(GATHERS.replace("ONE", "k").replace("OTHER", "k"), size=256, trips=4)
+    (found,) = findings_of(text, "C007")
+    assert found.message == "t#2 is gathered 2 times over axis_0, first by g"
