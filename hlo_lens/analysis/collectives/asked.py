@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.collectives.operation_search import inlined_paths, operations_of
+from hlo_lens.analysis.collectives.operation_search import (
+    inlined_paths,
+    member_paths,
+    operations_of,
+)
 from hlo_lens.analysis.program.source_places import InstructionPlaces
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
@@ -37,24 +41,34 @@ def last_part(path: str) -> str:
 
 
 def is_asked_path(path: str | None) -> bool:
-    """Return whether an operation path is of a collective that the program calls itself."""
-    return path is not None and last_part(path) in _ASKED
+    """Return whether an operation path is of collectives that the program calls itself."""
+    members = member_paths(path or "")
+    return bool(members) and all(last_part(one) in _ASKED for one in members)
 
 
 class Asked(NamedTuple):
     """One operand of a collective that a program calls itself.
 
     Attributes:
+        path: Its operation path.
         shape: Shape of the operand on one device; None if not known.
         makers: Operation paths of what makes the operand.
         place: Line of the call; None if not known.
-        stack: Call stack of the call, innermost first.
+        stack: Call stack of the call in the function that calls are not inlined into, innermost
+            first.
     """
 
+    path: str
     shape: Shape | None
     makers: frozenset[str]
     place: SourceLocation | None
     stack: Stack
+
+    def stack_within(self, other: Stack) -> Stack:
+        """Return the call stack, with the outer frames of another call in the same function."""
+        function = self.stack[-1].function if self.stack else None
+        places = (n for n, frame in enumerate(other) if frame.function == function)
+        return (*self.stack, *other[next(places, len(other)) + 1 :])
 
 
 class AskedCollectives:
@@ -72,7 +86,7 @@ class AskedCollectives:
         """Return the one that an operand belongs to; None if several lines are possible.
 
         Args:
-            path: Operation path of the collective.
+            path: Operation path of the collective, or of several that were combined.
             shape: Shape of the operand; None if not known. XLA may have changed its element type.
             maker: Operation path of what makes the operand; None if not known.
         """
@@ -84,7 +98,7 @@ class AskedCollectives:
         alike = [a for a in every if a.shape and a.shape.dimensions == shape.dimensions]
         made = [one for one in alike if maker in one.makers]
         same = [a for a in alike if a.shape and a.shape.element_type == shape.element_type]
-        return _agreed(every) or _agreed(alike) or _agreed(made) or _agreed(same)
+        return _agreed(made) or _agreed(same) or _agreed(alike) or _agreed(every)
 
     def _listed(self, path: str) -> tuple[Asked, ...]:
         before = None if self._before is None else self._before()
@@ -92,14 +106,16 @@ class AskedCollectives:
             return ()
         places = InstructionPlaces(before)
         found: list[Asked] = []
-        for _, one in operations_of(before, {path: None}):
+        paths = dict.fromkeys(member_paths(path))
+        for _, one in operations_of(before, paths):
             if opcode_traits(one.opcode).collective_kind is None:
                 continue
+            own = min(inlined_paths(one) & paths.keys())
             place, stack = places.innermost(one.row), places.stack(one.row)
             for position in range(len(one.operands)):
                 shape, maker = one.operand_shape(position), one.producer(position)
                 makers = frozenset() if maker is None else frozenset(inlined_paths(maker[0]))
-                found.append(Asked(shape, makers, place, stack))
+                found.append(Asked(own, shape, makers, place, stack))
         return tuple(found)
 
 

@@ -184,7 +184,7 @@ class CollectiveOrigins:
         if is_one and is_printed:
             return whole
         origin = self._origins.of_value(operand)
-        if is_one and is_asked_path(whole.op_name):
+        if whole.basis is Basis.OWN and is_asked_path(whole.op_name):
             is_made = origin.basis in (Basis.OWN, Basis.FUSION_BODY)
             return self._asked_for(operand, whole, origin.op_name if is_made else None)
         if is_one and origin.place in (None, whole.place):
@@ -197,10 +197,11 @@ class CollectiveOrigins:
         asked = self._asked.of(whole.op_name or "", shape, maker)
         if asked is None:
             return whole.inferred(Basis.COMBINED)
-        if asked.place == whole.place:
+        if (asked.place, asked.path) == (whole.place, whole.op_name):
             return whole
-        origin = Origin(asked.place, whole.op_name, Basis.BEFORE)
-        self._stacks_before[origin] = stack_texts(asked.stack)
+        origin = Origin(asked.place, asked.path, Basis.BEFORE)
+        stack = asked.stack_within(self._origins.stack(whole))
+        self._stacks_before[origin] = stack_texts(stack)
         return origin
 
     def _packed(self, op: CollectiveOp) -> list[Value]:

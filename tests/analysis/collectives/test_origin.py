@@ -182,6 +182,16 @@ def test_members_that_the_program_asks_for_have_the_lines_of_their_calls() -> No
     ], "of two calls of one shape, what makes the operand tells which it is"
 
 
+def test_members_of_a_path_of_all_have_the_lines_of_their_calls() -> None:
+    before = BEFORE.replace(
+        '"jit(f)/psum" source_file="f.py" source_line=8',
+        '"jit(f)/a/psum" source_file="f.py" source_line=8',
+    )
+    expected = ["before optimizations", "before optimizations", "combined"]
+    assert lines("(psum:a/psum)", 7, before) == [*zip((7, 8, 7), expected, strict=True)]
+    assert lines("(psum:a/psum)", 7) == [(7, "combined")] * 3
+
+
 def test_members_that_one_line_asks_for_are_on_it() -> None:
     before = BEFORE.replace("source_line=8", "source_line=7").replace("line=9", "line=7")
     assert lines("psum", 7, before) == [(7, "own")] * 3
