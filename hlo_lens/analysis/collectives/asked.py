@@ -6,6 +6,7 @@ the metadata of one of them.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,11 +17,13 @@ from hlo_lens.analysis.collectives.operation_search import (
 )
 from hlo_lens.analysis.program.source_places import InstructionPlaces
 from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.model.shapes.primitive_type import primitive_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hlo_lens.analysis.program.source_places import Stack
+    from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.shapes.shape import Shape
@@ -33,6 +36,10 @@ _NAMES = """
 _ASKED = frozenset(_NAMES.split())
 """Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
 parallel.py)."""
+
+
+_MOST_VIEWS = 8
+"""Limit on the conversions and views of an operand that are followed back."""
 
 
 def last_part(path: str) -> str:
@@ -51,15 +58,16 @@ class Asked(NamedTuple):
 
     Attributes:
         path: Its operation path.
-        shape: Shape of the operand on one device; None if not known.
-        makers: Operation paths of what makes the operand.
+        shapes: Shapes on one device of the operand, and of it before conversions and views, which
+            XLA may move behind the collective.
+        makers: Operation paths of what makes the operand, and of those before.
         place: Line of the call; None if not known.
         stack: Call stack of the call in the function that calls are not inlined into, innermost
             first.
     """
 
     path: str
-    shape: Shape | None
+    shapes: tuple[Shape, ...]
     makers: frozenset[str]
     place: SourceLocation | None
     stack: Stack
@@ -95,10 +103,9 @@ class AskedCollectives:
         every = self._of_path[path]
         if shape is None:
             return _agreed(every)
-        alike = [a for a in every if a.shape and a.shape.dimensions == shape.dimensions]
+        alike = [one for one in every if any(_may_be(a, shape) for a in one.shapes)]
         made = [one for one in alike if maker in one.makers]
-        same = [a for a in alike if a.shape and a.shape.element_type == shape.element_type]
-        return _agreed(made) or _agreed(same) or _agreed(alike) or _agreed(every)
+        return _agreed(made) or _agreed(alike) or _agreed(every)
 
     def _listed(self, path: str) -> tuple[Asked, ...]:
         before = None if self._before is None else self._before()
@@ -112,11 +119,41 @@ class AskedCollectives:
                 continue
             own = min(inlined_paths(one) & paths.keys())
             place, stack = places.innermost(one.row), places.stack(one.row)
-            for position in range(len(one.operands)):
-                shape, maker = one.operand_shape(position), one.producer(position)
-                makers = frozenset() if maker is None else frozenset(inlined_paths(maker[0]))
-                found.append(Asked(own, shape, makers, place, stack))
+            positions = range(len(one.operands))
+            found += [_asked(one, position, own, place, stack) for position in positions]
         return tuple(found)
+
+
+def _asked(
+    one: HloInstruction, position: int, path: str, place: SourceLocation | None, stack: Stack
+) -> Asked:
+    """Return an operand of a collective, with what makes it before conversions and views."""
+    shapes: list[Shape] = []
+    makers: set[str] = set()
+    made = one.producer(position)
+    for _ in range(_MOST_VIEWS):
+        if made is None:
+            break
+        shape = made[0].shape_of(made[1])
+        shapes += [] if shape is None else [shape]
+        makers |= inlined_paths(made[0])
+        made = made[0].producer(0) if opcode_traits(made[0].opcode).is_formatting else None
+    return Asked(path, tuple(shapes), frozenset(makers), place, stack)
+
+
+def _may_be(asked: Shape, shape: Shape) -> bool:
+    """Return whether XLA may have given an operand another shape.
+
+    It widens element types, and reorders and joins dimensions.
+    """
+    counts = {math.prod(size or 0 for size in one.dimensions) for one in (asked, shape)}
+    if len(counts) > 1:
+        return False
+    before, after = (primitive_type(one.element_type) for one in (asked, shape))
+    if before is None or after is None or before == after:
+        return before == after
+    kinds = {one.name.lstrip("b")[0] == "f" for one in (before, after)}
+    return len(kinds) == 1 and before.bits <= after.bits
 
 
 def _agreed(found: Sequence[Asked]) -> Asked | None:

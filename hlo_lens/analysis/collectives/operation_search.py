@@ -15,6 +15,7 @@ from hlo_lens.model.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
 
+    from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
@@ -117,12 +118,22 @@ _LEAST_CUTS = 3
 
 
 def inlined_paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
-    """Return the operation paths that an instruction gets when calls are inlined."""
+    """Return the operation paths that an instruction gets when calls are inlined.
+
+    The path of an instruction in a loop or a conditional has that of the loop in it already.
+    """
     metadata = instruction.metadata
     own = metadata.op_name if metadata is not None and metadata.op_name else ""
-    found = {own}
+    return {own, *(f"{path}/{own}" for path in _paths_of_calls(instruction.computation, depth))}
+
+
+def _paths_of_calls(computation: HloComputation, depth: int) -> set[str]:
+    """Return the operation paths of the calls that a computation is inlined at."""
+    found: set[str] = set()
     if depth < _CALLS:
-        for caller in instruction.computation.callers:
+        for caller in computation.callers:
             if caller.opcode == "call":
-                found |= {f"{path}/{own}" for path in inlined_paths(caller, depth + 1) if path}
+                found |= {path for path in inlined_paths(caller, depth + 1) if path}
+            elif caller.opcode in ("while", "conditional"):
+                found |= _paths_of_calls(caller.computation, depth + 1)
     return found

@@ -185,11 +185,21 @@ class CollectiveOrigins:
             return whole
         origin = self._origins.of_value(operand)
         if whole.basis is Basis.OWN and is_asked_path(whole.op_name):
-            is_made = origin.basis in (Basis.OWN, Basis.FUSION_BODY)
-            return self._asked_for(operand, whole, origin.op_name if is_made else None)
+            return self._asked_for(operand, whole, self._maker(operand, origin))
         if is_one and origin.place in (None, whole.place):
             return whole
         return origin.inferred(Basis.OPERAND) if origin.basis is Basis.OWN else origin
+
+    def _maker(self, operand: Value, origin: Origin) -> str | None:
+        """Return the operation path of what makes an operand; None if not known."""
+        steps = self._origins.steps
+        made = steps.definition(operand)
+        root = steps.root(made.row) if self._origins.opcode(made.row) == "fusion" else None
+        if made.element and root is not None:  # the fusion has the path of one of its results
+            local = steps.definition(Value(root, made.element), is_local=True)
+            own = self._origins.own(local.row)
+            return None if own is None or local.element else own.op_name
+        return origin.op_name if origin.basis in (Basis.OWN, Basis.FUSION_BODY) else None
 
     def _asked_for(self, operand: Value, whole: Origin, maker: str | None) -> Origin:
         """Return the origin of a member that the program asks for, made from an operand."""
