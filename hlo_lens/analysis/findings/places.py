@@ -7,16 +7,17 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.findings.values import operands_of
+from hlo_lens.analysis.findings.values import maker_of, operands_of
 from hlo_lens.analysis.program.value_steps import Value
+from hlo_lens.model.buffers.columns import parse_index
 from hlo_lens.model.hlo.columns import NOTHING
-from hlo_lens.model.hlo.metadata import MAX_FRAMES
+from hlo_lens.model.hlo.metadata import MAX_FRAMES, SourceLocation
 from hlo_lens.text.argument_pattern import steps_of
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.table import ShardedValue
-    from hlo_lens.model.hlo.metadata import SourceLocation, StackFrames
+    from hlo_lens.model.hlo.metadata import StackFrames
 
 _PART = re.compile(r"(extracted|called_computation)\b")
 """Names of the modules that XLA:TPU makes of parts that a SparseCore or the host runs."""
@@ -107,12 +108,22 @@ def first_use(known: ModuleAnalysis, number: int | None) -> SourceLocation | Non
     return next((place for place in places if place is not None), None)
 
 
-def maker_place(known: ModuleAnalysis, name: str) -> SourceLocation | None:
+def maker_place(known: ModuleAnalysis, name: str, index: str) -> SourceLocation | None:
     """Return the line that makes a result of the entry, or what it copies; None if not known.
 
     Copies into the layout of a result have no line of their own. Where nothing has one, it is the
-    line that calls the program, which chooses the shardings of results.
+    line that calls the program, which chooses the shardings of results. A result of a combined
+    collective has the line of its part.
+
+    Args:
+        known: Analysis of the module.
+        name: Name of the instruction of the result.
+        index: Shape index of the result in that of the entry, as XLA prints it.
     """
+    root = Value(known.module.entry.root_row, parse_index(index))
+    part = known.once(_part_places).get(maker_of(known.module, root))
+    if part is not None:
+        return part
     found = known.module.entry.instruction(name)
     value = None if found is None else Value(found.row)
     for _ in range(_MOST_COPIES):
@@ -126,3 +137,13 @@ def maker_place(known: ModuleAnalysis, name: str) -> SourceLocation | None:
         operands = operands_of(known.module, value.row)
         value = operands[0] if len(operands) == 1 and operands[0].row != NOTHING else None
     return call_place(known)
+
+
+def _part_places(known: ModuleAnalysis) -> dict[Value | None, SourceLocation]:
+    """Return the lines of the results of combined collectives."""
+    found: dict[Value | None, SourceLocation] = {}
+    for one in known.collectives.collectives:
+        for number, (file, line, *_) in enumerate(one.members):
+            if one.end_row is not None and file is not None:
+                found[Value(one.end_row, (number,))] = SourceLocation(file=file, line=line)
+    return found

@@ -120,7 +120,11 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving], roles: ArgumentRo
     more = f" and {plural(len(savings) - 1, 'other')}" if many else ""
     what = f" of {role}" if role != OTHER else ""
     is_argument = entry.kind == "parameter"
-    place = first_use(known, entry.number) if is_argument else maker_place(known, entry.name)
+    place = (
+        first_use(known, entry.number)
+        if is_argument
+        else maker_place(known, entry.name, entry.index)
+    )
     return Finding(
         message=(
             f"{names[0]}{more} ({format_bytes(held)}{what}) {'are' if many else 'is'} replicated "
