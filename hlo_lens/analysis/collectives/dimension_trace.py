@@ -9,8 +9,9 @@ likely origin of a division.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.dimension_sources import dimension_sources
 from hlo_lens.model.hlo.calls import operand_number
@@ -44,6 +45,15 @@ _PASSING = ("parameter", "while", "call", "get-tuple-element", "tuple", "opt-bar
 """Opcodes that pass elements of tuples on."""
 
 
+class _Step(NamedTuple):
+    """A dimension of a value, and the calls that were entered."""
+
+    instruction: HloInstruction
+    element: ShapeIndex
+    dimension: int
+    calls: Calls
+
+
 @dataclass(slots=True)
 class DimensionTrace:
     """Follows one dimension back to a sharding."""
@@ -62,11 +72,8 @@ class DimensionTrace:
         self, user: HloInstruction, position: int, index: ShapeIndex, dimension: int, calls: Calls
     ) -> Found:
         """Return the axes that divide a dimension of an operand, and the instruction with them."""
-        found = user.producer(position)
-        if found is None:
-            return None
-        producer, element = found
-        return self.value(producer, (*element, *index), dimension, calls)
+        step = _operand(user, position, index, dimension, calls)
+        return None if step is None else self._value(step)
 
     def own(self, instruction: HloInstruction, dimension: int) -> Found:
         """Return the axes of a dimension by the instruction's own sharding, unless it is open."""
@@ -77,79 +84,33 @@ class DimensionTrace:
         axes = self._axes(sharding, dimension)
         return None if axes is None else (axes, instruction)
 
-    def value(
-        self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: Calls
-    ) -> Found:
-        """Return the axes that divide a dimension of a value, and the instruction with them."""
-        key = (instruction.computation.name, instruction.name, index, dimension)
-        self.visits -= 1
-        if self.visits < 0 or key in self.seen:
-            return None
-        self.seen.add(key)
-        sharding = self._sharding(instruction, index)
-        if sharding is not None:
+    def _value(self, step: _Step) -> Found:
+        """Return the axes that divide a dimension of a value, and the instruction with them.
+
+        The first that is found in front of all others; one without axes only if none has some.
+        """
+        waiting = [(step, math.inf)]
+        found: list[tuple[tuple[str, ...], HloInstruction]] = []
+        while waiting:
+            step, most_found = waiting.pop()
+            if len(found) > most_found:
+                continue
+            instruction, index, dimension, _ = step
+            key = (instruction.computation.name, instruction.name, index, dimension)
+            self.visits -= 1
+            if self.visits < 0 or key in self.seen:
+                continue
+            self.seen.add(key)
+            sharding = self._sharding(instruction, index)
+            if sharding is None:
+                waiting += reversed(_steps(step, len(found)))
+                continue
             axes = self._axes(sharding, dimension)
-            return None if axes is None else (axes, instruction)
-        opcode = instruction.opcode
-        if opcode in _PASSING:
-            return self._around(instruction, index, dimension, calls)
-        best: Found = None
-        for position, source in dimension_sources(instruction, dimension):
-            found = self.operand(instruction, position, index, source, calls)
-            if found is not None and (best is None or (found[0] and not best[0])):
-                best = found
-            if best is not None and best[0]:
+            if axes is not None:
+                found.append((axes, instruction))
+            if axes:
                 break
-        return best
-
-    def _around(
-        self, instruction: HloInstruction, index: ShapeIndex, dimension: int, calls: Calls
-    ) -> Found:
-        opcode = instruction.opcode
-        if opcode == "get-tuple-element":
-            number = instruction.tuple_index or 0
-            return self.operand(instruction, 0, (number, *index), dimension, calls)
-        if opcode == "opt-barrier":
-            return self.operand(instruction, 0, index, dimension, calls)
-        if opcode == "tuple":
-            if not index:
-                return None
-            return self.operand(instruction, index[0], index[1:], dimension, calls)
-        if opcode == "while":
-            found = self.operand(instruction, 0, index, dimension, calls)
-            return found or self._after_trip(instruction, index, dimension)
-        if opcode == "call":
-            root = instruction.computation.module.links.root_of(instruction.row)
-            if root is None:
-                return None
-            result = instruction.computation.module.instruction(root)
-            return self.value(result, index, dimension, (*calls, instruction))
-        return self._outside(instruction, index, dimension, calls)
-
-    def _after_trip(self, loop: HloInstruction, index: ShapeIndex, dimension: int) -> Found:
-        """Follow an element of a loop's result to the body that computes it."""
-        module = loop.computation.module
-        root = module.links.root_of(loop.row, "body")
-        if root is None or not index:
-            return None
-        return self.value(module.instruction(root), index, dimension, ())
-
-    def _outside(
-        self, parameter: HloInstruction, index: ShapeIndex, dimension: int, calls: Calls
-    ) -> Found:
-        """Follow a parameter to the call that was entered, else to the first caller."""
-        computation = parameter.computation
-        if computation.is_entry:
-            return None
-        module = computation.module
-        listed = module.links.calls.of_computation(computation.place)
-        entered = [call for call in listed if calls and call.row == calls[-1].row]
-        rest = calls[:-1] if entered else calls
-        for call in entered or listed:
-            caller = module.instruction(call.row)
-            number = operand_number(call, caller.opcode, parameter.parameter_number or 0)
-            return self.operand(caller, number, index, dimension, rest)
-        return None
+        return max(found, key=lambda one: len(one[0]) > 0, default=None)
 
     def _sharding(self, instruction: HloInstruction, index: ShapeIndex) -> HloSharding | None:
         """Return the sharding that an instruction prints for one array, or None."""
@@ -182,3 +143,77 @@ class DimensionTrace:
             return None
         axes = spec[dimension] if dimension < len(spec) else None
         return (axes,) if isinstance(axes, str) else axes or ()
+
+
+def _operand(
+    user: HloInstruction, position: int, index: ShapeIndex, dimension: int, calls: Calls
+) -> _Step | None:
+    """Return the step to an operand; None if the text does not define it."""
+    found = user.producer(position)
+    return None if found is None else _Step(found[0], (*found[1], *index), dimension, calls)
+
+
+def _steps(step: _Step, found: int) -> list[tuple[_Step, float]]:
+    """Return the steps from a value to those it is computed from, in the order to take them.
+
+    Each comes with the number of axes that may be found until then, else it is not taken.
+    """
+    instruction, index, dimension, calls = step
+    if instruction.opcode == "while":
+        before = _operand(instruction, 0, index, dimension, calls)
+        following = [(before, math.inf), (_after_trip(step), found)]
+    elif instruction.opcode in _PASSING:
+        following = [(_around(step), math.inf)]
+    else:
+        sources = dimension_sources(instruction, dimension)
+        following = [
+            (_operand(instruction, position, index, source, calls), math.inf)
+            for position, source in sources
+        ]
+    return [(one, most_found) for one, most_found in following if one is not None]
+
+
+def _around(step: _Step) -> _Step | None:
+    """Return the step from an element of a tuple, a call, or a parameter, to what it is."""
+    instruction, index, dimension, calls = step
+    opcode = instruction.opcode
+    if opcode == "get-tuple-element":
+        number = instruction.tuple_index or 0
+        return _operand(instruction, 0, (number, *index), dimension, calls)
+    if opcode == "opt-barrier":
+        return _operand(instruction, 0, index, dimension, calls)
+    if opcode == "tuple":
+        return _operand(instruction, index[0], index[1:], dimension, calls) if index else None
+    if opcode == "call":
+        root = instruction.computation.module.links.root_of(instruction.row)
+        if root is None:
+            return None
+        result = instruction.computation.module.instruction(root)
+        return _Step(result, index, dimension, (*calls, instruction))
+    return _outside(step)
+
+
+def _after_trip(step: _Step) -> _Step | None:
+    """Return the step from an element of a loop's result to the body that computes it."""
+    module = step.instruction.computation.module
+    root = module.links.root_of(step.instruction.row, "body")
+    if root is None or not step.element:
+        return None
+    return _Step(module.instruction(root), step.element, step.dimension, ())
+
+
+def _outside(step: _Step) -> _Step | None:
+    """Return the step from a parameter to the call that was entered, else to the first caller."""
+    parameter, index, dimension, calls = step
+    computation = parameter.computation
+    if computation.is_entry:
+        return None
+    module = computation.module
+    listed = module.links.calls.of_computation(computation.place)
+    entered = [call for call in listed if calls and call.row == calls[-1].row]
+    rest = calls[:-1] if entered else calls
+    for call in entered or listed:
+        caller = module.instruction(call.row)
+        number = operand_number(call, caller.opcode, parameter.parameter_number or 0)
+        return _operand(caller, number, index, dimension, rest)
+    return None

@@ -47,9 +47,9 @@ metadata={op_name="jit(f)/dot_general" source_file="/g.py" source_line=3}
 """
 
 
-def _why(name: str) -> Why:
+def _why(name: str, text: str = BEFORE) -> Why:
     table = table_of(AFTER)
-    before = hlo_lens.parse_hlo(BEFORE)
+    before = hlo_lens.parse_hlo(text)
     found = collectives(table, mesh=Mesh.of({"model": 4}))
     (collective,) = find_collectives(found, name)
     return why(table.module, collective, found, before)
@@ -67,6 +67,13 @@ def test_all_reduce_is_explained_by_the_dimension_that_is_summed_over() -> None:
         "part",
         "it goes to k, operand 0",
     )
+
+
+def test_operand_is_followed_through_a_long_chain_of_operations() -> None:
+    chain = "\n".join(f"  c{k + 1} = f32[16,16] sine(c{k})" for k in range(900))
+    text = BEFORE.replace("  c = f32[16,16] convert(w)", f"  c0 = f32[16,16] sine(w)\n{chain}")
+    found = _why("r", text.replace("dot(x, c)", "dot(x, c900)")).sentences
+    assert "before optimizations, operand 1 of m: dimension 0 over model (as w)" in found
 
 
 def test_cause_without_an_operation_of_its_path_is_not_determined() -> None:
