@@ -154,8 +154,10 @@ class EntryOrder:
                         continue
                     forwarded = (user, 0)
                 elif opcode == "tuple":
-                    children = flow.tree(user).children(0)
-                    forwarded = (user, children[number] + node if number < len(children) else 0)
+                    tree = flow.tree(user)
+                    children = tree.children(0)
+                    place = children[number] + node if number < len(children) else 0
+                    forwarded = (user, place if place < len(tree.parts) else 0)
                 elif (
                     user in self._dropped
                     or (self._is_scheduled and opcode in _PREFETCH)

@@ -64,3 +64,11 @@ def test_argument_of_no_result_is_refused() -> None:
     edit = simulated_donation(known, ["nothing"], [])
     assert edit.aliases == known.aliases
     assert edit.changes[0].why_not.startswith("no argument is called 'nothing'")
+
+
+def test_tuple_in_itself_in_a_damaged_text_does_not_stop_a_donation() -> None:
+    text = step().known.module.columns.source.text
+    shape = "(f32[1024]{0}, (f32[1024]{0}, f32[1024]{0}))"
+    text = text.replace("  %exp_fusion", f"  %loop = {shape} tuple(%w, %loop)\n  %exp_fusion", 1)
+    edit = simulated_donation(simulator(text), ["w"], [])
+    assert [one.parameter_number for one in edit.aliases] == [0]
