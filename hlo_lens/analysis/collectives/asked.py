@@ -7,7 +7,6 @@ the metadata of one of them.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.collectives.operation_search import (
@@ -44,13 +43,15 @@ _MOST_VIEWS = 8
 
 def last_part(path: str) -> str:
     """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
-    return re.split(r"[/:]", path.rstrip("/)"))[-1]
+    whole = path.rstrip("/)")
+    return whole[max(whole.rfind("/"), whole.rfind(":")) + 1 :]
 
 
 def is_asked_path(path: str | None) -> bool:
     """Return whether an operation path is of collectives that the program calls itself."""
-    members = member_paths(path or "")
-    return bool(members) and all(last_part(one) in _ASKED for one in members)
+    if path is None or last_part(path) not in _ASKED:
+        return False
+    return all(last_part(one) in _ASKED for one in member_paths(path))
 
 
 class Asked(NamedTuple):

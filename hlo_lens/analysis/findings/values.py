@@ -89,8 +89,9 @@ def _each_use(module: HloModule, value: Value) -> Iterator[Use | None]:
 
 def _steps(module: HloModule, value: Value) -> Iterator[Use | Value | None]:
     """Yield a use or the array behind each use, and what its computation returns it to."""
-    row, element = value
-    for user, position in module.links.users_of(row):
+    (row, element), links = value, module.links
+    users = links.users_of_element(row, element[0]) if element else links.users_of(row)
+    for user, position in users:
         _, read = module.links.operand(user, position)
         if read == element[: len(read)]:
             yield from _step(module, user, position, element[len(read) :])

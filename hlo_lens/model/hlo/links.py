@@ -41,10 +41,11 @@ class Links:
         self._of_computations: dict[int, OperandColumns] = {}
         self._parameters: dict[int, Mapping[int, int]] = {}
         self._whole: OperandColumns | None = None
+        self._of_elements: dict[int, Mapping[int | None, Sequence[tuple[int, int]]]] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Return the pickled state: what is known of all instructions."""
-        return {**vars(self), "_of_computations": {}, "_parameters": {}}
+        return {**vars(self), "_of_computations": {}, "_parameters": {}, "_of_elements": {}}
 
     # ---- operands and users --------------------------------------------------------------------
 
@@ -127,6 +128,23 @@ class Links:
     def users_of(self, row: int) -> list[tuple[int, int]]:
         """Return row and operand number of each use of a row, in text order."""
         return self.operand_columns(row).users_of(row)
+
+    def users_of_element(self, row: int, number: int) -> list[tuple[int, int]]:
+        """Return the same of the uses of an element of a row's tuple; first those of all elements.
+
+        Args:
+            row: The row.
+            number: Number of the element in the outermost tuple.
+        """
+        if row not in self._of_elements:
+            found: dict[int | None, list[tuple[int, int]]] = {}
+            for user, position in self.users_of(row):
+                _, read = self.operand(user, position)
+                first = read[0] if read else self._module.instruction(user).tuple_index
+                found.setdefault(first, []).append((user, position))
+            self._of_elements[row] = found
+        uses = self._of_elements[row]
+        return [*uses.get(None, ()), *uses.get(number, ())]
 
     @functools.cached_property
     def control_predecessors(self) -> Mapping[int, tuple[int, ...]]:

@@ -216,3 +216,26 @@ def test_edges_of_one_computation_are_those_of_the_module(path: Path) -> None:
         assert one.operands_of(row) == whole.operands_of(row) == operands
         assert one.elements_of(row) == whole.elements_of(row)
         assert one.users_of(row) == whole.users_of(row)
+
+
+@pytest.mark.parametrize("is_printed", [True, False])
+def test_uses_of_an_element_are_those_of_it_and_of_the_whole_tuple(is_printed: bool) -> None:
+    elements = (
+        "a = f32[2] get-tuple-element(t), index=0\n  b = f32[3] get-tuple-element(t), index=1\n"
+    )
+    text = f"""p = f32[2] parameter(0)
+  q = f32[3] parameter(1)
+  t = (f32[2], f32[3]) tuple(p, q)
+  {elements if is_printed else ""}
+  n = f32[2] negate({"a" if is_printed else "t#0"})
+  s = f32[3] sine({"b" if is_printed else "t#1"})
+  ROOT w = ((f32[2], f32[3])) tuple(t)"""
+    module = entry(text)
+    names = [one.name for one in module.entry.instructions]
+    row = names.index("t")
+    found = [
+        [names[user] for user, _ in module.links.users_of_element(row, number)]
+        for number in range(3)
+    ]
+    first, second = ("a", "b") if is_printed else ("n", "s")
+    assert found == [["w", first], ["w", second], ["w"]]
