@@ -63,8 +63,8 @@ class Asked(NamedTuple):
             XLA may move behind the collective.
         makers: Operation paths of what makes the operand, and of those before.
         place: Line of the call; None if not known.
-        stack: Call stack of the call in the function that calls are not inlined into, innermost
-            first.
+        stack: Call stack of the call, innermost first, without the callers of a function that the
+            text has as a computation of its own.
     """
 
     path: str

@@ -84,7 +84,7 @@ def collectives(
         calls: Run counts of its computations; computed if None.
         mesh: Mesh given by the user; None for the mesh of the texts.
         before: Returns the module's text from before optimizations; called only if there are
-            collectives and nothing else names a mesh, or tells the lines of combined ones.
+            collectives and nothing else names a mesh, or for the lines of combined collectives.
         lowered: Returns the meshes of the program as lowered; called only if there are collectives.
         origins: Origins of the module's values; found here if None.
         assignment: Returns the device ids by replica and partition, or None; called only where the

@@ -179,7 +179,7 @@ class CollectiveOrigins:
         return tuple(found)
 
     def _member(self, operand: Value, whole: Origin, *, is_printed: bool) -> Origin:
-        """Return the origin of a member whose element of the result is not printed, or without."""
+        """Return the origin of a member whose element is not printed, or has no origin."""
         is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")
         if is_one and is_printed:
             return whole

@@ -105,7 +105,9 @@ def _steps(module: HloModule, value: Value) -> Iterator[Use | Value | None]:
 def _step(
     module: HloModule, user: int, position: int, element: ShapeIndex
 ) -> Iterator[Use | Value | None]:
-    """Yield a use, or the array that a user hands on; None for a tuple; nothing for another one.
+    """Yield a use, or the array that a user hands on; None for a tuple.
+
+    Yields nothing where the user takes another element.
 
     Args:
         module: Module of the array.

@@ -130,7 +130,9 @@ class Links:
         return self.operand_columns(row).users_of(row)
 
     def users_of_element(self, row: int, number: int) -> list[tuple[int, int]]:
-        """Return the same of the uses of an element of a row's tuple; first those of all elements.
+        """Return row and operand number of each use of an element of a row's result.
+
+        Uses of the whole tuple come first; both are in text order.
 
         Args:
             row: The row.

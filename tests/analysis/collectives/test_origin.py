@@ -115,9 +115,7 @@ def test_concatenation_that_the_program_asks_for_is_one_operand() -> None:
     assert found.source_line == 9
 
 
-COMPACT = """HloModule jit_f, is_scheduled=true, num_partitions=2
-
-add {
+OPERANDS = """add {
   l = f32[] parameter(0)
   r = f32[] parameter(1)
   ROOT s = f32[] add(l, r)
@@ -128,25 +126,20 @@ ENTRY main {
   q = f32[24]{0} parameter(1)
   x = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
   y = f32[24]{0} sine(q), metadata={op_name="jit(f)/sin" source_file="f.py" source_line=4}
+"""
+COMPACT = (
+    f"HloModule jit_f, is_scheduled=true, num_partitions=2\n\n{OPERANDS}"
+    """\
   g = (f32[8]{0}, f32[24]{0}, f32[8]{0}) all-reduce(x, y, p), channel_id=1, \
 replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add, \
 metadata={op_name="jit(f)/PATH" source_file="f.py" source_line=LINE}
   ROOT t = (f32[8]{0}, f32[24]{0}, f32[8]{0}) tuple(g#0, g#1, g#2)
 }
 """
-BEFORE = """HloModule jit_f, num_partitions=2
-
-add {
-  l = f32[] parameter(0)
-  r = f32[] parameter(1)
-  ROOT s = f32[] add(l, r)
-}
-
-ENTRY main {
-  p = f32[8]{0} parameter(0)
-  q = f32[24]{0} parameter(1)
-  x = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
-  y = f32[24]{0} sine(q), metadata={op_name="jit(f)/sin" source_file="f.py" source_line=4}
+)
+BEFORE = (
+    f"HloModule jit_f, num_partitions=2\n\n{OPERANDS}"
+    """\
   a = f32[8]{0} all-reduce(x), channel_id=1, replica_groups={{0,1}}, \
 use_global_device_ids=true, to_apply=add, \
 metadata={op_name="jit(f)/psum" source_file="f.py" source_line=7}
@@ -159,6 +152,7 @@ metadata={op_name="jit(f)/psum" source_file="f.py" source_line=9}
   ROOT t = (f32[8]{0}, f32[24]{0}, f32[8]{0}) tuple(a, b, c)
 }
 """
+)
 
 
 def lines(
