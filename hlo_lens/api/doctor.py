@@ -6,7 +6,6 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.dumps.health import dump_health, empty_findings
 from hlo_lens.analysis.dumps.xla_flags import (
@@ -22,29 +21,13 @@ from hlo_lens.jax_bridge.recompile.cache import cache_state
 from hlo_lens.load import EmptyDumpError, load
 from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.report.dumps.page import Examination
-from hlo_lens.text.errors import HloLensError, UsageError
+from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import format_bytes, plural
 from hlo_lens.text.version import __version__
 
-if TYPE_CHECKING:
-    from hlo_lens.api.modules import Progress
 
-
-def examine(
-    path: str | None, *, reference: bool = False, progress: Progress | None = None
-) -> Examination:
-    """Return the state of this machine and of a dump.
-
-    Args:
-        path: File, folder or archive; None for the machine alone.
-        reference: Read each text of the dump also by the grammar alone, and compare.
-        progress: Called with files compared and files in all.
-
-    Raises:
-        UsageError: If `reference` is set without a path.
-    """
-    if reference and path is None:
-        raise UsageError("--reference compares the texts of a dump; name its PATH")
+def examine(path: str | None) -> Examination:
+    """Return the state of this machine and of a dump: file, folder or archive, or None."""
     versions, variables = installed_versions(__version__), _variables()
     machine = Examination(versions=versions, variables=variables, cache=_cache())
     if path is None:
@@ -55,19 +38,7 @@ def examine(
     except HloLensError as error:
         found = [*_reasons(path, error), *options]
         return replace(machine, path=path, findings=found)
-    readers = None
-    if reference:
-        from hlo_lens.api.readers import compare_readers  # imports Lark
-
-        readers = compare_readers(path, progress=progress)
-    return replace(
-        machine,
-        path=path,
-        dump=dump,
-        health=dump_health(dump),
-        findings=options,
-        readers=readers,
-    )
+    return replace(machine, path=path, dump=dump, health=dump_health(dump), findings=options)
 
 
 def _cache() -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import click
 
 from hlo_lens.cli.output import Output, output_options
-from hlo_lens.cli.progress import progress_bar
-from hlo_lens.text.errors import DumpMismatchError, UnreadableError
+from hlo_lens.text.errors import UnreadableError
 
 _EXAMPLE = """\b
 Example:
   hlo-lens doctor DIR
-  hlo-lens doctor DIR --reference
   hlo-lens doctor --clear-cache
   XLA_FLAGS="--xla_dump_to=DIR" hlo-lens doctor -f json | jq '.variables'
 """
@@ -20,22 +18,16 @@ Example:
 @click.command(epilog=_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
 @click.option(
-    "--reference",
-    is_flag=True,
-    help="Read each text also by the grammar alone, and compare (slow: seconds per MB).",
-)
-@click.option(
     "--clear-cache",
     is_flag=True,
     help="First delete the compiles and virtual environments that what-if keeps.",
 )
 @output_options
-def doctor(path: str | None, reference: bool, clear_cache: bool, output: Output) -> None:
+def doctor(path: str | None, clear_cache: bool, output: Output) -> None:
     """Check versions, XLA_FLAGS and similar variables, and, with PATH, the texts of a dump.
 
     Prints the flags to set, the texts that a dump lacks, and why a folder has nothing to read. jax
-    is not imported and nothing is compiled. Exit code 3 if PATH has nothing to read, 4 if
-    --reference finds a text that the scanner and the grammar read differently.
+    is not imported and nothing is compiled. Exit code 3 if PATH has nothing to read.
     """
     from hlo_lens.api.doctor import examine
     from hlo_lens.report.dumps.page import doctor_page
@@ -45,10 +37,7 @@ def doctor(path: str | None, reference: bool, clear_cache: bool, output: Output)
 
         freed = clear()
         click.echo(f"deleted {freed.compiles} compiles, {freed.size_bytes:,} bytes", err=True)
-    with progress_bar("reading by the grammar") as progress:
-        examination = examine(path, reference=reference, progress=progress)
+    examination = examine(path)
     output.write(doctor_page(examination))
     if path is not None and examination.dump is None:
         raise UnreadableError(f"{path}: nothing to read")
-    if examination.readers is not None and examination.readers.is_different:
-        raise DumpMismatchError(f"{path}: scanner and grammar read a text differently")

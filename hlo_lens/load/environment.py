@@ -13,8 +13,10 @@ from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from hlo_lens.load.dump_texts import members_of
-from hlo_lens.load.stored import DiskFile, StoredFile, chunks, name_of
+from hlo_lens.load.archive import archive_files
+from hlo_lens.load.stored import DiskFile, StoredFile, chunks, head_of, name_of
+from hlo_lens.model.dump import SkippedCounter
+from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.errors import UnreadableError
 
 _PACKAGES = (
@@ -113,6 +115,9 @@ def _options_files(path: str) -> Iterator[StoredFile]:
     if Path(path).is_dir():
         yield from (DiskFile(str(file)) for file in Path(path).rglob("*.debug_options"))
     elif Path(path).is_file():
+        archive = DiskFile(path)
+        form = archive_form(head_of(archive))
         with suppress(UnreadableError):
-            files = members_of(DiskFile(path))
-            yield from (file for file in files if name_of(file).endswith(".debug_options"))
+            for file in archive_files(archive, form, SkippedCounter()) if form else (archive,):
+                if name_of(file).endswith(".debug_options"):
+                    yield file

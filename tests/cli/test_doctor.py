@@ -156,11 +156,3 @@ def test_jax_is_not_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == "[]\n"
-
-
-def test_files_read_by_both_readers_have_different_names_at_80_columns() -> None:
-    path = SAMPLES / "cpu" / "tp_mlp"
-    out = run(path, "--reference", env={"COLUMNS": "80"}).stdout
-    names = [line.split()[0] for line in out.splitlines() if "  equal  " in line]
-    assert len(names) > 2
-    assert len(set(names)) == len(names)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.dumps.reader_comparison import first_fact_difference
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, clean, decode
 from tests import corpus
+from tests.model_differences import first_fact_difference
 
 if TYPE_CHECKING:
     from pathlib import Path

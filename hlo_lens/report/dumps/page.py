@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.reader_comparison import EQUAL, VERDICTS, ReaderComparison
 from hlo_lens.analysis.result import Column, Unit, rows_of
 from hlo_lens.report.render.envelope import envelope
 from hlo_lens.report.render.table import Report, Section, Table, table_of
@@ -45,7 +44,6 @@ class Examination:
         dump: The dump; None where nothing in the path can be read.
         health: Texts that the dump has and lacks.
         findings: Other findings on the dump.
-        readers: Its texts, read by the scanner and by the grammar; None if not requested.
         cache: Place and content of the cache of compiles.
     """
 
@@ -55,7 +53,6 @@ class Examination:
     dump: Dump | None = None
     health: DumpHealth | None = None
     findings: Sequence[Finding] = ()
-    readers: ReaderComparison | None = None
     cache: str = ""
 
 
@@ -75,7 +72,6 @@ def doctor_page(examination: Examination) -> Report:
         skipped=[] if dump is None else [asdict(aside) for aside in dump.skipped],
         texts=None if health is None else health.to_dict()["rows"],
         findings=[asdict(finding) for finding in findings],
-        reference=None if examination.readers is None else examination.readers.to_dict(),
     )
     return Report(kind="doctor", sections=tuple(_sections(examination, findings)), data=data)
 
@@ -83,8 +79,6 @@ def doctor_page(examination: Examination) -> Report:
 def _sections(examination: Examination, findings: Sequence[Finding]) -> Iterator[Section]:
     if examination.path is not None:
         yield _dump_section(examination, findings)
-    if examination.readers is not None:
-        yield _readers_section(examination.readers)
     versions = tuple((name, v or "not installed") for name, v in examination.versions.items())
     yield Section(
         title="this machine",
@@ -119,21 +113,6 @@ def _dump_section(examination: Examination, findings: Sequence[Finding]) -> Sect
         tables=(*tables, _findings_table("findings", findings)),
     )
 
-
-def _readers_section(readers: ReaderComparison) -> Section:
-    counts = readers.counts
-    if not readers.texts:
-        return Section(title=_READERS, notes=("no text that the grammar reads",))
-    facts = (("texts", ", ".join(f"{n} {verdict}" for verdict, n in counts.items())),)
-    notes = [f"{verdict}: {VERDICTS[verdict]}" for verdict, n in counts.items() if n]
-    shown = ["file", "verdict", "scanner_seconds", "grammar_seconds"]
-    if counts[EQUAL] < len(readers.texts):
-        shown += ["line", "place", "field", "scanner", "grammar"]
-    table = Table.of(readers, title="Texts, each read by both", shown=shown)
-    return Section(title=_READERS, facts=facts, tables=(table,), notes=tuple(notes))
-
-
-_READERS = "scanner and grammar"
 
 _COLUMNS = (
     Column("level", Unit.NONE, "error, warning, note or fine"),

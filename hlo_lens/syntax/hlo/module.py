@@ -98,14 +98,8 @@ def parse_hlo_modules(
     return scan.modules
 
 
-def parse_hlo_with_grammar(
-    source: Source, *, progress: Callable[[int], None] | None = None
-) -> HloModule:
+def parse_hlo_with_grammar(source: Source) -> HloModule:
     """Return the one module of a source, read by the grammar alone.
-
-    Args:
-        source: The text.
-        progress: Called with the offset of each computation.
 
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
@@ -117,8 +111,6 @@ def parse_hlo_with_grammar(
 
     def add(computation: ReadComputation) -> None:
         rows.add_read_computation(computation, is_inline=False)
-        if progress is not None:
-            progress(computation.start)
 
     read = read_module(source, add)
     module.name = read.name

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from hlo_lens.analysis.dumps.reader_comparison import first_fact_difference
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.syntax.hlo.module import parse_hlo, parse_hlo_modules
 from hlo_lens.text.source import clean
+from tests.model_differences import first_fact_difference
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import LAYOUT_ONLY, STYLES, Style, print_module
 from tests.strategies.programs import NAMING, Module

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.analysis.dumps.reader_comparison import first_fact_difference
 from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.syntax.buffers.live_range import parse_live_range
 from hlo_lens.syntax.buffers.memory_usage import parse_memory_usage_report
 from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees
 from hlo_lens.syntax.hlo.module import parse_hlo
 from tests.corpus import SAMPLES
+from tests.model_differences import first_fact_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
