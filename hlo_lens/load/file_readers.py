@@ -26,14 +26,11 @@ from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.html_text import without_html
 from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_entries import without_entries
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.notebook import notebook_outputs
 from hlo_lens.text.quotations import without_quotation
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
-from hlo_lens.text.wrapped_lines import without_wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -145,18 +142,11 @@ def modules_of(
 
 
 def _texts(source: Source) -> list[Source]:
-    """Return the texts of a source: without what loggers put before lines, one for each process.
-
-    Of a notebook these are the texts of its outputs.
-    """
-    source = without_html(without_entries(notebook_outputs(source) or source))
+    """Return the texts of a source: without what loggers put before lines, one for each process."""
+    source = without_entries(source)
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
         source = cut_log_prefixes(source) or without_quotation(source) or source
-    texts = without_leads(source)
-    return [without_wraps(one) if sniff(one.text) in _LOGS else one for one in texts]
-
-
-_LOGS = (DumpKind.LOG, DumpKind.OTHER)
+    return without_leads(source)
 
 
 def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:

@@ -18,11 +18,9 @@ from hlo_lens.syntax.logs.sharding_log import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.escaped_lines import without_escapes
-from hlo_lens.text.html_text import without_html
 from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_entries import without_entries
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
-from hlo_lens.text.wrapped_lines import without_wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +66,7 @@ def parse_log(
         source = cut_log_prefixes(source) or source
         bare = without_leads(source)
         source = bare[0] if len(bare) == 1 else source
-    source = without_escapes(without_wraps(without_html(source)))
+    source = without_escapes(source)
     found = _by_grammar(source) if uses_grammar(reader) else _Scan(source).log()
     if found.is_empty and not may_be_empty:
         if found.gaps:
