@@ -23,7 +23,6 @@ ACCEPTED = (
 
 _PREFIX = re.compile(r"(?:[\w.]*sharding[ ]*=[ ]*)?(?P<text>.*?)[ ]*,?\Z", re.DOTALL)
 _MESH_NAME = re.compile(r'<@"?([\w.$-]+)')
-_DEVICE_ID = re.compile(r"(\d+)\D*\Z")
 
 
 def read_sharding(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
@@ -85,13 +84,8 @@ def _jax(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | N
             f"{text} is source code: names of variables have no value here; write it like "
             f"{ACCEPTED}"
         ) from None
-    has_sharding = value is not None and (value.spec or value.hlo_sharding or value.device)
-    if value is None or not has_sharding:
+    if value is None or not (value.spec or value.hlo_sharding):
         raise UsageError(f"not a sharding: {text}; write it like {ACCEPTED}")
-    if value.device is not None:
-        number = _DEVICE_ID.search(value.device)
-        if number is not None:
-            return HloSharding.parse(f"{{maximal device={number[1]}}}"), None
     own = None if value.mesh is None else value.mesh.mesh
     if own is not None and mesh is not None and own != mesh:
         raise UsageError(f"{text} has a mesh of its own, other than --mesh {mesh}")

@@ -115,7 +115,6 @@ SPELLINGS = [
     "{devices=[4,1,2]<=[8] last_tile_dim_replicate}",
     "devices=[4,1,2]<=[8] last_tile_dim_replicate",
     'sharding="{devices=[4,1,2]<=[8] last_tile_dim_replicate}"',
-    "GSPMDSharding({devices=[4,1,2]<=[8] last_tile_dim_replicate})",
     "{mesh['x'=4,'y'=2], [{'x'}, {}]}",
     "NamedSharding(mesh=Mesh('x': 4, 'y': 2), spec=P('x', None))",
     "NamedSharding(mesh=Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto)), "
@@ -156,11 +155,6 @@ def test_tuple_of_axes_is_a_whole_spec() -> None:
     assert by_tuple == by_spec
     printed = data_of("--spec", "(('x', 'y'), None)", "--mesh", "x=4,y=2", "--shape", "32,16")
     assert printed["device_shape"] == "f32[4,16]"
-
-
-def test_single_device_is_a_maximal_sharding() -> None:
-    found = data_of("SingleDeviceSharding(device=CpuDevice(id=3))", "--shape", "8")
-    assert found["spellings"]["v1"] == "{maximal device=3}"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ KINDS = {
         DumpKind.CALL_TREE,
         "log line\n" * 9000 + "├── main, a.py:1\n└── f, a.py:2\n",
     ),
-    "boxes without lines": (DumpKind.LOG, "         \n  CPU 0    CPU 1  \n         \n"),
     "boxes": (DumpKind.LOG, "┌───────┐\n│ CPU 0 │\n├───────┤\n│ CPU 1 │\n└───────┘\n"),
     "table": (DumpKind.OTHER, "+----+\n| a1 |\n|----|\n| 12 |\n+----+\n"),
     "lazy tensors": (

@@ -128,7 +128,7 @@ def logged_arrays(log: ShardingLog) -> LoggedArrays:
     found: list[LoggedArray] = []
     for value in log.values:
         is_type = value.shape is not None and value.kind in ("ShapedArray", "type")
-        is_sharding = value.kind in ("NamedSharding", "GSPMDSharding", "PositionalSharding")
+        is_sharding = value.kind == "NamedSharding"
         if "=>" in value.label or not (is_type or is_sharding) or not value.label:
             continue
         name = _name(value.label)

@@ -222,7 +222,7 @@ def value_words(value: JaxValue) -> str:
         return sharding_words(value)
     if value.mesh is not None:
         return value.mesh.text
-    return value.device or value.text
+    return value.text
 
 
 def sharding_trail(log: ShardingLog) -> ShardingTrail:

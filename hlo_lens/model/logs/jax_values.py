@@ -88,7 +88,7 @@ class JaxValue:
 
     Attributes:
         kind: ``Mesh``, ``NamedSharding``, ``PartitionSpec``, ``ShapeDtypeStruct``,
-            ``ShapedArray``, ``HloSharding``, ``Shape``, ``SingleDeviceSharding``, ...
+            ``ShapedArray``, ``HloSharding``, ``Shape``, ...
         text: As printed, on one line.
         mesh: Mesh of the value, or the value itself.
         spec: Partition spec of the value, or the value itself; of a type the axes in it.
@@ -97,7 +97,6 @@ class JaxValue:
         dtype: Element type as numpy names it.
         manual_axes: Mesh axes along which each device has an array of its own.
         memory_kind: Such as ``device``; None if it is not printed.
-        device: Device of a SingleDeviceSharding.
         label: Text before it on its line.
         line: 1-based line of the file.
     """
@@ -111,7 +110,6 @@ class JaxValue:
     dtype: str | None = None
     manual_axes: tuple[str, ...] = ()
     memory_kind: str | None = None
-    device: str | None = None
     label: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
 
@@ -151,16 +149,12 @@ class BoxCell:
     Attributes:
         row: Its first row of boxes.
         column: Its first column of boxes.
-        row_span: Number of its rows; more than 1 if boxes are joined.
-        column_span: Number of its columns.
         text: Text in it.
         devices: Device ids, ascending; None if the text has none, or not all.
     """
 
     row: int
     column: int
-    row_span: int = 1
-    column_span: int = 1
     text: str = ""
     devices: tuple[int, ...] | None = None
 
@@ -177,7 +171,6 @@ class ShardingBoxes:
         label: The last words before it.
         line: 1-based line of the file where it begins.
         lines: Number of its lines.
-        is_colored: Whether boxes are coloured areas, without lines.
     """
 
     rows: int
@@ -187,16 +180,12 @@ class ShardingBoxes:
     label: str = field(default="", compare=False)
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
-    is_colored: bool = field(default=False, compare=False)
 
     def tiles(self) -> dict[int, tuple[int, int]] | None:
-        """Return the row and the column of each device; None unless every box names its devices.
-
-        Also None if boxes are joined, since these are no equal tiles.
-        """
+        """Return the row and the column of each device; None unless every box names its devices."""
         found: dict[int, tuple[int, int]] = {}
         for cell in self.cells:
-            if cell.devices is None or cell.row_span > 1 or cell.column_span > 1:
+            if cell.devices is None:
                 return None
             for device in cell.devices:
                 if device in found:

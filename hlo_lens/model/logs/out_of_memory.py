@@ -190,7 +190,6 @@ class AllocatorState:
         free_chunks: The same of free chunks, counted from the list of all chunks; None without one.
         chunks_in_use: Sum of the chunks in use, as printed.
         pool: Bytes that the allocator has taken from the device.
-        largest_free: Largest free chunk that the allocation could use; None if not printed.
         stats: Names and numbers, or sizes as printed since 2026: ``Limit``, ``InUse``,
             ``MaxInUse``, ``NumAllocs``, ...
         line: 1-based line of the file where it begins.
@@ -204,7 +203,6 @@ class AllocatorState:
     free_chunks: tuple[tuple[int, int], ...] | None = None
     chunks_in_use: HumanSize | None = None
     pool: HumanSize | None = None
-    largest_free: HumanSize | None = None
     stats: tuple[tuple[str, int | HumanSize], ...] = ()
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)

@@ -199,8 +199,6 @@ def _allocator_facts(
 
 def _largest_free(state: AllocatorState) -> Bounds | None:
     """Return the bytes of the largest free chunk; None if they are not known."""
-    if state.largest_free is not None:
-        return size_bounds(state.largest_free)
     if state.free_chunks is None or not state.is_complete:
         return None
     largest = max((size for size, _ in state.free_chunks), default=0)

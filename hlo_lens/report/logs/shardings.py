@@ -149,7 +149,7 @@ def _tables(known: ShardingLogResults) -> Iterator[Table]:
 
 def _cells_table(log: ShardingLog) -> Table:
     rows: list[Row] = [
-        (boxes.line, c.row, c.column, c.row_span, c.column_span, boxes.platform, c.devices)
+        (boxes.line, c.row, c.column, boxes.platform, c.devices)
         for boxes in log.boxes
         for c in boxes.cells
     ]
@@ -160,8 +160,6 @@ def _cells_table(log: ShardingLog) -> Table:
             Column("line", Unit.NONE, "1-based line where the drawing begins"),
             Column("row", Unit.NONE, "row of boxes, from 0"),
             Column("column", Unit.NONE, "column of boxes, from 0"),
-            Column("row_span", Unit.NONE, "number of its rows"),
-            Column("column_span", Unit.NONE, "number of its columns"),
             Column("platform", Unit.NONE, "kind of device"),
             Column("devices", Unit.NONE, "ids of the devices that hold it"),
         ),

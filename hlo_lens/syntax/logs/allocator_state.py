@@ -38,22 +38,18 @@ _STATE_LINE = re.compile(
     | Sum[ ]Total[ ]of[ ]in-use[ ]chunks:[ ](?P<sum>{SIZE})
     | (?:Total[ ](?:bytes|size)[ ]in[ ]pool|total_region_allocated_bytes_):
       [ ](?P<pool>{SIZE}|\d{{1,18}})(?:[ ].*)?
-    | Allocator[ ]memory[ ]summary:[ ].*?,[ ]largest[ ]free[ ]chunk[ ](?:[^,\n]*[ ])?
-      (?P<largest>{SIZE}),.*[ ]pool[ ]size[ ](?P<size_of_pool>{SIZE})(?:,.*)?
     | \|?[ ]*
       (?P<stat>Limit|(?:[A-Z]\w*)?(?:InUse|Reserved)|[A-Z]\w+(?:Allocs|Size|Block|Bytes))
       (?::[ ]*\|?|[ ]*\|)[ ]*(?P<value>{SIZE}|\d{{1,18}})
     | (?P<other>Bin[ ]for[ ].*Chunk[ ]State:|Next[ ]region[ ]of[ ]size[ ]\d+|Size:[ ].*in_use:.*
-      |Summary[ ]of[ ]in-use[ ]Chunks[ ]by[ ]size:|Spatial[ ]partitioning[ ]summary[ ]for[ ].*
-      |Allocator[ ]region[ ]growth[ ]hint:.*|Stats:)
+      |Summary[ ]of[ ]in-use[ ]Chunks[ ]by[ ]size:|Stats:)
     )[ \t]*+\|?[ \t]*+(?:\n|\Z)""",
     re.VERBOSE,
 )
 _HEAD = re.compile(
     r"BFCAllocator dump for |Bin \(\d|Bin for \d|(?:InUse|Free |Chunk) at [0-9a-fx]"
     r"|\d+ Chunks of size |Sum Total of in-use|Total (?:bytes|size) in pool:"
-    r"|total_region_allocated_bytes_:|Allocator memory summary:|Allocator region growth hint:"
-    r"|Spatial partitioning summary|Next region of size|Summary of in-use Chunks|Stats:[ \t]*$",
+    r"|total_region_allocated_bytes_:|Next region of size|Summary of in-use Chunks|Stats:[ \t]*$",
     re.MULTILINE,
 )
 """Beginning of a line, apart from the statistics, which loggers print without prefix."""
@@ -83,7 +79,6 @@ class _State:
     free: Counter[int] | None = None
     total: HumanSize | None = None
     pool: HumanSize | None = None
-    largest: HumanSize | None = None
     stats: list[tuple[str, int | HumanSize]] = field(default_factory=list)
 
     def add(self, found: Mapping[str, str | None]) -> bool:
@@ -102,10 +97,9 @@ class _State:
             self.total = HumanSize(total)
         elif (stat := found["stat"]) is not None:
             self.stats.append((stat, _stat_value(found["value"] or "")))
-        pool = found["pool"] or found["size_of_pool"]
+        pool = found["pool"]
         self.name = found["name"] or self.name
         self.pool = self.pool if pool is None else _size(pool)
-        self.largest = self.largest if found["largest"] is None else HumanSize(found["largest"])
         return True
 
     def _begins_another(self, found: Mapping[str, str | None]) -> bool:
@@ -199,7 +193,6 @@ def _done(state: _State, *, is_complete: bool) -> AllocatorState:
         else None,
         chunks_in_use=state.total,
         pool=state.pool,
-        largest_free=state.largest,
         stats=tuple(state.stats),
         is_complete=is_complete and is_whole and bool(names & set(_LAST_STATS)),
     )
@@ -241,8 +234,6 @@ def parse_state_with_grammar(source: Source) -> AllocatorState:
     state.total = next((sizes_of(node)[0] for node in find_all(tree, "sum_of_chunks")), None)
     pool = optional_token(tree, "POOL")
     state.pool = None if pool is None else _size(str(pool).partition(":")[2].split()[0])
-    for node in find_all(tree, "memory_summary"):
-        _, _, state.largest, _, state.pool, *_ = sizes_of(node)
     for node in find_all(tree, "stat"):
         value = optional_token(node, "SIZE") or optional_token(node, "NATURAL")
         state.stats.append((str(optional_token(node, "STAT_NAME")), _stat_value(str(value))))

@@ -60,9 +60,6 @@ _ARGUMENTS = re.compile(
     r"byte size of input/output arguments \((?P<size>\d{1,18})\)\s+exceeds the base limit "
     r"\((?P<limit>\d{1,18})\)"
 )
-_KERNEL = re.compile(
-    r"Slow kernel for (?P<kernel>[\w.<>-]+) took: (?P<took>[\d.hmsun]+?)(?:\.? |\.?$)"
-)
 _ALGORITHM = re.compile(
     r"Trying algorithm (?P<algorithm>[^\n]*?) for conv:? (?P<hlo>[^\n]*?)(?: is taking a while)?"
     r"(?:\.\.\.)?[ \t]*$",
@@ -74,7 +71,7 @@ _MISMATCH = re.compile(
 _DIFFERENCE = re.compile(r"Difference at (\d{1,18}): ([^\s,]+), expected ([^\s,]+)")
 _LONGEST_DIFFERENCE = 400
 _RED_ZONE = re.compile(
-    r"(?:Red zone modified|ut-of-bounds write in (?P<buffer>[^\n!.]{1,80}) buffer!?)\.?"
+    r"ut-of-bounds write in (?P<buffer>[^\n!.]{1,80}) buffer!?\.?"
     r"|Redzone mismatch in (?P<zone>[^\n]{1,80}?) redzone of buffer \S{1,40} at offset "
     r"(?P<offset>-?\d{1,18}); expected (?P<expected>\w{1,40}) but was (?P<found>\w{1,40})\.?"
 )
@@ -205,18 +202,6 @@ def _large_arguments(source: Source, place: int) -> Found[CompilerWarning] | Non
     return Found(warning, place, match.end())
 
 
-def _slow_kernel(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _KERNEL.match(source.text, place)
-    if match is None:
-        return None
-    warning = CompilerWarning(
-        kind=WarningKind.SLOW_KERNEL,
-        subject=match["kernel"],
-        duration_seconds=seconds(match["took"]),
-    )
-    return Found(warning, place, match.end())
-
-
 def _slow_algorithm(source: Source, place: int) -> Found[CompilerWarning] | None:
     match = _ALGORITHM.match(source.text, place)
     if match is None:
@@ -284,11 +269,9 @@ _READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] =
     "Very slow compile?": _slow_compile,
     "Constant folding an instruction is taking > ": _constant_folding,
     "byte size of input/output arguments (": _large_arguments,
-    "Slow kernel for ": _slow_kernel,
     "Trying algorithm ": _slow_algorithm,
     "Results do not match": _wrong_result,
     "Results mismatch": _wrong_result,
-    "Red zone modified": _outside_write,
     "Redzone mismatch in ": _outside_write,
     "ut-of-bounds write in ": _outside_write,
     "Delay kernel timed out": _inexact_timing,

@@ -146,7 +146,6 @@ _TOKENS: Mapping[str, Callable[[str], Item]] = {
     "NAME": _name,
     "SHAPED": Shaped,
     "HLO_SHARDING": lambda text: reader().sharding(" ".join(text.split())),
-    "POSITIONS": lambda text: text,
     "ANGLE": Name,
 }
 

@@ -14,7 +14,6 @@ from hlo_lens.model.logs.jax_values import UNCONSTRAINED, Entry, JaxMesh, JaxSpe
 from hlo_lens.model.shapes.mesh import MOST_DEVICES, Mesh
 from hlo_lens.model.shapes.sharding import HloSharding
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
-from hlo_lens.model.text_reader import reader
 from hlo_lens.syntax.logs.jax_items import (
     Call,
     CodeError,
@@ -39,16 +38,9 @@ LONGEST = 1 << 15
 START = re.compile(
     r"(?<![\w.])(?:(?:jax\.sharding\.|jax\.)?"
     r"(?:AbstractMesh|Mesh|NamedSharding|PartitionSpec|ShapeDtypeStruct|ShapedArray"
-    r"|MeshPspecSharding|OpShardingSharding"
-    r"|SingleDeviceSharding|GSPMDSharding|PositionalSharding)|P)\("
+    r")|P)\("
 )
 """Start of a value that is a call."""
-
-SHARDED_TYPE = re.compile(
-    r"(?<![\w.\[])(?:float|bfloat|int|uint|complex|bool)\w*(?:<[\w, ]*>)?"
-    r"\[(?=[^\[\]\n]*@)[\w@,()' .:+*-]*\](?:\{[^{}\n]*\})?"
-)
-"""A type whose dimensions have axes, without a call around it."""
 
 
 def read_value(source: Source, start: int) -> tuple[JaxValue, int] | None:
@@ -253,7 +245,6 @@ def _shape_dtype_struct(call: Call) -> JaxValue:
         spec=found.spec,
         hlo_sharding=found.hlo_sharding,
         memory_kind=found.memory_kind,
-        device=found.device,
     )
 
 
@@ -261,46 +252,6 @@ def _shaped_array(call: Call) -> JaxValue:
     if len(call.arguments) != 1 or not isinstance(call.arguments[0], Shaped):
         raise CodeError
     return replace(array_type(call.arguments[0]), kind="ShapedArray")
-
-
-def _single_device(call: Call) -> JaxValue:
-    device = call.keywords.get("device", call.arguments[0] if call.arguments else None)
-    if not isinstance(device, Call):
-        raise CodeError
-    return JaxValue(
-        kind="SingleDeviceSharding",
-        device=f"{device.name} {device.keywords.get('id')}",
-        memory_kind=_word(call.keywords.get("memory_kind")),
-    )
-
-
-def _gspmd(call: Call) -> JaxValue:
-    value = _meaning(call.arguments[0]) if call.arguments else None
-    if value is None or value.hlo_sharding is None:
-        raise CodeError
-    kind = _word(call.keywords.get("memory_kind"))
-    return replace(value, kind="GSPMDSharding", memory_kind=kind)
-
-
-_POSITION = re.compile(r"\{[A-Za-z]+ ([\d, ]+)\}")
-
-
-def _positional(call: Call) -> JaxValue:
-    """Return the sharding of ``PositionalSharding([[{CPU 0} {CPU 1}]], shape=(1, 2))``."""
-    if len(call.arguments) != 1 or not isinstance(call.arguments[0], str):
-        raise CodeError
-    groups = [re.findall(r"\d+", text) for text in _POSITION.findall(call.arguments[0])]
-    dims = _integers(_tuple(call.keywords.get("shape"))) or (len(groups),)
-    ids = ",".join(device for group in groups for device in group)
-    share = len(groups[0]) if groups else 1
-    tile = ",".join(map(str, (*dims, *((share,) if share > 1 else ()))))
-    last = " last_tile_dim_replicate" if share > 1 else ""
-    sharding = reader().sharding(f"{{devices=[{tile}]{ids}{last}}}")
-    return JaxValue(
-        kind="PositionalSharding",
-        hlo_sharding=sharding,
-        memory_kind=_word(call.keywords.get("memory_kind")),
-    )
 
 
 _KINDS: Mapping[str, Callable[[Call], JaxValue]] = {
@@ -311,11 +262,6 @@ _KINDS: Mapping[str, Callable[[Call], JaxValue]] = {
     "P": _partition_spec,
     "ShapeDtypeStruct": _shape_dtype_struct,
     "ShapedArray": _shaped_array,
-    "SingleDeviceSharding": _single_device,
-    "MeshPspecSharding": _named_sharding,
-    "GSPMDSharding": _gspmd,
-    "OpShardingSharding": _gspmd,
-    "PositionalSharding": _positional,
 }
 
 

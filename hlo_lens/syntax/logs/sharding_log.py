@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from hlo_lens.model.logs.jax_values import JaxValue, ShardingBoxes, ShardingLog
 from hlo_lens.syntax.logs.jax_items import CodeError
-from hlo_lens.syntax.logs.jax_values import SHARDED_TYPE, START, parse_value, read_value, values_of
+from hlo_lens.syntax.logs.jax_values import START, read_value, values_of
 from hlo_lens.syntax.logs.log_text import find_anchors, line_end, line_range
 from hlo_lens.syntax.logs.mesh_texts import MESH_SHAPE, read_mesh_shape, with_device_ids
-from hlo_lens.syntax.logs.sharding_boxes import read_boxes, read_colored
+from hlo_lens.syntax.logs.sharding_boxes import read_boxes
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_NEARBY
 from hlo_lens.text.source import Source, Span
@@ -27,10 +27,6 @@ _BARE = re.compile(
 )
 """A shape or a sharding in XLA's notation, or a list of them."""
 
-_HLO_SHARDING = re.compile(
-    r"\{(?:devices=\[[\d,]+\](?:<=\[[\d,]+\](?:T\([\d,]+\))?|[\d,]+)[^{}\n]*|replicated|manual"
-    r"|maximal device=\d+)\}"
-)
 _LABEL_END = re.compile(r"(?:[ \t]|[:=(\[,]|\bis\b|->|=>)*$")
 _LONGEST_LABEL = 160
 _MOST_WORDS = 7
@@ -41,8 +37,6 @@ _KEY_PATH = re.compile(r"\bkey path (\S+)")
 _MOST_GAPS = 1000
 _SHORT = 1 << 20
 """Texts shorter than this are searched for all words."""
-
-_COLORED = re.compile(r"^[ ]*[A-Z][A-Z0-9_]*[ ]\d+(?:,\d+)*[ ]*(?:$|[ ][A-Z])", re.MULTILINE)
 
 
 def read_shardings(
@@ -119,25 +113,6 @@ class _Scan:
             if any(cell.devices for cell in drawing.cells):
                 self.boxes.append(drawing)
                 self.spans.append((place, end))
-        if self.source.cuts.offsets:
-            self._colored_boxes()
-
-    def _colored_boxes(self) -> None:
-        """Find coloured drawings, whose colours were removed from the text."""
-        end = -1
-        cuts = iter(self.source.cuts.offsets)
-        cut = next(cuts, None)
-        for match in _COLORED.finditer(self.text):
-            stop = self.text.find("\n", match.start())
-            while cut is not None and cut < match.start():
-                cut = next(cuts, None)
-            if cut is None or match.start() < end or not match.start() <= cut <= stop:
-                continue
-            found = read_colored(self.source, match.start())
-            if found is not None:
-                self.boxes.append(found[0])
-                end = found[1]
-                self.spans.append((match.start(), end))
 
     # ---- values --------------------------------------------------------------------------------
 
@@ -176,9 +151,7 @@ class _Scan:
             done = line
             end = line_end(self.text, place)
             found += [(m.start(), "call") for m in START.finditer(self.text, line, end)]
-            found += [(m.start(), "type") for m in SHARDED_TYPE.finditer(self.text, line, end)]
             found += [(m.start(), "mesh") for m in MESH_SHAPE.finditer(self.text, line, end)]
-            found += [(m.start(), "hlo") for m in _HLO_SHARDING.finditer(self.text, line, end)]
             arrow = _ARROW.search(self.text, line, end)
             if arrow is not None and _BARE.match(arrow["value"]):
                 found.append((arrow.start("value"), "arrow"))
@@ -198,20 +171,13 @@ class _Scan:
                 return values_of(self.text[start:end]), end
             if kind == "call":
                 return self._with_ids(read_value(self.source, start))
-            if kind == "mesh":
-                return self._with_ids(read_mesh_shape(self.text, start))
-            pattern = SHARDED_TYPE if kind == "type" else _HLO_SHARDING
-            match = pattern.match(self.text, start)
-            if match is None or self.text[start - 1 : start] == "=":
-                return None
-            value = parse_value(match[0])
+            return self._with_ids(read_mesh_shape(self.text, start))
         except CodeError:
             self.code_calls += 1
             return None
         except DumpSyntaxError as error:
             self._refuse(start, end, kind, error)
             return None
-        return None if value is None else ((value,), match.end())
 
     def _with_ids(
         self, found: tuple[JaxValue, int] | None
@@ -226,7 +192,7 @@ class _Scan:
 
     def _refuse(self, start: int, end: int, kind: str, error: DumpSyntaxError) -> None:
         """Add a gap for a value that the grammar refused, or count source code."""
-        if kind in ("arrow", "type", "hlo"):
+        if kind == "arrow":
             return
         words = self.text[start:end].partition("(")[2]
         if re.match(r"\s*(?:$|\)|[A-Za-z_][\w.]*\s*[,.)(\[])", words) or "=" in words[:40]:

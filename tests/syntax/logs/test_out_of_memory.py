@@ -416,25 +416,6 @@ def test_sizes_of_a_state_of_2026_are_ranges() -> None:
     assert state.is_complete
 
 
-SUMMARY = """\
-Sum Total of in-use chunks: 0B
-Allocator memory summary: rounded request 2.00GiB, total free in pool 3.00GiB, largest free chunk \
-usable by lower end 1.00GiB, unallocated bytes 0B, pool size 4.00GiB, pool limit 4.00GiB
-Spatial partitioning summary for lower end: central gap 1.00GiB, largest same-end 0B.
-Allocator region growth hint: next region allocation target 4.00GiB (growth enabled).
-Stats: \n\
-Limit:                         4.00GiB
-InUse:                         1.00GiB
-LargestFreeBlock:              1.00GiB
-"""
-
-
-def test_summary_of_a_state_has_the_pool_and_the_largest_free_chunk() -> None:
-    (state,) = parse_log(SUMMARY).allocators
-    assert parse_log(SUMMARY, reader="grammar").allocators == (state,)
-    assert (state.largest_free, state.pool) == (size("1.00GiB"), size("4.00GiB"))
-
-
 @pytest.mark.parametrize("first", range(1, 17))
 def test_state_is_read_from_any_line_on(first: int) -> None:
     lines = STATE.splitlines(keepends=True)
