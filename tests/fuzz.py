@@ -32,10 +32,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hlo_lens
+from hlo_lens.analysis.collectives.loops import loops
 from hlo_lens.analysis.gate.budget import read_budget
 from hlo_lens.analysis.gate.rules import short_rule
 from hlo_lens.analysis.memory.layout import layout_of_dump
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.report import report_modules
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.partition_spec import read_partition_spec
@@ -93,9 +93,9 @@ def with_errors(make: Callable[[], object]) -> None:
 def hlo_pages(data: bytes) -> None:
     """Run all passes on an HLO text and make its pages."""
     modules = hlo_lens.modules_of(hlo_lens.parse_hlo(data))
-    known = ModuleAnalysis(modules[0])
+    known = modules[0]
     with_errors(lambda: json.dumps(module_object(known), default=str))
-    with_errors(lambda: list(known.loops.rows()))
+    with_errors(lambda: list(loops(known).rows()))
     pages = (
         lambda: sharding_page(known, ShardingView()),
         lambda: collectives_page(known, CollectivesView()),

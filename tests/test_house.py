@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,68 +92,6 @@ def test_a_circle_is_found() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     assert _circles(IMPORTS) == []
-
-
-@functools.cache
-def _passes() -> set[tuple[str, str]]:
-    """Return file and name of each function of analysis that returns a class of analysis."""
-    trees = {
-        name: ast.parse(path.read_text())
-        for name, path in FILES.items()
-        if name.startswith("hlo_lens.analysis.")
-    }
-    nodes = [(name, node) for name, tree in trees.items() for node in tree.body]
-    classes = {node.name for _, node in nodes if isinstance(node, ast.ClassDef)}
-    return {
-        (name, node.name)
-        for name, node in nodes
-        if isinstance(node, ast.FunctionDef)
-        and node.returns is not None
-        and classes & {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
-    }
-
-
-def test_passes_are_found() -> None:
-    assert ("hlo_lens.analysis.memory.peak", "peak_memory") in _passes()
-
-
-def _pass_imports(imports: list[Import]) -> list[Import]:
-    """Return the imports of passes, by name or with the file that contains them."""
-    passes = _passes()
-    files = {file for file, _ in passes}
-    return [
-        found
-        for found in imports
-        if (found.module, found.name) in passes
-        or (not found.name and found.module in files)
-        or f"{found.module}.{found.name}" in files
-    ]
-
-
-def test_a_pass_is_found_by_name_and_by_file() -> None:
-    room = "hlo_lens.analysis.memory"
-    by_name = Import("m", f"{room}.peak", "peak_memory")
-    by_file = [Import("m", room, "peak"), Import("m", f"{room}.peak", "")]
-    a_class = Import("m", f"{room}.peak", "PeakMemory")
-    assert _pass_imports([by_name, *by_file, a_class]) == [by_name, *by_file]
-
-
-NO_PASSES = ["cli", "load", "pytest_plugin", "report", "testing"]
-
-
-@pytest.mark.parametrize("floor", NO_PASSES)
-def test_only_api_runs_passes(floor: str) -> None:
-    inside = [found for found in IMPORTS if found.file.startswith(f"hlo_lens.{floor}")]
-    assert _pass_imports(inside) == []
-
-
-@pytest.mark.parametrize("floor", NO_PASSES)
-def test_only_api_makes_the_analysis_of_a_module(floor: str) -> None:
-    assert [
-        found.file
-        for found in IMPORTS
-        if found.file.startswith(f"hlo_lens.{floor}") and found.name == "ModuleAnalysis"
-    ] == []
 
 
 def test_load_imports_no_analysis() -> None:

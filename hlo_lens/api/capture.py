@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.jax_bridge.compile_hooks import listening
 from hlo_lens.jax_bridge.programs import dump_of_compile
-from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Capture:
         found: Counter[str] = Counter()
         for dump in self.modules:
             if dump.hlo is not None:
-                found.update(collectives(tabulate(dump.hlo)).static_counts())
+                found.update(collectives(dump).static_counts())
         return dict(found)
 
     def add(self, lowering: Any, executable: Any) -> None:

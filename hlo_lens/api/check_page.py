@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.diff_page import pair_subject
 from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.page import module_subjects
@@ -44,7 +43,7 @@ def check_page(
     dumps = [one.dump for one in head.modules]
     known = with_sifted_findings(
         [
-            ModuleAnalysis(one, limits_estimate=True, is_quick=True)
+            one.stating(limits_estimate=True, is_quick=True)
             for one in dumps
             if one is not None and one.log is None
         ]

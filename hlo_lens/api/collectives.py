@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.explanation import explain_collectives
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.report.render.envelope import report_of_pages
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.loops import Loops
     from hlo_lens.analysis.collectives.results import Collectives
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.shapes.mesh import Mesh, MeshLike
     from hlo_lens.report.collectives.page import CollectivesView
@@ -40,7 +40,9 @@ def collectives(
         module: Regular expression for the name of the module, where there are several.
         mesh: Mesh that names the axes, where no text does: ``{"data": 2, "model": 4}``.
     """
-    return analysis_of(program, module, mesh).collectives
+    from hlo_lens.analysis.collectives import collectives as facts
+
+    return facts.collectives(analysis_of(program, module, mesh))
 
 
 def loops(program: Program, *, module: str | None = None) -> Loops:
@@ -50,7 +52,9 @@ def loops(program: Program, *, module: str | None = None) -> Loops:
     >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()
     ['main.10_spmd', 'while.30', 'while.35']
     """
-    return analysis_of(program, module).loops
+    from hlo_lens.analysis.collectives import loops as facts
+
+    return facts.loops(analysis_of(program, module))
 
 
 def collectives_report(
@@ -68,7 +72,7 @@ def collectives_report(
     from hlo_lens.report.collectives.page import collectives_page
 
     known = analyses_of(modules, mesh)
-    reasons = [() if view.why is None else one.explain_collectives(view.why) for one in known]
+    reasons = [() if view.why is None else explain_collectives(one, view.why) for one in known]
     if view.why is not None and not any(reasons):
         names = [name for one in known for name in _names(one)]
         hint = did_you_mean(view.why.removeprefix("%"), names)
@@ -81,8 +85,8 @@ def collectives_report(
     return report_of_pages("collectives", pages, partial(training_step_first, shown))
 
 
-def _names(known: ModuleAnalysis) -> list[str]:
-    return [one.name for one in known.collectives.collectives] if known.has_hlo else []
+def _names(known: ModuleDump) -> list[str]:
+    return [one.name for one in collectives(known).collectives] if known.has_hlo else []
 
 
 def loops_report(

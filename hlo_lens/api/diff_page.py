@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.page import MOST_MODULES, unique_titles
 from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.page.page import page_of_modules
@@ -34,7 +33,7 @@ def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
     """
     order = sorted(range(len(diff.modules)), key=lambda k: diff.modules[k].identical)
     subjects = [pair_subject(diff, number) for number in order[:MOST_MODULES]]
-    titles = unique_titles([subject.analysis.dump for subject in subjects])
+    titles = unique_titles([subject.analysis for subject in subjects])
     named = [
         (number, subject._replace(title=title))
         for number, subject, title in zip(order, subjects, titles, strict=False)
@@ -56,11 +55,11 @@ def pair_subject(diff: Diff, number: int) -> Subject:
     shown = head or ModuleDump(name=module.head.name, kind=DumpKind.HLO)
     tail = _paths(diff)
     return Subject(
-        analysis=ModuleAnalysis(shown, limits_estimate=True, is_quick=True),
+        analysis=shown.stating(limits_estimate=True, is_quick=True),
         title=shown.title,
         command_tail=tail,
         pair_tail=tail,
-        base=None if base is None else ModuleAnalysis(base, limits_estimate=True, is_quick=True),
+        base=None if base is None else base.stating(limits_estimate=True, is_quick=True),
         diff=module,
         computations=_side_by_side(module, base, head),
     )

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.memory.instruction_values import InstructionValues, instruction_values
 from hlo_lens.analysis.memory.makers import rows_of_names
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.memory.roles import memory_roles
+from hlo_lens.analysis.program.call_counts import call_counts
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.instruction_details import InstructionDetails, instruction_details
 from hlo_lens.analysis.program.instruction_list import instruction_list
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.model.hlo.printed_names import names_printed_as
 from hlo_lens.model.hlo.query import rows_named
 from hlo_lens.report.program.instructions import ShownInstruction, ShownProgram, instructions_page
@@ -49,7 +54,7 @@ def instruction(program: Program, name: str, *, module: str | None = None) -> In
     rows = list(_rows(known, name))
     if not rows:
         raise _unknown(name, [known])
-    return instruction_details(known.module, rows[0], known.origins, known.calls)
+    return instruction_details(hlo_text(known), rows[0], origins(known), call_counts(known))
 
 
 def show_report(
@@ -65,44 +70,43 @@ def show_report(
     Raises:
         UnknownNameError: If no module has one of the names.
     """
-    known = [ModuleAnalysis(one) for one in modules]
-    shown = [_shown(one, names) for one in with_progress(known, progress)]
+    shown = [_shown(one, names) for one in with_progress(modules, progress)]
     if names:
         for name in names:
-            if not any(_has(one, name) for one in known):
-                raise _unknown(name, known)
+            if not any(_has(one, name) for one in modules):
+                raise _unknown(name, modules)
         shown = [one for one in shown if one.instructions or one.lists]
     pages = map(instructions_page, shown)
     return report_of_pages("show", pages, partial(training_step_first, [s.known for s in shown]))
 
 
-def _has(known: ModuleAnalysis, name: str) -> bool:
+def _has(known: ModuleDump, name: str) -> bool:
     return known.has_hlo and (
-        next(_rows(known, name), None) is not None or known.module.computation(name) is not None
+        next(_rows(known, name), None) is not None or hlo_text(known).computation(name) is not None
     )
 
 
-def _shown(known: ModuleAnalysis, names: Sequence[str]) -> ShownProgram:
+def _shown(known: ModuleDump, names: Sequence[str]) -> ShownProgram:
     """Return the instructions and computations of some names, all instructions for none."""
     if not known.has_hlo:
         return ShownProgram(known=known)
-    module, origins = known.module, known.origins
+    module = hlo_text(known)
     if not names:
-        return ShownProgram(known=known, lists={None: instruction_list(module, origins)})
+        return ShownProgram(known=known, lists={None: instruction_list(module, origins(known))})
     rows = list(dict.fromkeys(row for name in names for row in _rows(known, name)))
     computations = (name.removeprefix("%") for name in names if not any(_rows(known, name)))
     return ShownProgram(
         known=known,
         instructions=_instructions(known, rows),
         lists={
-            name: instruction_list(module, origins, name)
+            name: instruction_list(module, origins(known), name)
             for name in computations
             if module.computation(name) is not None
         },
     )
 
 
-def _rows(known: ModuleAnalysis, name: str) -> Iterator[int]:
+def _rows(known: ModuleDump, name: str) -> Iterator[int]:
     """Yield the rows of the instructions that a printed name means.
 
     Raises:
@@ -110,7 +114,7 @@ def _rows(known: ModuleAnalysis, name: str) -> Iterator[int]:
     """
     if not known.has_hlo:
         return
-    module = known.module
+    module = hlo_text(known)
     plain = name.strip().removeprefix("%")
     names = {plain.partition("{")[0]}
     if plain.startswith("..."):
@@ -121,22 +125,22 @@ def _rows(known: ModuleAnalysis, name: str) -> Iterator[int]:
     yield from (row for row, _ in rows_named(module, names))
 
 
-def _unknown(name: str, known: Sequence[ModuleAnalysis]) -> UnknownNameError:
+def _unknown(name: str, known: Sequence[ModuleDump]) -> UnknownNameError:
     names = (
         text
         for one in known
         if one.has_hlo
-        for columns in (one.module.columns,)
-        for text in (*columns.names(range(len(columns))), *one.module.computation_names)
+        for columns in (hlo_text(one).columns,)
+        for text in (*columns.names(range(len(columns))), *hlo_text(one).computation_names)
     )
     hint = did_you_mean(name.removeprefix("%"), names) or "; see hlo-lens show PATH -n 0"
     return UnknownNameError(f"no instruction or computation is named {name!r}{hint}")
 
 
-def _instructions(known: ModuleAnalysis, rows: Sequence[int]) -> list[ShownInstruction]:
+def _instructions(known: ModuleDump, rows: Sequence[int]) -> list[ShownInstruction]:
     """Return instructions with their values and instants."""
-    module = known.module
-    found = [instruction_details(module, row, known.origins, known.calls) for row in rows]
+    module = hlo_text(known)
+    found = [instruction_details(module, row, origins(known), call_counts(known)) for row in rows]
     firsts = rows_of_names(module, {one.instruction.name for one in found})
     positions = _positions(known, firsts)
     reached: frozenset[int] = frozenset()
@@ -157,14 +161,15 @@ def _instructions(known: ModuleAnalysis, rows: Sequence[int]) -> list[ShownInstr
     return shown
 
 
-def _values(known: ModuleAnalysis, details: InstructionDetails) -> InstructionValues | None:
-    if known.memory is None or known.memory_roles is None:
+def _values(known: ModuleDump, details: InstructionDetails) -> InstructionValues | None:
+    memory, roles = memory_results(known), memory_roles(known)
+    if memory is None or roles is None:
         return None
-    steps = known.origins.steps
-    return instruction_values(known.memory, known.memory_roles, details.instruction, steps)
+    return instruction_values(memory, roles, details.instruction, origins(known).steps)
 
 
-def _positions(known: ModuleAnalysis, names: Mapping[str, int]) -> Mapping[str, int]:
+def _positions(known: ModuleDump, names: Mapping[str, int]) -> Mapping[str, int]:
     """Return the instants at which instructions of some names run."""
-    schedule = None if known.memory is None else known.memory.layout.schedule
+    memory = memory_results(known)
+    schedule = None if memory is None else memory.layout.schedule
     return {name: k for k, name in enumerate(schedule or ()) if name in names}

@@ -5,14 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts, named_facts
+from hlo_lens.analysis.dumps.listing_facts import (
+    ListingFacts,
+    hashed_facts,
+    listing_facts,
+    named_facts,
+)
 from hlo_lens.analysis.dumps.module_groups import module_groups
 from hlo_lens.api.modules import with_progress
+from hlo_lens.model.fact import plant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
     from hlo_lens.model.dump import Dump, ModuleDump
     from hlo_lens.report.program.listing import Listing
@@ -55,7 +60,7 @@ def list_modules(
 
 
 def known_listings(
-    known: Sequence[ModuleAnalysis], *, progress: Progress | None = None, on_all_cores: bool = False
+    known: Sequence[ModuleDump], *, progress: Progress | None = None, on_all_cores: bool = False
 ) -> list[ListingFacts]:
     """Return the facts of modules, computed once; those of logs have names only.
 
@@ -64,15 +69,15 @@ def known_listings(
         progress: Called with modules done and modules in all.
         on_all_cores: Whether to compute those of many modules on all cores, apart from `known`.
     """
-    programs = [one for one in known if one.dump.log is None]
-    make = _hashed if needs_fingerprints([one.dump for one in programs]) else _plain
+    programs = [one for one in known if one.log is None]
+    make = hashed_facts if needs_fingerprints(programs) else listing_facts
     if on_all_cores and _are_many(len(programs)):
-        facts = facts_of([one.dump for one in programs], progress=progress)
+        facts = facts_of(programs, progress=progress)
         for one, made in zip(programs, facts, strict=True):
-            one.replace(make, partial(_given, made))
+            plant(one, make, made)
         progress = None
     return [
-        named_facts(one.dump) if one.dump.log is not None else one.once(make)
+        named_facts(one) if one.log is not None else make(one)
         for one in with_progress(known, progress)
     ]
 
@@ -92,17 +97,10 @@ def needs_fingerprints(dumps: Sequence[ModuleDump]) -> bool:
     return has_processes([*map(named_facts, dumps)])
 
 
-def _plain(known: ModuleAnalysis) -> ListingFacts:
-    return listing_facts(known.dump, known=known)
-
-
-def _hashed(known: ModuleAnalysis) -> ListingFacts:
-    return listing_facts(known.dump, known=known, with_fingerprint=True)
-
-
-def _given(facts: ListingFacts, known: ModuleAnalysis) -> ListingFacts:
-    del known
-    return facts
+def _limited(module: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
+    """Return the facts of a module with limited estimates, and keep no others."""
+    facts = hashed_facts if with_fingerprint else listing_facts
+    return facts(module.stating(limits_estimate=True))
 
 
 def facts_of(
@@ -121,7 +119,7 @@ def facts_of(
     from hlo_lens.load.workers import map_modules
 
     folders = {module.folder for module in modules}
-    function = partial(listing_facts, with_fingerprint=len(folders) > 1)
+    function = partial(_limited, with_fingerprint=len(folders) > 1)
     found = map_modules(function, modules, progress=progress, processes=processes)
     return [
         named_facts(module, problem=_DIED) if facts is None else facts

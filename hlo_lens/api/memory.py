@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.memory.grouping import memory_by, memory_tree
 from hlo_lens.analysis.memory.instants import at_instant
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.loop_bands import loop_bands
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.memory.role_series import role_series
+from hlo_lens.analysis.memory.roles import memory_roles
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.analysis.memory.timeline import memory_timeline
-from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
 from hlo_lens.api.modules import Program, Progress, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.memory.page import MemoryView, ViewedMemory, memory_page
 from hlo_lens.report.memory.timeline_picture import TimelinePicture, timeline_image
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
@@ -43,14 +48,15 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
         DumpMismatchError: If texts of the module contradict one another.
     """
     known = analysis_of(program, module)
-    if known.memory is None and known.dump.lowered is not None:
-        raise MissingDumpError(f"{known.dump.name}: {no_hlo_text(known.dump)}")
-    if known.memory is None:
+    results = memory_results(known)
+    if results is None and known.lowered is not None:
+        raise MissingDumpError(f"{known.name}: {no_hlo_text(known)}")
+    if results is None:
         raise MissingDumpError(
-            f"{known.dump.title}: memory is not known: no buffer assignment next to the text, and "
+            f"{known.title}: memory is not known: no buffer assignment next to the text, and "
             "no schedule in it (is_scheduled=true)"
         )
-    return replace(known.memory, make_chart=partial(_chart, known))
+    return replace(results, make_chart=partial(_chart, known))
 
 
 def memory_report(
@@ -73,45 +79,45 @@ def memory_report(
         UnknownNameError: If the schedule does not have what `view.at` names.
         UsageError: If the timelines cannot be drawn.
     """
-    known = [ModuleAnalysis(one) for one in modules]
-    pages = (_page(one, view) for one in with_progress(known, progress))
-    report = report_of_pages("memory", pages, partial(training_step_first, known))
+    pages = (_page(one, view) for one in with_progress(modules, progress))
+    report = report_of_pages("memory", pages, partial(training_step_first, modules))
     if plot is not None:
         from hlo_lens.report.memory.plot import plot_timelines
 
-        plot_timelines(list(_pictures(known, view.color)), plot)
+        plot_timelines(list(_pictures(modules, view.color)), plot)
     return report
 
 
-def _pictures(modules: Iterable[ModuleAnalysis], color: int) -> Iterator[TimelinePicture]:
+def _pictures(modules: Iterable[ModuleDump], color: int) -> Iterator[TimelinePicture]:
     """Yield the pictures of the modules whose live ranges are known."""
     for one in modules:
-        series = one.role_series(color)
-        if one.memory is None or series is None:
+        memory, series = memory_results(one), role_series(one, color)
+        if memory is None or series is None:
             continue
-        bands = one.loop_bands
+        bands = loop_bands(one)
         yield TimelinePicture(
-            name=one.dump.name,
-            space=space_name(color, one.memory.backend),
+            name=one.name,
+            space=space_name(color, memory.backend),
             series=series,
             bands=() if bands is None else bands.bands,
         )
 
 
-def _chart(known: ModuleAnalysis) -> str:
+def _chart(known: ModuleDump) -> str:
     """Return the picture of a module's memory as HTML; empty where no live ranges are known."""
     pictures = list(_pictures([known], DEFAULT_SPACE))
     return timeline_image(pictures) if pictures else ""
 
 
-def _page(known: ModuleAnalysis, view: MemoryView) -> ModulePage:
-    if known.memory is not None:
-        return memory_page(known.dump, _viewed(known, known.memory, view))
-    texts = SingleTexts(known.dump)
-    return memory_page(known.dump, None, tuple(texts.memory_sections()), texts.known_objects)
+def _page(known: ModuleDump, view: MemoryView) -> ModulePage:
+    results = memory_results(known)
+    if results is not None:
+        return memory_page(known, _viewed(known, results, view))
+    texts = SingleTexts(known)
+    return memory_page(known, None, tuple(texts.memory_sections()), texts.known_objects)
 
 
-def _viewed(known: ModuleAnalysis, results: MemoryResults, view: MemoryView) -> ViewedMemory:
+def _viewed(known: ModuleDump, results: MemoryResults, view: MemoryView) -> ViewedMemory:
     """Return the memory of a module as a view shows it.
 
     Raises:
@@ -125,7 +131,7 @@ def _viewed(known: ModuleAnalysis, results: MemoryResults, view: MemoryView) -> 
     instant = results.peak if is_peak else at_instant(results, view.at, color=view.color)
     groups = None
     if instant is not None and view.by is not None:
-        roles = known.memory_roles if view.by == "role" else None
+        roles = memory_roles(known) if view.by == "role" else None
         groups = memory_by(instant, view.by, roles)
     return ViewedMemory(
         results=results,
@@ -133,5 +139,5 @@ def _viewed(known: ModuleAnalysis, results: MemoryResults, view: MemoryView) -> 
         groups=groups,
         tree=memory_tree(groups) if groups is not None and view.by == "op" else None,
         timeline=memory_timeline(results.layout, color=view.color) if view.timeline else None,
-        roles=known.role_series(view.color) if view.timeline else None,
+        roles=role_series(known, view.color) if view.timeline else None,
     )

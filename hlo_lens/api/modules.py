@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.load import load, load_log
-from hlo_lens.model.dump import Dump, ModuleDump, given
+from hlo_lens.model.dump import Dump, ModuleDump, already_read
 from hlo_lens.model.hlo.module import HloModule
 from hlo_lens.model.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
@@ -112,7 +112,7 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
 
 def analysis_of(
     program: Program, module: str | None = None, mesh: MeshLike | None = None
-) -> ModuleAnalysis:
+) -> ModuleDump:
     """Return the analysis of the only module of a program.
 
     Raises:
@@ -123,23 +123,23 @@ def analysis_of(
     return known
 
 
-def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[ModuleAnalysis]:
+def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[ModuleDump]:
     """Return the analyses of some modules, with a mesh that names the axes of those it fits.
 
     Raises:
         UsageError: If it fits none of them.
     """
     if mesh is None:
-        return [ModuleAnalysis(one) for one in modules]
+        return list(modules)
     from hlo_lens.analysis.sharding.given_mesh import mesh_misfit
 
-    found: list[ModuleAnalysis] = []
+    found: list[ModuleDump] = []
     misfits: dict[str, list[str]] = {}
     for one in modules:
-        known = ModuleAnalysis(one, mesh=mesh)
-        table = known.table if known.has_hlo else None
+        known = one.stating(mesh=mesh)
+        table = instruction_table(known) if known.has_hlo else None
         misfit = mesh_misfit(mesh, table, one.before, one.lowered_meshes) if table else ""
-        found.append(ModuleAnalysis(one) if misfit else known)
+        found.append(one if misfit else known)
         if misfit:
             misfits.setdefault(misfit, []).append(one.name)
     if misfits and sum(map(len, misfits.values())) == len(modules):
@@ -194,5 +194,8 @@ def _no_program(program: object) -> UsageError:
 
 def _dump_of(module: HloModule) -> ModuleDump:
     return ModuleDump(
-        name=module.name, kind=DumpKind.HLO, module_text=given(module), framework=module.framework
+        name=module.name,
+        kind=DumpKind.HLO,
+        module_text=already_read(module),
+        framework=module.framework,
     )

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.api.report_pages import module_order
 from hlo_lens.jax_bridge.recompile.program import own_target
 from hlo_lens.model.devices.assignment import device_assignment
@@ -19,7 +21,6 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.table import Section
 
@@ -33,28 +34,24 @@ _ROWS = 200
 """Rows of tables of other modules."""
 
 
-def report_page(
-    known: Sequence[ModuleAnalysis], logs: Iterable[Section] = ()
-) -> Mapping[str, object]:
+def report_page(known: Sequence[ModuleDump], logs: Iterable[Section] = ()) -> Mapping[str, object]:
     """Return the data of the page on the modules of a report.
 
     Args:
         known: The modules.
         logs: Sections on logs.
     """
-    shown = [k for k, one in enumerate(known) if one.dump.log is None]
+    shown = [k for k, one in enumerate(known) if one.log is None]
     sections = [section_object(one, _ROWS) for one in logs]
     if not shown:
         title = str(sections[0]["title"]) if sections else "report"
         return page_of_modules("report", title, (), sections)
     subjects, others = module_subjects(known, shown)
-    return page_of_modules(
-        "report", subjects[0][1].analysis.dump.title, subjects, others + sections
-    )
+    return page_of_modules("report", subjects[0][1].analysis.title, subjects, others + sections)
 
 
 def module_subjects(
-    known: Sequence[ModuleAnalysis], shown: Sequence[int]
+    known: Sequence[ModuleDump], shown: Sequence[int]
 ) -> tuple[list[tuple[int, Subject]], list[Mapping[str, object]]]:
     """Return the modules with views, the one to lead with first, and the sections on the others.
 
@@ -65,7 +62,7 @@ def module_subjects(
     order = module_order([known[k] for k in shown])
     places, lead = [shown[k] for k in order.places], order.lead
     chosen = _with_views(known, places)
-    titles = dict(zip(chosen, unique_titles([known[k].dump for k in chosen]), strict=True))
+    titles = dict(zip(chosen, unique_titles([known[k] for k in chosen]), strict=True))
     subjects = [
         (k, _subject(known[k], titles[k], lead.role if k == places[0] else "")) for k in chosen
     ]
@@ -81,24 +78,24 @@ def module_subjects(
     return subjects, others
 
 
-def _with_views(known: Sequence[ModuleAnalysis], places: Sequence[int]) -> list[int]:
+def _with_views(known: Sequence[ModuleDump], places: Sequence[int]) -> list[int]:
     """Return the first modules, as many as a page has views of: the first one, others in limits."""
     chosen: list[int] = []
     left = MOST_INSTRUCTIONS
     for k in places[:MOST_MODULES]:
         if chosen:
-            left -= len(known[k].module.columns) if known[k].has_hlo else 0
+            left -= len(hlo_text(known[k]).columns) if known[k].has_hlo else 0
             if left < 0:
                 break
         chosen.append(k)
     return chosen
 
 
-def _left_out_notes(known: Sequence[ModuleAnalysis], left_out: Sequence[int]) -> tuple[str, ...]:
+def _left_out_notes(known: Sequence[ModuleDump], left_out: Sequence[int]) -> tuple[str, ...]:
     """Return the command that makes a page with the views of a module that has none here."""
     if not left_out:
         return ()
-    command = command_on("report", known[left_out[0]].dump, "-f html -o page.html")
+    command = command_on("report", known[left_out[0]], "-f html -o page.html")
     return (
         f"{plural(len(left_out), 'module')} without views in this file; a page of the first: "
         f"{command}",
@@ -122,10 +119,9 @@ def unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
     return titles
 
 
-def _subject(known: ModuleAnalysis, title: str, role: str) -> Subject:
-    dump = known.dump
-    tail = command_on("", dump).removeprefix("hlo-lens  ")
-    target, devices = own_target(dump, known.backend), device_assignment(dump)
+def _subject(known: ModuleDump, title: str, role: str) -> Subject:
+    tail = command_on("", known).removeprefix("hlo-lens  ")
+    target, devices = own_target(known, backend_of_dump(known)), device_assignment(known)
     return Subject(
         analysis=known,
         title=title,

@@ -14,8 +14,8 @@ from hlo_lens.analysis.dumps.pass_track import (
     subject_of,
     tracked_stages,
 )
-from hlo_lens.analysis.module_analysis import no_hlo_text
 from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
 from hlo_lens.load.workers import map_modules
 from hlo_lens.report.program.passes import passes_page
 from hlo_lens.report.render.envelope import report_of_pages

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.api.findings.sifted import with_sifted_findings
 from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.program.page import module_page, page_of_texts
 from hlo_lens.report.render.envelope import ModulePage, report_of_pages
 from hlo_lens.report.render.table import Report, Section, Sections
@@ -50,7 +51,7 @@ def report_modules(
             ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
     """
     known = with_sifted_findings(
-        [ModuleAnalysis(one, limits_estimate=True, is_quick=True) for one in modules]
+        [one.stating(limits_estimate=True, is_quick=True) for one in modules]
     )
     pages = [page_of_module(one) for one in known]
     shown = {"pages": progress, "tables": None}.get(makes)
@@ -80,35 +81,33 @@ def report_modules(
 
 
 def _first_pages(
-    known: Sequence[ModuleAnalysis], pages: Sequence[ModulePage], progress: Progress | None
+    known: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
 ) -> Iterator[Section]:
     from hlo_lens.api.report_pages import first_pages  # none in JSON and CSV
 
     return first_pages(known, pages, progress)
 
 
-def _page_data(known: Sequence[ModuleAnalysis], logs: Sequence[Section]) -> Mapping[str, object]:
+def _page_data(known: Sequence[ModuleDump], logs: Sequence[Section]) -> Mapping[str, object]:
     from hlo_lens.api.page import report_page  # only for HTML
 
     return report_page(known, logs)
 
 
-def _log_sections(
-    known: Sequence[ModuleAnalysis], pages: Sequence[ModulePage]
-) -> tuple[Section, ...]:
+def _log_sections(known: Sequence[ModuleDump], pages: Sequence[ModulePage]) -> tuple[Section, ...]:
     """Return the sections of the pages of logs."""
     pairs = zip(known, pages, strict=True)
-    return tuple(one for k, page in pairs if k.dump.log is not None for one in page.sections)
+    return tuple(one for k, page in pairs if k.log is not None for one in page.sections)
 
 
-def page_of_module(known: ModuleAnalysis) -> ModulePage:
+def page_of_module(known: ModuleDump) -> ModulePage:
     """Return text and JSON object of a module."""
     if known.has_hlo:
         return module_page(known)
     from hlo_lens.api.single_texts import SingleTexts
 
-    texts = SingleTexts(known.dump)
-    sections = () if known.memory is not None else tuple(texts.sections())
+    texts = SingleTexts(known)
+    sections = () if memory_results(known) is not None else tuple(texts.sections())
     return page_of_texts(known, sections, texts.objects)
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.dumps.module_groups import module_groups
-from hlo_lens.analysis.findings.module_findings import module_findings
+from hlo_lens.analysis.dumps.module_groups import Lead, module_groups
 from hlo_lens.api.listing import known_listings
-from hlo_lens.report.program.first_page import Lead, first_section, others_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.render.envelope import ModulePage
     from hlo_lens.report.render.table import Section
 
 
 def first_pages(
-    known: Sequence[ModuleAnalysis], pages: Sequence[ModulePage], progress: Progress | None
+    known: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
 ) -> Iterator[Section]:
     """Yield the page of the likely training step, with the others in one line each, and of logs.
 
@@ -29,13 +27,16 @@ def first_pages(
         pages: Their pages.
         progress: Called with modules done and modules in all.
     """
-    logs = [k for k, one in enumerate(known) if one.dump.log is not None]
+    from hlo_lens.analysis.findings.module_findings import module_findings  # not for other orders
+    from hlo_lens.report.program.first_page import first_section, others_sections
+
+    logs = [k for k, one in enumerate(known) if one.log is not None]
     place, lead = lead_of([one for k, one in enumerate(known) if k not in logs], progress)
     rest = [k for k in range(len(known)) if k not in logs]
     if rest:
         chosen = rest[place]
         if known[chosen].has_hlo:
-            yield first_section(known[chosen], lead, known[chosen].once(module_findings))
+            yield first_section(known[chosen], lead, module_findings(known[chosen]))
         else:
             yield from pages[chosen].sections
             yield from others_sections(known[chosen], lead)
@@ -43,10 +44,10 @@ def first_pages(
         yield from pages[k].sections
 
 
-def training_step_first(known: Sequence[ModuleAnalysis]) -> list[int]:
+def training_step_first(known: Sequence[ModuleDump]) -> list[int]:
     """Return the positions of modules, that of the likely training step first, logs last."""
-    logs = [k for k, one in enumerate(known) if one.dump.log is not None]
-    rest = [k for k, one in enumerate(known) if one.dump.log is None]
+    logs = [k for k, one in enumerate(known) if one.log is not None]
+    rest = [k for k, one in enumerate(known) if one.log is None]
     place, _ = lead_of([known[k] for k in rest], None)
     return [*rest[place : place + 1], *rest[:place], *rest[place + 1 :], *logs]
 
@@ -66,13 +67,13 @@ class ModuleOrder(NamedTuple):
     others: list[int]
 
 
-def lead_of(known: Sequence[ModuleAnalysis], progress: Progress | None) -> tuple[int, Lead]:
+def lead_of(known: Sequence[ModuleDump], progress: Progress | None) -> tuple[int, Lead]:
     """Return the position of the module to lead with, and its place among the others."""
     order = module_order(known, progress)
     return next(iter(order.places), 0), order.lead
 
 
-def module_order(known: Sequence[ModuleAnalysis], progress: Progress | None = None) -> ModuleOrder:
+def module_order(known: Sequence[ModuleDump], progress: Progress | None = None) -> ModuleOrder:
     """Return the order of some modules for people."""
     all_places = list(range(len(known)))
     if len(known) < 2:

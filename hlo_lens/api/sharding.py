@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import no_hlo_text
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.api.modules import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.api.single_texts import SingleTexts
@@ -16,7 +18,6 @@ from hlo_lens.text.errors import DumpMismatchError, MissingDumpError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.sharding.table import ShardingTable
     from hlo_lens.model.dump import ModuleDump
@@ -42,9 +43,10 @@ def shardings(
         mesh: Mesh that names the axes; None for the one that arguments or texts name.
     """
     known = analysis_of(program, module, mesh)
-    if known.shardings is None:
-        raise MissingDumpError(f"{known.dump.name}: {no_hlo_text(known.dump)}")
-    return known.shardings.table
+    results = sharding_results(known)
+    if results is None:
+        raise MissingDumpError(f"{known.name}: {no_hlo_text(known)}")
+    return results.table
 
 
 def signature(program: Program, *, module: str | None = None) -> EntrySignature:
@@ -55,7 +57,7 @@ def signature(program: Program, *, module: str | None = None) -> EntrySignature:
     >>> first.name, first.shape, first.aliased_with
     ("params['b_in']", 'f32[4,1024]', '{0}')
     """
-    return analysis_of(program, module).signature
+    return entry_signature(analysis_of(program, module))
 
 
 def sharding_report(
@@ -71,12 +73,12 @@ def sharding_report(
     return report_of_pages("sharding", pages, partial(training_step_first, known))
 
 
-def _page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
+def _page(known: ModuleDump, view: ShardingView) -> ModulePage:
     if not known.has_hlo:
-        texts = SingleTexts(known.dump)
+        texts = SingleTexts(known)
         sections = tuple(texts.sharding_sections())
         if sections:
-            return sharding_page_of_texts(known.dump, sections, texts.known_objects)
+            return sharding_page_of_texts(known, sections, texts.known_objects)
     return sharding_page(known, view)
 
 

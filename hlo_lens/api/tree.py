@@ -13,10 +13,13 @@ from hlo_lens.analysis.call_trees.module_stacks import (
     wire_call_tree,
 )
 from hlo_lens.analysis.call_trees.tree_analysis import CallTreeAnalysis
-from hlo_lens.analysis.memory.results import ESTIMATE
-from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.results import ESTIMATE, memory_results
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table, no_hlo_text
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.api.report_pages import training_step_first
 from hlo_lens.model.call_tree import CALLS
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.call_trees.page import tree_diff_page, tree_page
 from hlo_lens.report.render.table import Sections
 from hlo_lens.text.errors import MissingDumpError, UsageError
@@ -113,34 +116,34 @@ def _trees_of(
             )
         yield from drawn_trees(dump.name, dump.call_trees)
     elif dump.hlo is not None:
-        known = ModuleAnalysis(dump)
         notes = ["no stack frame tables in this text: each stack is its source line alone"]
-        tree, more = _module_tree(known, measure)
-        has_frames = bool(known.module.stack_frames)
+        tree, more = _module_tree(dump, measure)
+        has_frames = bool(dump.hlo.stack_frames)
         yield tree, dump.title, (*(() if has_frames else notes), *more)
 
 
-def _module_tree(known: ModuleAnalysis, measure: str | None) -> tuple[CallTree, tuple[str, ...]]:
+def _module_tree(known: ModuleDump, measure: str | None) -> tuple[CallTree, tuple[str, ...]]:
     """Return the tree of a module's stacks, with notes."""
     if measure == CALLS:
         raise UsageError(
-            f"{known.dump.title}: a module has no calls; --measure memory, wire-bytes or count"
+            f"{known.title}: a module has no calls; --measure memory, wire-bytes or count"
         )
     if measure == "wire-bytes":
-        bounds = known.collectives.known_wire_bytes
+        bounds = collectives(known).known_wire_bytes
         notes = (_AT_MOST,) if bounds.is_at_most else ()
-        return wire_call_tree(known.module, known.collectives), notes
+        return wire_call_tree(hlo_text(known), collectives(known)), notes
     if measure == "count":
-        return count_call_tree(known.table, known.origins), ()
-    if known.memory is not None and known.memory.peak is not None:
-        is_estimate = known.memory.layout.source == "estimate"
-        return memory_call_tree(known.memory.peak), (ESTIMATE,) if is_estimate else ()
+        return count_call_tree(instruction_table(known), origins(known)), ()
+    memory = memory_results(known)
+    if memory is not None and memory.peak is not None:
+        is_estimate = memory.layout.source == "estimate"
+        return memory_call_tree(memory.peak), (ESTIMATE,) if is_estimate else ()
     if measure == "memory":
         raise UsageError(
-            f"{known.dump.title}: memory not known: no buffer assignment and live ranges next to "
+            f"{known.title}: memory not known: no buffer assignment and live ranges next to "
             "this text, and no schedule in it; try --measure count"
         )
-    return count_call_tree(known.table, known.origins), (
+    return count_call_tree(instruction_table(known), origins(known)), (
         "memory not known: nodes count instructions",
     )
 
@@ -161,9 +164,9 @@ def tree_report(
         return report
 
     def first() -> Iterator[Section]:
-        known = [ModuleAnalysis(one) for one in modules if one.title in ranks]
+        known = [one for one in modules if one.title in ranks]
         (lead,) = training_step_first(known)[:1] or (0,)
-        place = ranks[known[lead].dump.title] if known else 0
+        place = ranks[known[lead].title] if known else 0
         yield report.sections[place]
         yield from (one for k, one in enumerate(report.sections) if k != place)
 

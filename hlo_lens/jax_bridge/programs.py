@@ -20,7 +20,7 @@ from hlo_lens.jax_bridge.texts import (
     memory_of,
     module_before,
 )
-from hlo_lens.model.dump import Lazy, ModuleDump, given
+from hlo_lens.model.dump import Lazy, ModuleDump, already_read
 from hlo_lens.text.dump_files import AFTER, BEFORE
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UsageError
@@ -77,7 +77,7 @@ def from_lowered(lowered: Any) -> ModuleDump:
         name=module.name,
         kind=DumpKind.HLO,
         stage=BEFORE,
-        module_text=given(module),
+        module_text=already_read(module),
         framework=facts,
     )
 
@@ -119,7 +119,7 @@ def dump_of(program: CompiledProgram) -> ModuleDump:
         name=module.name,
         kind=DumpKind.HLO,
         stage=f"{prefix}{AFTER}",
-        module_text=given(module),
+        module_text=already_read(module),
         before_text=before,
         buffers=buffers_of(program),
         parts={"buffer-assignment": "the executable's buffer assignment"},

@@ -20,7 +20,7 @@ from hlo_lens.load.embedded_dumps import (
 )
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_trees
 from hlo_lens.load.stored import StoredFile, chunks, name_of, source_of
-from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, Stage, given
+from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, Stage, already_read
 from hlo_lens.text import log_words
 from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
 from hlo_lens.text.dump_files import split_file_name
@@ -194,14 +194,14 @@ def _proto_module(
     buffers, assignment = BufferTexts(), texts.assignment
     if assignment is not None:
         buffers.assignment = Lazy(partial(parse_buffer_assignment, clean(assignment, file.path)))
-        buffers.traces = given(texts.traces)
+        buffers.traces = already_read(texts.traces)
     return ModuleDump(
         name=module.name or name.module,
         kind=DumpKind.HLO_PROTO,
         stage=name.stage,
         files=(file.path,),
         parts={} if assignment is None else {"buffer-assignment": file.path},
-        module_text=given(module),
+        module_text=already_read(module),
         before_text=lazy_module(siblings.before),
         buffers=buffers,
         number=name.number,
@@ -268,7 +268,7 @@ def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
             stage=name.stage,
             files=(source.path, *(file.path for file in parts.values())),
             parts={part: file.path for part, file in parts.items()},
-            module_text=given(module),
+            module_text=already_read(module),
             before_text=lazy_module(others.before),
             buffers=buffer_texts({**parts, **texts}),
             number=name.number,
@@ -337,7 +337,7 @@ def _without_hlo(content: Content) -> Iterator[ModuleDump]:
     if content.kind is DumpKind.MLIR:
         from hlo_lens.syntax.hlo.lowered import parse_stablehlo  # imports Lark
 
-        yield replace(_part_of_file(content), lowered_text=given(parse_stablehlo(source)))
+        yield replace(_part_of_file(content), lowered_text=already_read(parse_stablehlo(source)))
         return
     if content.kind in BUFFER_PARTS or content.parts:
         yield from _buffer_modules(content)

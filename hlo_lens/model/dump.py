@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from hlo_lens.text.dump_files import AFTER, BEFORE, module_address
 from hlo_lens.text.errors import Gap, UnknownNameError
@@ -55,13 +55,31 @@ class Lazy(Generic[T]):
         return self._made
 
 
-def given(value: T) -> Lazy[T]:
+def already_read(value: T) -> Lazy[T]:
     """Return a value that needs no reading, as Lazy."""
     return Lazy(partial(_same, value))
 
 
 def _same(value: T) -> T:
     return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user states of a module; its facts depend on it.
+
+    Attributes:
+        mesh: Mesh that names the axes; None for the one that the texts name.
+        limits_estimate: Whether memory is not estimated for modules with many instructions.
+        is_quick: Whether to skip what a first page omits: undefined operand names in large
+            modules, and the text from before optimizations of a program of one device.
+        findings: Returns the findings by the user's settings; None for those of all rules.
+    """
+
+    mesh: Mesh | None = None
+    limits_estimate: bool = False
+    is_quick: bool = False
+    findings: Callable[[ModuleDump], object] | None = None
 
 
 class HasGaps(Protocol):
@@ -145,6 +163,8 @@ class ModuleDump:
         lowered_text: The same, parsed, where it is the text that was loaded.
         path: File, folder or archive that was loaded, as the user named it; empty if unknown.
         is_only: Whether the path has no other module.
+        given: What the user states of it.
+        facts: Values of its facts so far, by function (see `fact`); neither compared nor pickled.
     """
 
     name: str
@@ -166,6 +186,21 @@ class ModuleDump:
     lowered_text: Lazy[LoweredModule] | None = field(default=None, repr=False)
     path: str = field(default="", compare=False)
     is_only: bool = field(default=True, compare=False)
+    given: Given = field(default_factory=Given, repr=False, compare=False)
+    facts: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return the pickled state: all but the facts."""
+        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        return None, {**state, "facts": {}}
+
+    def stating(self, **given: Any) -> ModuleDump:
+        """Return the module with the same texts and no facts.
+
+        Args:
+            given: What is stated of it, by the attributes of `Given`; the rest stays.
+        """
+        return replace(self, given=replace(self.given, **given))
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -213,6 +248,11 @@ class ModuleDump:
     def hlo(self) -> HloModule | None:
         """HLO module of the latest stage, or None if there is no HLO text."""
         return None if self.module_text is None else self.module_text.get()
+
+    @property
+    def has_hlo(self) -> bool:
+        """Whether there is an HLO text."""
+        return self.hlo is not None
 
     @property
     def has_program(self) -> bool:

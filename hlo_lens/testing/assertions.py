@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.api.comparison.changes import compare_programs
 from hlo_lens.api.findings.lint import findings_at_least
 from hlo_lens.api.memory import memory
@@ -80,7 +81,7 @@ def assert_collectives(
     if wrong:
         where = f" along {axis_text(axis)}" if axis is not None else ""
         counted, wanted = counts_text(counts, kinds), counts_text(expected, kinds)
-        head = f"{known.dump.title} has {counted}{where}, expected {wanted}"
+        head = f"{known.title} has {counted}{where}, expected {wanted}"
         fail(head, collective_lines([one for one in chosen if one.kind in wrong]))
 
 
@@ -110,7 +111,7 @@ def assert_no_collectives(
     chosen = [one for one in found if one.loop_path or not inside_loops]
     if chosen:
         where = " inside of loops" if inside_loops else ""
-        head = f"{known.dump.title} has {plural(len(chosen), 'collective')}{where}, expected none"
+        head = f"{known.title} has {plural(len(chosen), 'collective')}{where}, expected none"
         fail(head, collective_lines(chosen))
 
 
@@ -135,11 +136,10 @@ def assert_memory_below(
     if of not in _MEASURES:
         raise UsageError(f"of={of!r}: expected one of {', '.join(_MEASURES)}")
     known, bound = analysis_of(program), parse_size(limit)
-    dump = known.dump
     try:
-        results = memory(dump)
+        results = memory(known)
     except HloLensError as error:
-        fail_unknown(f"the memory of {dump.title}: {error}")
+        fail_unknown(f"the memory of {known.title}: {error}")
     found = memory_space(results, space)
     least, most = bytes_of(results, found, of)
     if results.mismatches and any(theirs > bound for _, _, theirs in results.mismatches):
@@ -153,7 +153,7 @@ def assert_memory_below(
     if least > bound:
         word = "estimated " if results.statement.source == "estimate" else ""
         head = (
-            f"{dump.title} takes {word}{format_bytes(least)} of {found.name} ({of}), "
+            f"{known.title} takes {word}{format_bytes(least)} of {found.name} ({of}), "
             f"limit {format_bytes(bound)}, {format_bytes(least - bound)} too much"
         )
         fail(head, memory_lines(known, found))
@@ -212,7 +212,7 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
                 wrong.append(not_donated(known, value))
     if wrong:
         head = (
-            f"{known.dump.title}: {plural(len(wrong), 'argument')} of {format_bytes(total)} per "
+            f"{known.title}: {plural(len(wrong), 'argument')} of {format_bytes(total)} per "
             "device not reused for results"
         )
         fail(head, wrong)
@@ -245,7 +245,7 @@ def assert_no_findings(
     wrong = findings_at_least(known, severity, select=select, ignore=ignore)
     if wrong:
         lines = [f"{one.code} {one.severity}: {finding_text(one)}" for one in wrong]
-        fail(f"{known.dump.title}: {plural(len(wrong), 'finding')} (hlo-lens explain CODE)", lines)
+        fail(f"{known.title}: {plural(len(wrong), 'finding')} (hlo-lens explain CODE)", lines)
 
 
 def assert_sharded(
@@ -277,7 +277,7 @@ def assert_sharded(
         size = format_bytes(sum(value.device_bytes or 0 for value in wrong))
         where = "" if dimension is None else f" in dimension {dimension}"
         head = (
-            f"{known.dump.title}: {len(wrong)} of {plural(len(values), 'parameter')} not divided "
+            f"{known.title}: {len(wrong)} of {plural(len(values), 'parameter')} not divided "
             f"over {axis_text(axis)}{where}, {size} on each device"
         )
         lines = [
@@ -306,7 +306,7 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
     if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():
         fail_unknown(f"the golden program: {golden} is not there; write compiled.as_text() to it")
     head, base = understood(analysis_of(program)), understood(analysis_of(golden))
-    diff = compare_programs(base.module, head.module, heed=tuple(heed))
+    diff = compare_programs(hlo_text(base), hlo_text(head), heed=tuple(heed))
     if diff.identical:
         return
     summary = ", ".join(text for _, text in program_diff_facts(diff))
@@ -316,4 +316,4 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
         f"{group.source or group.op_name or group.where}"
         for group in diff.groups
     ]
-    fail(f"{head.dump.title} is not the golden program: {summary}", lines)
+    fail(f"{head.title} is not the golden program: {summary}", lines)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.results import memory_results, peak_of
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
@@ -16,8 +19,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective, Collectives
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.snapshot.facts import SpaceFacts
 
 SHOWN = 5
@@ -29,27 +32,26 @@ Axes: TypeAlias = str | tuple[str, ...]
 # ---- facts -------------------------------------------------------------------------------------
 
 
-def understood(known: ModuleAnalysis) -> ModuleAnalysis:
+def understood(known: ModuleDump) -> ModuleDump:
     """Return an analysis if its HLO text was understood in full; else fail."""
     __tracebackhide__ = True
-    dump = known.dump
-    if dump.hlo is None:
-        fail_unknown(f"the program of {dump.title}: there is no HLO text")
-    if dump.hlo.gaps:
-        place = dump.hlo.gaps[0]
+    if known.hlo is None:
+        fail_unknown(f"the program of {known.title}: there is no HLO text")
+    if known.hlo.gaps:
+        place = known.hlo.gaps[0]
         fail_unknown(
-            f"all of {dump.title}: {plural(len(dump.hlo.gaps), 'part')} of the text not "
+            f"all of {known.title}: {plural(len(known.hlo.gaps), 'part')} of the text not "
             f"understood, the first at {place.path}:{place.line}: {place.message}"
         )
     return known
 
 
 def chosen_collectives(
-    known: ModuleAnalysis, axis: Axes | None, min_bytes: int | str
+    known: ModuleDump, axis: Axes | None, min_bytes: int | str
 ) -> Iterator[Collective]:
     """Yield the collectives of an axis and size; fail if one of these, or a kind, is not known."""
     __tracebackhide__ = True
-    found, least = understood(known).collectives, parse_size(min_bytes)
+    found, least = collectives(understood(known)), parse_size(min_bytes)
     if found.unknown_opcodes:
         names = ", ".join(name for name, _ in found.unknown_opcodes)
         fail_unknown(f"whether {names} are collectives")
@@ -64,7 +66,7 @@ def chosen_collectives(
         if wanted is not None:
             if one.axes is None:
                 fail_unknown(
-                    f"the mesh axes of {one.name} in {known.dump.title}: no text names them, and "
+                    f"the mesh axes of {one.name} in {known.title}: no text names them, and "
                     "the program was not given as jax has it"
                 )
             if set(one.axes) != wanted:
@@ -127,14 +129,15 @@ def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
     return found
 
 
-def not_donated(known: ModuleAnalysis, value: ShardedValue) -> str:
+def not_donated(known: ModuleDump, value: ShardedValue) -> str:
     """Return a line with the reason why an argument's memory is not reused."""
-    listed = () if known.shardings is None else known.shardings.donations.donations
+    shardings = sharding_results(known)
+    listed = () if shardings is None else shardings.donations.donations
     key = (value.value.number, value.value.index)
     reason = next(
         (d.reason for d in listed if (d.value.value.number, d.value.value.index) == key), ""
     )
-    framework = known.dump.framework
+    framework = known.framework
     given = None if framework is None else framework.argument(value.value.number)
     if given is not None and given.is_donated is False:
         reason = "it is not donated (donate_argnums)"
@@ -205,11 +208,12 @@ def shape_text(value: ShardedValue) -> str:
     return "?" if shape is None else shape.to_text(layout=False)
 
 
-def memory_lines(known: ModuleAnalysis, space: SpaceFacts) -> list[str]:
+def memory_lines(known: ModuleDump, space: SpaceFacts) -> list[str]:
     """Return a line per value alive at the peak, largest first, with its source line."""
-    peak = known.peak_of(space.color)
+    peak = peak_of(known, space.color)
     if peak is None:
-        allocations = () if known.memory is None else known.memory.layout.allocations
+        memory = memory_results(known)
+        allocations = () if memory is None else memory.layout.allocations
         sizes = sorted((a for a in allocations if a.color == space.color), key=lambda a: -a.size)
         return [f"{format_bytes(a.size):>10}  allocation {a.index}  {a.category}" for a in sizes]
     lines = []
@@ -226,22 +230,24 @@ def memory_lines(known: ModuleAnalysis, space: SpaceFacts) -> list[str]:
 _SHOWN = 8
 
 
-def find_arguments(known: ModuleAnalysis, pattern: str) -> tuple[list[ShardedValue], list[str]]:
+def find_arguments(known: ModuleDump, pattern: str) -> tuple[list[ShardedValue], list[str]]:
     """Return the parameters that match a pattern, and the names of unused arguments that do.
 
     Raises:
         AssertionError: If neither exists.
     """
     __tracebackhide__ = True
-    dump = known.dump
-    if known.shardings is None:
-        raise AssertionError(f"not known: the arguments of {dump.title}: there is no HLO text")
-    parameters = known.shardings.table.parameters
+    shardings = sharding_results(known)
+    if shardings is None:
+        raise AssertionError(f"not known: the arguments of {known.title}: there is no HLO text")
+    parameters = shardings.table.parameters
     found = [value for value in parameters if matches(pattern, str(value.value.name))]
-    unread = () if dump.framework is None else dump.framework.unused
+    unread = () if known.framework is None else known.framework.unused
     unused = [value.name for value in unread if matches(pattern, value.name)]
     if not found and not unused:
         names = [str(value.value.name) for value in parameters]
         there = listed(names, _SHOWN) or "none"
-        raise AssertionError(f"no argument of {dump.title} is called {pattern!r}; there is {there}")
+        raise AssertionError(
+            f"no argument of {known.title} is called {pattern!r}; there is {there}"
+        )
     return found, unused

@@ -6,12 +6,17 @@ import functools
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.load import load
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
 
 SAMPLES = Path(__file__).parents[2] / "sample_dumps"
 FACTS = sorted(SAMPLES.glob("*/*/expect.json"))
@@ -21,10 +26,10 @@ sample = pytest.mark.parametrize("path", FACTS, ids=lambda path: "/".join(path.p
 
 
 @functools.cache
-def _results(path: Path) -> ModuleAnalysis:
+def _results(path: Path) -> ModuleDump:
     (text,) = path.parent.glob("*after_optimizations.txt")
-    found = ModuleAnalysis(load(text).modules[0])
-    assert found.module.gaps == ()
+    found = load(text).modules[0]
+    assert hlo_text(found).gaps == ()
     return found
 
 
@@ -34,7 +39,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 @sample
 def test_arguments_and_aliases_are_those_of_the_compiler(path: Path) -> None:
-    signature, memory = _results(path).signature, _facts(path)["memory_analysis"]
+    signature, memory = entry_signature(_results(path)), _facts(path)["memory_analysis"]
     arguments = [value.padded_size_bytes or 0 for value in signature.parameters]
     aliased = [v.padded_size_bytes or 0 for v in signature.outputs if v.aliased_with is not None]
     assert sum(arguments) == memory["argument_size_in_bytes"]
@@ -43,7 +48,7 @@ def test_arguments_and_aliases_are_those_of_the_compiler(path: Path) -> None:
 
 @sample
 def test_parameters_have_the_names_and_shapes_of_the_arguments(path: Path) -> None:
-    values = {value.number: value for value in _results(path).signature.parameters}
+    values = {value.number: value for value in entry_signature(_results(path)).parameters}
     for argument in _facts(path)["inputs"]:
         number = argument["hlo_parameter"]
         if number is not None:
@@ -54,7 +59,7 @@ def test_parameters_have_the_names_and_shapes_of_the_arguments(path: Path) -> No
 
 @sample
 def test_collectives_are_those_that_were_planted(path: Path) -> None:
-    found = _results(path).collectives.collectives
+    found = collectives(_results(path)).collectives
     for planted in _facts(path)["planted"].get("collectives", ()):
         rows = [c for c in found if f"/{planted.get('scope')}/" in f"{c.op_name}/"]
         kinds = {planted.get("opcode"), "recv" if planted.get("opcode") == "send" else ""}
@@ -75,7 +80,7 @@ def test_collectives_are_those_that_were_planted(path: Path) -> None:
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
 def test_every_planted_collective_is_counted_once(backend: str) -> None:
     path = SAMPLES / backend / "shard_map_collectives" / "expect.json"
-    found = _results(path).collectives
+    found = collectives(_results(path))
     planted = [fact["opcode"] for fact in _facts(path)["planted"]["collectives"]]
     counts = found.static_counts()
     assert counts == {kind: planted.count(kind) for kind in counts} | {"recv": counts["send"]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,13 +18,13 @@ from hlo_lens.analysis.program.source_bytes import source_bytes
 from hlo_lens.analysis.program.summary import summary
 from hlo_lens.analysis.result import Column, Result, Row, Unit, format_cell, rows_of
 from hlo_lens.analysis.sharding.forms import sharding_forms
-from tests.analysis.texts import LOOP, table_of
+from tests.analysis.texts import LOOP, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hlo_lens.analysis.result import Cell
-    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.dump import ModuleDump
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +53,15 @@ PASSES = (
     opcodes,
     sharding_forms,
     source_bytes,
-    partial(summary, backend="cpu"),
+    summary,
 )
 
 
 @pytest.mark.parametrize("run", PASSES)
 def test_rows_fit_the_columns_and_sum_to_the_totals(
-    run: Callable[[InstructionTable], Result],
+    run: Callable[[ModuleDump], Result],
 ) -> None:
-    result = run(table_of(LOOP))
+    result = run(module_of(LOOP))
     rows = list(result.rows())
     names = [column.name for column in result.COLUMNS]
     assert result.row_count == len(rows)
@@ -74,7 +73,7 @@ def test_rows_fit_the_columns_and_sum_to_the_totals(
 
 
 def test_to_dict_has_one_name_for_each_quantity() -> None:
-    found = opcodes(table_of(LOOP)).to_dict()
+    found = opcodes(module_of(LOOP)).to_dict()
     assert found["kind"] == "opcodes"
     assert found["rows"][0] == {  # type: ignore[index] # a list in every result
         "opcode": "parameter",
@@ -85,7 +84,7 @@ def test_to_dict_has_one_name_for_each_quantity() -> None:
 
 
 def test_ranking_counts_the_rows_that_it_leaves_out() -> None:
-    result = opcodes(table_of(LOOP))
+    result = opcodes(module_of(LOOP))
     ranking = result.ranking(2)
     assert ranking["rows"] == result.objects()[:2]
     assert ranking["row_count"] == result.row_count > 2
@@ -93,7 +92,7 @@ def test_ranking_counts_the_rows_that_it_leaves_out() -> None:
 
 
 def test_record_makes_the_row_of_its_columns() -> None:
-    result = opcodes(table_of(LOOP))
+    result = opcodes(module_of(LOOP))
     record = SimpleNamespace(**result.objects(1)[0])
     assert list(rows_of([record], result.COLUMNS)) == [next(result.rows())]
     assert list(rows_of([record], result.COLUMNS[1:3])) == [next(result.rows())[1:3]]
@@ -101,7 +100,7 @@ def test_record_makes_the_row_of_its_columns() -> None:
 
 
 def test_to_frame_has_the_same_columns_and_rows() -> None:
-    result = source_bytes(table_of(LOOP))
+    result = source_bytes(module_of(LOOP))
     frame = result.to_frame()
     assert list(frame.columns) == [column.name for column in result.COLUMNS]
     assert frame["result_bytes"].tolist() == [512, 9]

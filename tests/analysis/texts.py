@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.analysis.program.hlo_text import instruction_table
+from hlo_lens.api.modules import modules_of
+from hlo_lens.model.dump import ModuleDump, already_read
 
 if TYPE_CHECKING:
+    from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
+
+
+def module_of(text: str, before: HloModule | None = None) -> ModuleDump:
+    """Return the module of a text, with that from before optimizations; no gaps in the text."""
+    (module,) = modules_of(hlo_lens.parse_hlo(text))
+    assert module.gaps == ()
+    return module if before is None else replace(module, before_text=already_read(before))
 
 
 def table_of(text: str) -> InstructionTable:
     """Return the table of a module's text; none of it may be a gap."""
-    module = hlo_lens.parse_hlo(text)
-    assert module.gaps == ()
-    return tabulate(module)
+    return instruction_table(module_of(text))
 
 
 def entry_of(lines: str, header: str = "") -> InstructionTable:
     """Return the table of a module whose entry has these lines."""
-    return table_of(f"HloModule m{header}\n\nENTRY main {{\n{lines}\n}}\n")
+    return instruction_table(entry_module(lines, header))
+
+
+def entry_module(lines: str, header: str = "") -> ModuleDump:
+    """Return a module whose entry has these lines."""
+    return module_of(f"HloModule m{header}\n\nENTRY main {{\n{lines}\n}}\n")
 
 
 LOOP = """HloModule jit_step, is_scheduled=true, num_partitions=4, \

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 from hlo_lens.cli import main
 from hlo_lens.report.program.page import module_object
@@ -39,7 +38,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def object_of(module: HloModule) -> dict[str, Any]:
-    return dict(module_object(ModuleAnalysis(modules_of(module)[0])))
+    return dict(module_object(modules_of(module)[0]))
 
 
 def cuts(text: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
+from hlo_lens.analysis.memory.estimate_limit import MOST_ESTIMATED
 from hlo_lens.cli import COMMANDS, exit_codes, main
 from tests.corpus import ROOT
 from tests.docs.documents import DOCUMENTS, MANUAL, README, TOPICS, blocks, prose

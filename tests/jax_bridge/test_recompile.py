@@ -41,7 +41,7 @@ from hlo_lens.jax_bridge.recompile.worker.mlir_program import (
 )
 from hlo_lens.jax_bridge.recompile.worker.target_devices import _without_field
 from hlo_lens.model.devices.targets import CPU, gpu_config, parse_target
-from hlo_lens.model.dump import given
+from hlo_lens.model.dump import already_read
 from hlo_lens.testing import assert_fits
 from hlo_lens.text.errors import UsageError
 
@@ -390,8 +390,8 @@ def test_flags_that_the_new_compile_lacks_are_those_of_the_dump() -> None:
         hlo_lens.ModuleDump(name="m", kind=hlo_lens.modules_of(PROGRAM)[0].kind) for _ in "ab"
     )
     shared = 'xla_dump_to: "DIR"\nxla_a: false\nxla_b: X\nxla_b: Y\n'
-    dump.settings = {"debug_options": given(f'{shared}xla_tpu_c: 5\nxla_d: "x"\n')}
-    again.settings = {"debug_options": given(shared.replace("DIR", "OTHER"))}
+    dump.settings = {"debug_options": already_read(f'{shared}xla_tpu_c: 5\nxla_d: "x"\n')}
+    again.settings = {"debug_options": already_read(shared.replace("DIR", "OTHER"))}
     assert dumped_flags(dump, again) == {"xla_tpu_c": "5", "xla_d": "x"}
 
 

@@ -68,7 +68,7 @@ def test_heap_traces_take_and_give_back_values_of_the_assignment(proto: Path) ->
 
 def test_the_source_of_the_peak_is_the_heap_trace() -> None:
     (dump,) = hlo_lens.load(CPU).modules
-    results = memory_results(dump, backend="cpu")
+    results = memory_results(dump)
     assert results is not None
     assert TRACES in results.statement.notes
     assert results.peak is not None
@@ -116,7 +116,7 @@ def test_a_folder_of_protos_is_read_like_one_of_texts(tmp_path: Path) -> None:
     (dump,) = hlo_lens.load(tmp_path).modules
     assert (dump.stage, dump.number) == ("cpu_after_optimizations", 0)
     assert dump.hlo is not None
-    results = memory_results(dump, backend="cpu")
+    results = memory_results(dump)
     assert results is not None
     assert results.statement.source == "buffer-assignment"
     assert results.peak is not None
@@ -147,7 +147,7 @@ def test_damaged_protos_give_a_result_or_a_known_error(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         try:
             for dump in hlo_lens.load(file).modules:
-                memory_results(dump, backend="cpu")
+                memory_results(dump)
         except HloLensError:
             continue
 

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hlo_lens.analysis.collectives.collectives import Collective, Collectives, collectives
+from hlo_lens.analysis.program.call_counts import call_counts
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.program.trip_counts import trip_counts
+from hlo_lens.api.modules import modules_of
 from hlo_lens.load import load
 from hlo_lens.model.hlo.query import InstructionTable, tabulate
 from tests import corpus
@@ -32,9 +35,7 @@ HOISTED = {("cpu", "invariant_all_gather")}
 @functools.cache
 def _found(text: Path) -> Collectives:
     (dump,) = load(text).modules
-    module = dump.hlo
-    assert module is not None
-    return collectives(tabulate(module), before=lambda: dump.before)
+    return collectives(dump)
 
 
 def _text(path: Path) -> Path:
@@ -159,15 +160,14 @@ def test_corpus_is_as_planted(archive: Path, tmp_path: Path) -> None:
         expect = module.get("expect") or {}
         (dump,) = load(text).modules
         assert dump.hlo is not None
-        table = tabulate(dump.hlo)
-        found = collectives(table, before=lambda dump=dump: dump.before)  # type: ignore[misc]
-        _check_derived_trips(table)
+        found = collectives(dump)
+        _check_derived_trips(instruction_table(dump))
         compared += 1
         trips = expect.get("trip_counts", expect.get("scan_trip_counts"))
         if trips is not None:
             _check_trips(found, trips)
             if dump.before is not None:
-                before = collectives(tabulate(dump.before)).trips
+                before = call_counts(modules_of(dump.before)[0]).trips
                 assert Counter(t.trip_count for t in before.loops) == Counter(trips)
         if "collectives" in expect and "x2/" not in str(archive):
             _check_kinds(found, module["job"], expect["collectives"], str(archive))

@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-import hlo_lens
 from hlo_lens.analysis.program.flops import flops
-from hlo_lens.model.hlo.query import tabulate
+from tests.analysis.texts import module_of
 from tests.oracle import xla
 
 
@@ -45,5 +44,5 @@ ENTRY e {{
 @pytest.mark.parametrize("seed", range(200))
 def test_convolution_costs_what_xla_says(seed: int) -> None:
     text = some_convolution(seed)
-    found = flops(tabulate(hlo_lens.parse_hlo(text))).total
+    found = flops(module_of(text)).total
     assert found == xla.flops(text)

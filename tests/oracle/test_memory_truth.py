@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hlo_lens.analysis.memory.results import memory_results
-from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load import load
 from tests import corpus
 
@@ -32,7 +31,7 @@ SMALL = 1024
 
 def results_of(path: Path) -> MemoryResults:
     (dump,) = load(path).modules
-    results = memory_results(dump, backend=backend_of_dump(dump))
+    results = memory_results(dump)
     assert results is not None
     assert results.layout.source == "buffer-assignment"
     return results

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.memory.grouping import UNATTRIBUTED
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.grouping import UNATTRIBUTED, peak_by_source
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.origin import Basis
 from hlo_lens.load import load
 from tests import corpus
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
 
 MOST_UNATTRIBUTED = 0.05
 """Most of the bytes at the peak that may have no origin."""
@@ -22,15 +27,15 @@ PROGRAMS = sorted(path.name for path in BUGS.glob("*.tar.xz"))
 KNOWN_LINE = re.compile(r"#@ ([\w-]+) ")
 
 
-def _steps(path: str) -> list[ModuleAnalysis]:
-    return [ModuleAnalysis(dump) for dump in load(path).modules if dump.hlo is not None]
+def _steps(path: str) -> list[ModuleDump]:
+    return [dump for dump in load(path).modules if dump.hlo is not None]
 
 
 @corpus.needs_corpus
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_bytes_at_the_peak_have_an_origin(name: str) -> None:
     for known in _steps(str(BUGS / name)):
-        by_source = known.peak_by_source
+        by_source = peak_by_source(known)
         assert by_source is not None
         sizes = {label: size for label, size, _, _ in by_source.groups}
         assert sizes.get(UNATTRIBUTED, 0) <= MOST_UNATTRIBUTED * by_source.total_bytes
@@ -38,9 +43,12 @@ def test_bytes_at_the_peak_have_an_origin(name: str) -> None:
 
 @corpus.needs_corpus
 def test_saved_activations_of_a_layer_without_remat_have_lines_of_the_layer() -> None:
-    found = max(_steps(str(BUGS / "gpt_noremat.tar.xz")), key=lambda one: len(one.module.columns))
-    assert found.peak_by_source is not None
-    lines = [str(row[0]).rpartition("/")[2] for row in found.peak_by_source.rows()]
+    found = max(
+        _steps(str(BUGS / "gpt_noremat.tar.xz")), key=lambda one: len(hlo_text(one).columns)
+    )
+    by_source = peak_by_source(found)
+    assert by_source is not None
+    lines = [str(row[0]).rpartition("/")[2] for row in by_source.rows()]
     assert lines[:2] == ["gpt.py:37", "gpt.py:29"]  # gelu, attention scores
     assert not any("axes_scan" in line for line in lines)
 
@@ -52,7 +60,7 @@ def test_collectives_have_the_lines_that_ask_for_them(name: str) -> None:
     asked = {number for number, line in enumerate(source, 1) if KNOWN_LINE.search(line)}
     one_device = {n for n, line in enumerate(source, 1) if '"one"' in line}
     for known in _steps(str(corpus.CORPUS / "known" / f"{name}.tar.xz")):
-        for one in known.collectives.collectives:
+        for one in collectives(known).collectives:
             if one.origin_basis != Basis.OWN:
                 continue
             assert one.source_file is not None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hlo_lens.analysis.memory.results import memory_results
-from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.load import load
 from tests import corpus
 
@@ -27,7 +26,7 @@ SETS = sorted((corpus.CORPUS / "jax012").glob("*.tar.xz"))
 def results_of(folder: Path) -> MemoryResults:
     (assignment,) = folder.glob("*-buffer-assignment.txt")
     (dump,) = load(assignment).modules
-    results = memory_results(dump, backend=backend_of_dump(dump))
+    results = memory_results(dump)
     assert results is not None
     return results
 

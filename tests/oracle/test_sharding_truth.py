@@ -55,7 +55,7 @@ def results_of(path: Path, mesh: Mapping[str, int] | None) -> ShardingResults:
     results = sharding_results(dump)
     assert results is not None
     if mesh and not results.table.meshes:  # jax before 0.7 names no axes in its texts
-        results = sharding_results(dump, Mesh.of(mesh))
+        results = sharding_results(dump.stating(mesh=Mesh.of(mesh)))
     assert results is not None
     return results
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled, figures
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 from hlo_lens.api.recompile.simulating import simulated_modules
 
@@ -49,7 +48,7 @@ def simulated_pairs(truths: Sequence[Truth]) -> Iterator[SimulatedPair]:
             continue
         (row,) = simulated_modules(modules_of(truth.dump), truth.pair.edits, "")
         (after,) = modules_of(truth.changed_dump)
-        yield _compared(truth.pair, row, figures(ModuleAnalysis(after)))
+        yield _compared(truth.pair, row, figures(after))
 
 
 def _compared(pair: Pair, row: Recompiled, after: Figures) -> SimulatedPair:

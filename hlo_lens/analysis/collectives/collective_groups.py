@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _WIRE = ("wire_bytes_per_device", "wire_bytes_per_run")
 
 
+KIND_AND_AXIS = "kind and axis"
+"""Grouping of collectives where the user names none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveGroup:
     """Collectives of one group; its fields are columns of `CollectivesBy`.
@@ -105,7 +109,7 @@ _OF_ORIGINS = frozenset({"op", "source"})
 
 
 def collectives_by(
-    found: Sequence[Collective], by: str, *, is_dynamic: bool = True
+    found: Sequence[Collective], by: str = KIND_AND_AXIS, *, is_dynamic: bool = True
 ) -> CollectivesBy:
     """Return collectives in groups; parts of combined ones are in those of their source lines.
 
@@ -196,7 +200,7 @@ LABELS: Mapping[str, Callable[[Collective], str]] = {
     "source": lambda c: c.source or "[no source line]",
     "loop": lambda c: " > ".join(c.loop_path) or "[not in a loop]",
     "op": lambda c: c.op_name or "[no operation path]",
-    "kind and axis": lambda c: f"{c.kind} {c.axis}",
+    KIND_AND_AXIS: lambda c: f"{c.kind} {c.axis}",
 }
 """Label functions of the groupings."""
 

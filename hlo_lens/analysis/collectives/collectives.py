@@ -39,8 +39,9 @@ from hlo_lens.analysis.collectives.wire_bytes import (
     moved_by_pairs,
     payload,
 )
-from hlo_lens.analysis.program.call_counts import CallCounts
-from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.call_counts import CallCounts, call_counts
+from hlo_lens.analysis.program.hlo_text import instruction_table
+from hlo_lens.analysis.program.origins import Origins, origins
 from hlo_lens.analysis.sharding.mesh_axes import (
     NO_AXES,
     GroupAxes,
@@ -52,6 +53,8 @@ from hlo_lens.analysis.sharding.mesh_axes import (
     with_slices,
 )
 from hlo_lens.analysis.sharding.transfer_pattern import transfer_pattern
+from hlo_lens.model.devices.assignment import device_assignment
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.opcodes import is_collective_like
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode
@@ -59,50 +62,39 @@ from hlo_lens.model.shapes.replica_groups import CollectiveOpGroupMode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.shapes.mesh import Mesh
     from hlo_lens.model.shapes.replica_groups import Groups
 
 __all__ = ["Collective", "Collectives", "collectives", "end_of", "instruction_of"]
 
 
-def collectives(
-    table: InstructionTable,
-    *,
-    calls: CallCounts | None = None,
-    mesh: Mesh | None = None,
-    before: Callable[[], HloModule | None] | None = None,
-    lowered: Callable[[], Sequence[Mesh]] | None = None,
-    origins: Origins | None = None,
-    assignment: Callable[[], Sequence[Sequence[int]] | None] | None = None,
-) -> Collectives:
-    """Return the collectives of a module, each once.
+@fact
+def collectives(module: ModuleDump) -> Collectives:
+    """Return the collectives of a module, each logical operation once.
 
-    Args:
-        table: Table of the module.
-        calls: Run counts of its computations; computed if None.
-        mesh: Mesh given by the user; None for the mesh of the texts.
-        before: Returns the module's text from before optimizations; called only if there are
-            collectives and nothing else names a mesh, or for the lines of combined collectives.
-        lowered: Returns the meshes of the program as lowered; called only if there are collectives.
-        origins: Origins of the module's values; found here if None.
-        assignment: Returns the device ids by replica and partition, or None; called only where the
-            mesh has more devices than the text, which is then of one slice.
+    The text from before optimizations is read only if there are collectives and nothing else names
+    a mesh, or for the lines of combined collectives; the device assignment only where the mesh has
+    more devices than the text, which is then of one slice.
     """
-    calls = CallCounts(table) if calls is None else calls
+    table, calls = instruction_table(module), call_counts(module)
+
+    def before() -> HloModule | None:
+        return module.before
+
     ops, clones = collective_ops(table, calls)
     opcodes = table.opcode_counts
-    origins = Origins(table.module) if origins is None else origins
-    context = _Context(table, calls, origins, before)
+    context = _Context(table, calls, origins(module), before)
     every = [context.read(op) for op in ops]
     read = whole_operations(every)
     meshes: tuple[ModuleMesh, ...] = ()
     if read:
         different = {id(one.devices): one for one in read if one.op.kind not in TRANSFERS}
         groups = [g for one in different.values() if (g := one.devices.groups) is not None]
-        found = module_meshes(table.module, before, mesh, groups, lowered)
-        meshes = with_slices(found, context.devices, assignment)
+        given = module.given.mesh
+        found = module_meshes(table.module, before, given, groups, lambda: module.lowered_meshes)
+        meshes = with_slices(found, context.devices, lambda: device_assignment(module))
     sizes = [context.sizes(one) for one in read]
     overlap = context.overlaps(read, sizes)
     return Collectives(
@@ -116,7 +108,7 @@ def collectives(
         ),
         meshes=meshes,
         trips=calls.trips,
-        movement=data_movement(table, calls, origins),
+        movement=data_movement(table, calls, origins(module)),
         is_complete=table.module.has_whole_entry,
         is_scheduled=table.module.is_scheduled,
     )

@@ -15,6 +15,7 @@ from hlo_lens.analysis.collectives.causes import causes, is_asked_for, paths_of
 from hlo_lens.analysis.collectives.collectives import (
     Collective,
     Collectives,
+    collectives,
     end_of,
     instruction_of,
 )
@@ -30,6 +31,7 @@ from hlo_lens.model.hlo.printed_names import names_printed_as
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
@@ -87,6 +89,16 @@ def find_collectives(found: Collectives, name: str) -> list[Collective]:
     own = {one for c in found.collectives for one in (c.name, c.started_by) if one is not None}
     wanted = {*names_printed_as(name, own)}
     return [c for c in found.collectives if wanted & {c.name, c.started_by}]
+
+
+def explain_collectives(module: ModuleDump, name: str) -> tuple[Why, ...]:
+    """Return explanations of the collectives of a name; none without HLO text."""
+    if module.hlo is None:
+        return ()
+    found = collectives(module)
+    chosen = find_collectives(found, name)
+    before = module.before if chosen else None
+    return tuple(why(module.hlo, one, found, before) for one in chosen)
 
 
 def why(

@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.collective_groups import CollectivesBy, collectives_by
-from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.program.call_counts import CallCounts, call_counts
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.program.origin import NO_ORIGIN
-from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.origins import Origins, origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.analysis.result import Column, Result, Unit, sum_of
+from hlo_lens.model.fact import fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.collectives.collectives import Collective, Collectives
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
@@ -56,7 +60,7 @@ class LoopLevel:
     @property
     def groups(self) -> CollectivesBy:
         """Its communication in one run of the program, by kind and axis."""
-        return collectives_by(self.collectives, "kind and axis")
+        return collectives_by(self.collectives)
 
     @property
     def static_count(self) -> int:
@@ -106,23 +110,11 @@ class Loops(Result):
     levels: tuple[LoopLevel, ...]
 
 
-def loops(
-    table: InstructionTable,
-    found: Collectives,
-    calls: CallCounts | None = None,
-    origins: Origins | None = None,
-) -> Loops:
-    """Return the levels of a module.
-
-    Args:
-        table: Table of the module.
-        found: Its collectives, with the trip counts of its loops.
-        calls: Run counts of its computations; computed if None.
-        origins: Origins of its values; found here if None.
-    """
-    calls = CallCounts(table, found.trips) if calls is None else calls
-    origins = Origins(table.module) if origins is None else origins
-    return Loops(levels=tuple(_Levels(table, found, calls, origins).all()))
+@fact
+def loops(module: ModuleDump) -> Loops:
+    """Return the loops and branches of a module, with their communication."""
+    table, calls = instruction_table(module), call_counts(module)
+    return Loops(levels=tuple(_Levels(table, collectives(module), calls, origins(module)).all()))
 
 
 class _Levels:

@@ -10,14 +10,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.call_counts import CallCounts, call_counts
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.program.instruction_work import NO_WORK, WorkFinder
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.query import rows_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hlo_lens.analysis.collectives.results import Collective
-    from hlo_lens.analysis.program.call_counts import CallCounts
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.query import InstructionTable
 
 _DEEPEST = 16
@@ -41,26 +46,21 @@ class SchedulePlace(NamedTuple):
     work: tuple[str, ...] | None = ()
 
 
-def schedule_places(
-    table: InstructionTable,
-    calls: CallCounts,
-    found: Sequence[Collective],
-    schedule: Sequence[str] = (),
-) -> list[SchedulePlace]:
-    """Return the places of collectives, in their order.
+@fact
+def schedule_places(module: ModuleDump) -> list[SchedulePlace]:
+    """Return the places of a module's collectives, in their order.
 
-    Args:
-        table: Table of the module.
-        calls: Run counts of its computations.
-        found: The collectives.
-        schedule: Names of the instructions in execution order, flattened; empty if unknown.
+    Without a known schedule they have no instants.
     """
-    ends = {one.ended_by for one in found if one.ended_by}
+    table, calls, found = instruction_table(module), call_counts(module), collectives(module)
+    memory = memory_results(module)
+    schedule = () if memory is None else memory.layout.schedule or ()
+    ends = {one.ended_by for one in found.collectives if one.ended_by}
     rows = {name: row for row, name in rows_named(table.module, ends)}
     instants = {name: instant for instant, name in reversed(list(enumerate(schedule)))}
     finder, left = WorkFinder(table, calls), _MOST_WORK
     places = []
-    for one in found:
+    for one in found.collectives:
         start = _instant(_sender(one, table), one.computation, calls, instants)
         end = instants.get(one.ended_by) if one.ended_by else start
         work = _work(one, rows, table, finder) if one.overlap_instructions else ()

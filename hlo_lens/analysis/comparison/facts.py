@@ -6,8 +6,16 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.findings import finding_fact, findings_basis
 from hlo_lens.analysis.findings.module_findings import module_findings
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.opcodes import opcodes
+from hlo_lens.analysis.program.summary import summary
 from hlo_lens.model.snapshot.facts import (
     CollectivesFacts,
     CoverageFacts,
@@ -24,8 +32,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collectives
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.summary import Summary
+    from hlo_lens.model.dump import ModuleDump
 
     F = TypeVar("F", bound=DataclassInstance)
 
@@ -33,30 +41,30 @@ _NAMES_KEPT = 5
 """Undefined names that facts list."""
 
 
-def module_facts(analysis: ModuleAnalysis) -> ModuleFacts:
+def module_facts(analysis: ModuleDump) -> ModuleFacts:
     """Return the figures of a module, without rows; without HLO text only memory is known."""
-    dump = analysis.dump
-    memory = None if analysis.memory is None else memory_facts(analysis.memory)
+    results = memory_results(analysis)
+    memory = None if results is None else memory_facts(results)
     if not analysis.has_hlo:
-        return ModuleFacts(stage=dump.stage, backend=analysis.backend, memory=memory)
-    module, summary, flops = analysis.module, analysis.summary, analysis.flops
-    is_known = flops.total is not None
-    findings = analysis.once(module_findings)
+        return ModuleFacts(stage=analysis.stage, backend=backend_of_dump(analysis), memory=memory)
+    size, work = summary(analysis), flops(analysis)
+    is_known = work.total is not None
+    findings = module_findings(analysis)
     return copied(
         ModuleFacts,
-        summary,
-        stage=dump.stage,
-        backend=analysis.backend,
-        opcodes={row[0]: row[1] for row in analysis.opcodes.counts},
-        unknown_opcodes=analysis.opcodes.unknown_opcodes,
-        unknown_attributes=module.unknown_attributes,
-        parameters=analysis.signature.parameter_count,
-        flops=flops.total,
-        flops_at_least=flops.at_least,
-        flops_is_at_most=flops.is_at_most if is_known else None,
-        flops_is_estimate=flops.is_estimate if is_known else None,
-        coverage=coverage_facts(summary),
-        collectives=collectives_facts(analysis.collectives),
+        size,
+        stage=analysis.stage,
+        backend=backend_of_dump(analysis),
+        opcodes={row[0]: row[1] for row in opcodes(analysis).counts},
+        unknown_opcodes=opcodes(analysis).unknown_opcodes,
+        unknown_attributes=hlo_text(analysis).unknown_attributes,
+        parameters=entry_signature(analysis).parameter_count,
+        flops=work.total,
+        flops_at_least=work.at_least,
+        flops_is_at_most=work.is_at_most if is_known else None,
+        flops_is_estimate=work.is_estimate if is_known else None,
+        coverage=coverage_facts(size),
+        collectives=collectives_facts(collectives(analysis)),
         memory=memory,
         sharding=None,
         findings=tuple(map(finding_fact, findings.findings)),

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis import module_analysis
 from hlo_lens.analysis.comparison.peak_diff import FREE, PeakDiff, peak_diff
 from hlo_lens.analysis.comparison.side_pair import Delta
+from hlo_lens.analysis.memory import estimate_limit
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.statement import FEW_BYTES
 from hlo_lens.model.snapshot.facts import MemoryFacts, SpaceFacts
@@ -155,10 +155,10 @@ def code_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
 def missing_memory(module: ModuleSnapshot) -> str:
     """Return why the memory of a module was not estimated; empty where it could not be."""
     instructions = module.facts.instructions or 0
-    is_left_out = module.facts.is_scheduled and instructions > module_analysis.MOST_ESTIMATED
+    is_left_out = module.facts.is_scheduled and instructions > estimate_limit.MOST_ESTIMATED
     if not is_left_out:
         return ""
-    return module_analysis.not_estimated_text(instructions, module.path, module.name)
+    return estimate_limit.not_estimated_text(instructions, module.path, module.name)
 
 
 def _metrics(

@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.collectives.collective_groups import collectives_by
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.flops import flops
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 RECOMPILED = "recompiled"
 """Basis of figures that XLA's compiler gave."""
@@ -54,10 +58,10 @@ FIGURES = tuple(one.name for one in fields(Figures))[:7]
 """Names of the figures that are compared."""
 
 
-def figures(known: ModuleAnalysis) -> Figures:
+def figures(known: ModuleDump) -> Figures:
     """Return the figures of a compiled module; all None for one whose texts cannot be read."""
     try:
-        memory = known.memory
+        memory = memory_results(known)
     except HloLensError:
         memory = None
     found: dict[str, object] = {}
@@ -70,9 +74,9 @@ def figures(known: ModuleAnalysis) -> Figures:
             found["peak_bytes"] = peak.total_bytes
             found["peak_source"] = peak.instruction_origin.source
     if known.has_hlo:
-        found["wire_bytes_per_device"] = known.collectives.wire_bytes_per_device
-        found["flops"] = known.flops.total
-        groups = known.collectives_by("axis").groups
+        found["wire_bytes_per_device"] = collectives(known).wire_bytes_per_device
+        found["flops"] = flops(known).total
+        groups = collectives_by(collectives(known).collectives, "axis").groups
         found["wire_by_axis"] = {one.axis: one.wire_bytes_per_run for one in groups}
     return Figures(**found)  # type: ignore[arg-type] # the names are those of its fields
 

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.results import UNKNOWN_TIMES, Collective, Collectives
 from hlo_lens.analysis.comparison.alive_groups import space_peaks
 from hlo_lens.analysis.comparison.annotation_facts import annotation_facts
@@ -13,7 +14,11 @@ from hlo_lens.analysis.comparison.facts import copied, module_facts
 from hlo_lens.analysis.comparison.portable_sources import portable_path
 from hlo_lens.analysis.findings.findings import finding_fact, findings_basis
 from hlo_lens.analysis.findings.module_findings import module_findings
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.program.branch_sums import numbered_branch
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.model.snapshot.facts import FindingFact, LoopFact, ShardingFacts
 from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
 from hlo_lens.model.snapshot.rows import CollectiveFact, EntryFact
@@ -22,24 +27,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.findings.findings import Findings
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
 
 def module_snapshot(
-    analysis: ModuleAnalysis,
+    analysis: ModuleDump,
     *,
     name: str,
     target: str | None = None,
     toolchain: str | None = None,
 ) -> ModuleSnapshot:
     """Return the snapshot of a module, without fingerprint."""
-    facts, shardings = module_facts(analysis), analysis.shardings
+    facts, shardings = module_facts(analysis), sharding_results(analysis)
+    memory = memory_results(analysis)
     if facts.collectives is not None:
-        rows = _collective_rows(analysis.collectives, analysis.module)
-        loops = _loops(analysis.collectives, analysis.module)
+        rows = _collective_rows(collectives(analysis), hlo_text(analysis))
+        loops = _loops(collectives(analysis), hlo_text(analysis))
         facts = replace(facts, collectives=replace(facts.collectives, rows=rows, loops=loops))
     if shardings is not None and shardings.is_complete:
         facts = replace(facts, sharding=ShardingFacts(rows=_entry_rows(shardings)))
@@ -50,11 +56,11 @@ def module_snapshot(
         signature=_signature(analysis) if analysis.has_hlo else None,
         fingerprint=None,
         facts=facts,
-        peaks=() if analysis.memory is None else tuple(space_peaks(analysis.memory)),
+        peaks=() if memory is None else tuple(space_peaks(memory)),
         annotations=None if shardings is None else annotation_facts(shardings),
-        path=analysis.dump.path,
+        path=analysis.path,
     )
-    return with_findings(made, analysis.once(module_findings)) if analysis.has_hlo else made
+    return with_findings(made, module_findings(analysis)) if analysis.has_hlo else made
 
 
 def with_findings(snapshot: ModuleSnapshot, found: Findings) -> ModuleSnapshot:
@@ -71,12 +77,12 @@ def _portable_finding(finding: FindingFact) -> FindingFact:
     return replace(finding, source_file=portable_path(finding.source_file))
 
 
-def _signature(analysis: ModuleAnalysis) -> str | None:
+def _signature(analysis: ModuleDump) -> str | None:
     """Return a digest of the shapes of parameters and results, without layouts; None if unknown."""
-    if not analysis.signature.is_complete:
+    if not entry_signature(analysis).is_complete:
         return None
-    shapes = [value.shape or "?" for value in analysis.signature.parameters]
-    given = [value.shape or "?" for value in analysis.signature.outputs]
+    shapes = [value.shape or "?" for value in entry_signature(analysis).parameters]
+    given = [value.shape or "?" for value in entry_signature(analysis).outputs]
     return _digest(f"{', '.join(shapes)} -> {', '.join(given)}")
 
 

@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.estimate_limit import is_estimate_left_out
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.program.summary import coverage_of
+from hlo_lens.model.dump import ModuleDump
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.hlo.query import evident_partitions
 from hlo_lens.text.dump_files import BEFORE, title_of
@@ -79,23 +85,25 @@ class ListingFacts:
         return (self.devices or 1) if self.stage == BEFORE else 1
 
 
-def listing_facts(
-    dump: ModuleDump, *, with_fingerprint: bool = False, known: ModuleAnalysis | None = None
-) -> ListingFacts:
-    """Return the facts of one module.
-
-    Args:
-        dump: The module, at its latest stage.
-        with_fingerprint: Whether to compute the hashes, for comparisons with other modules.
-        known: Results of the module; None to compute them here.
-    """
-    facts = named_facts(dump)
-    if known is None:
-        known = ModuleAnalysis(dump, limits_estimate=True)
+@fact
+def listing_facts(module: ModuleDump) -> ListingFacts:
+    """Return the facts of one module, at its latest stage, without fingerprint."""
+    facts = named_facts(module)
     try:
-        return _read(facts, known, with_fingerprint=with_fingerprint)
+        return _read(facts, module)
     except HloLensError as error:
         return replace(facts, problem=str(error).splitlines()[0])
+
+
+@fact
+def hashed_facts(module: ModuleDump) -> ListingFacts:
+    """Return the facts with a fingerprint, for comparisons with other modules."""
+    facts = listing_facts(module)
+    if module.hlo is None or facts.instructions is None:
+        return facts
+    from hlo_lens.analysis.dumps.text_comparison import fingerprint
+
+    return replace(facts, fingerprint=fingerprint(module.hlo))
 
 
 def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts:
@@ -117,36 +125,29 @@ def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts
     )
 
 
-def _read(facts: ListingFacts, known: ModuleAnalysis, *, with_fingerprint: bool) -> ListingFacts:
-    dump = known.dump
+def _read(facts: ListingFacts, dump: ModuleDump) -> ListingFacts:
     module = dump.hlo
-    facts = replace(facts, backend=known.backend)
+    facts = replace(facts, backend=backend_of_dump(dump))
     if module is not None:
         if not module.computations:
             problem = str(module.gaps[0]).splitlines()[0] if module.gaps else None
             return replace(facts, gaps=len(module.gaps), problem=problem)
-        hashes = None
-        if with_fingerprint:
-            from hlo_lens.analysis.dumps.text_comparison import fingerprint
-
-            hashes = fingerprint(module)
-        flops = known.flops
+        work, table = flops(dump), instruction_table(dump)
         facts = replace(
             facts,
-            flops=flops.total,
-            flops_at_least=flops.at_least,
-            flops_is_at_most=flops.is_at_most,
-            opaque=flops.opaque,
+            flops=work.total,
+            flops_at_least=work.at_least,
+            flops_is_at_most=work.is_at_most,
+            opaque=work.opaque,
             name=module.name or facts.name,
             partitions=module.num_partitions,
-            devices=evident_partitions(known.table) or module.num_partitions,
+            devices=evident_partitions(table) or module.num_partitions,
             instructions=module.instruction_count,
-            signature=_signature(known.table),
-            fingerprint=hashes,
-            is_estimate_left_out=known.is_estimate_left_out,
+            signature=_signature(table),
+            is_estimate_left_out=is_estimate_left_out(dump),
         )
     try:
-        facts = _with_memory(facts, known.memory)
+        facts = _with_memory(facts, memory_results(dump))
     except HloLensError as error:
         facts = replace(facts, problem=str(error).splitlines()[0])
     gaps = dump.gaps

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.result import Cell, Column, Result, Row, Unit
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 STEP = "step"
 MOST_FLOPS = "most flops"
 MOST_MEMORY = "largest memory"
+
+_ROLES = {
+    STEP: "the training step, 1 of {}",
+    MOST_FLOPS: "the most arithmetic of {}",
+    MOST_MEMORY: "the most memory of {}",
+}
 
 SORTS = ("peak", "size", "name", "flops")
 
@@ -126,6 +133,30 @@ class ModuleGroups(Result):
                 own[column.name] if column.name in own else getattr(group.largest, column.name)
                 for column in self.COLUMNS
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """The module that a page leads with, and the others of the dump.
+
+    Attributes:
+        group: Its compiles, with their mark in the listing; None for a single module.
+        others: The other modules; None for a single module.
+    """
+
+    group: ModuleGroup | None = None
+    others: ModuleGroups | None = None
+
+    @property
+    def role(self) -> str:
+        """Its place among the modules; empty for a single module."""
+        if self.group is None or self.others is None:
+            return ""
+        count = sum(len(group.modules) for group in (self.group, *self.others.groups))
+        role = _ROLES.get(self.group.mark or "", "1 of {}").format(plural(count, "module"))
+        compiles = len(self.group.modules)
+        parts = [role, *([f"the largest of {compiles} compiles"] if compiles > 1 else [])]
+        return ", ".join([*parts, *([f"in {self.group.process}"] if self.group.process else [])])
 
 
 def module_groups(

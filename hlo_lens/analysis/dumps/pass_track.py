@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.memory.estimate import memory_estimate
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.result import Column, Result, Unit
 from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
-from hlo_lens.model.hlo.query import tabulate
 from hlo_lens.text.dump_files import AFTER, BEFORE
 
 if TYPE_CHECKING:
@@ -97,12 +97,14 @@ def measure(
     module = dump.hlo
     if module is None or not module.computations:
         return None
-    return tuple(_measured(module, subject, backend) for subject in subjects)
+    return tuple(_measured(dump, module, subject, backend) for subject in subjects)
 
 
-def _measured(module: HloModule, subject: Subject, backend: str | None) -> Measure:
+def _measured(
+    dump: ModuleDump, module: HloModule, subject: Subject, backend: str | None
+) -> Measure:
     if subject.kind == COLLECTIVE:
-        found = collectives(tabulate(module)).collectives
+        found = collectives(dump).collectives
         names = [one.name for one in found if one.kind == subject.text]
         return Measure(len(names), tuple(names))
     if subject.kind == OPCODE:
@@ -115,7 +117,7 @@ def _measured(module: HloModule, subject: Subject, backend: str | None) -> Measu
         )
         return Measure(len(pairs), pairs)
     if subject.kind == TEMP:
-        estimate = memory_estimate(tabulate(module), backend=backend, in_text_order=True)
+        estimate = memory_estimate(instruction_table(dump), backend=backend, in_text_order=True)
         return Measure(None if estimate is None else estimate.temp_bytes)
     return _named(module, subject.text)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.findings.finding import Finding, SavingBasis, Severity
 from hlo_lens.analysis.findings.saving_columns import SAVING_COLUMNS, saving_cells
-from hlo_lens.analysis.findings.whole import Whole
+from hlo_lens.analysis.findings.whole import whole
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 from hlo_lens.model.snapshot.facts import (
     ChangeFact,
@@ -27,7 +27,7 @@ from hlo_lens.model.snapshot.facts import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 LEAST_SHARE = 0.001
 """Findings that save a smaller share are dropped."""
@@ -128,7 +128,7 @@ def findings_basis(found: Findings) -> FindingsBasis:
 
 
 def judged(
-    found: Iterable[Finding], known: ModuleAnalysis, *, is_kept: bool = False
+    found: Iterable[Finding], known: ModuleDump, *, is_kept: bool = False
 ) -> tuple[Finding, ...]:
     """Return findings with share and severity, most saving first, without negligible ones.
 
@@ -137,8 +137,8 @@ def judged(
         known: Their module.
         is_kept: Whether negligible ones are kept.
     """
-    whole = known.once(Whole.of)
-    weighed = (replace(one, share=whole.share(one)) for one in found)
+    program = whole(known)
+    weighed = (replace(one, share=program.share(one)) for one in found)
     kept = (one for one in weighed if is_kept or not _is_negligible(one))
     rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
     return tuple(sorted(rated, key=_order))

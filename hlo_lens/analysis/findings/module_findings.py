@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hlo_lens.analysis.findings.findings import Findings, judged
 from hlo_lens.analysis.findings.registry import all_rules
 from hlo_lens.analysis.findings.rule import MEMORY, PEAK, ModuleRule
-from hlo_lens.analysis.module_analysis import not_estimated_text
+from hlo_lens.analysis.memory.estimate_limit import is_estimate_left_out, not_estimated_text
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.model.fact import fact
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
 if TYPE_CHECKING:
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 
-def module_findings(known: ModuleAnalysis) -> Findings:
-    """Return the findings in one module; `ModuleAnalysis.once` keeps them."""
+@fact
+def module_findings(module: ModuleDump) -> Findings:
+    """Return the findings in one module, by the settings of its user if there are any."""
+    given = module.given.findings
+    return all_findings(module) if given is None else cast("Findings", given(module))
+
+
+def all_findings(known: ModuleDump) -> Findings:
+    """Return the findings of all rules in one module, with simulated savings."""
     found = rule_findings(known)
-    if not found.findings or known.memory is None:  # which is not simulated
+    if not found.findings or memory_results(known) is None:  # which is not simulated
         return found
     from hlo_lens.analysis.findings.simulated import simulated_findings  # imports the simulator
 
     return simulated_findings(known, found)
 
 
-def rule_findings(known: ModuleAnalysis) -> Findings:
+def rule_findings(known: ModuleDump) -> Findings:
     """Return the findings as rules yield them: no saving is simulated."""
     if not known.has_hlo:
         return Findings(findings=())
-    known.module.links.all_operands()  # rules ask for those of most computations
+    hlo_text(known).links.all_operands()  # rules ask for those of most computations
     rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
     unknown = _unknown(known)
     found: list[Finding] = []
@@ -46,19 +56,18 @@ def rule_findings(known: ModuleAnalysis) -> Findings:
     return Findings(findings=judged(found, known), undecided=tuple(undecided))
 
 
-def _unknown(known: ModuleAnalysis) -> dict[str, str]:
+def _unknown(known: ModuleDump) -> dict[str, str]:
     """Return what is not known of a module that rules need, each with the reason."""
-    memory = known.memory
+    memory = memory_results(known)
     if memory is None:
         return dict.fromkeys((MEMORY, PEAK), f"memory is not known: {_why(known)}")
     return {} if memory.peak is not None else {PEAK: "the values at the peak are not known"}
 
 
-def _why(known: ModuleAnalysis) -> str:
+def _why(known: ModuleDump) -> str:
     """Return why the memory of a module is not known."""
-    if known.is_estimate_left_out:
-        dump = known.dump
-        return not_estimated_text(len(known.module.columns), dump.path, dump.address)
+    if is_estimate_left_out(known):
+        return not_estimated_text(len(hlo_text(known).columns), known.path, known.address)
     from hlo_lens.analysis.memory.estimate import why_no_estimate  # imports the estimate
 
-    return why_no_estimate(known.table) or "the dump has no buffer assignment"
+    return why_no_estimate(instruction_table(known)) or "the dump has no buffer assignment"

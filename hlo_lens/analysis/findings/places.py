@@ -7,16 +7,21 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.values import maker_of, operands_of
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.buffers.columns import parse_index
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import MAX_FRAMES, SourceLocation
 from hlo_lens.text.argument_pattern import steps_of
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.metadata import StackFrames
 
 _PART = re.compile(r"(extracted|called_computation)\b")
@@ -26,14 +31,14 @@ _MOST_USERS = 16
 _MOST_COPIES = 8
 
 
-def is_part(known: ModuleAnalysis) -> bool:
+def is_part(known: ModuleDump) -> bool:
     """Return whether XLA made a module of a part of another: no user has its arguments."""
-    return _PART.match(known.module.name) is not None
+    return _PART.match(hlo_text(known).name) is not None
 
 
-def is_on_host(known: ModuleAnalysis, value: ShardedValue) -> bool:
+def is_on_host(known: ModuleDump, value: ShardedValue) -> bool:
     """Return whether a value takes no memory of the device; on CPU, host memory is the device's."""
-    return value.is_in_host_memory and known.backend != "cpu"
+    return value.is_in_host_memory and backend_of_dump(known) != "cpu"
 
 
 def argument_of(name: str) -> str:
@@ -53,17 +58,18 @@ def argument_of(name: str) -> str:
     return head if is_part else name
 
 
-def call_place(known: ModuleAnalysis) -> SourceLocation | None:
+@fact
+def call_place(known: ModuleDump) -> SourceLocation | None:
     """Return the line that calls, or lowers, the jitted function; None if not known.
 
     That is the caller of the first frame in the function of the module's name; where stacks begin
     in that function, its own line. Without such a frame it is the last one that all stacks share,
     since stacks of all instructions begin with the callers of the jitted function.
     """
-    frames = known.module.stack_frames
+    frames = hlo_text(known).stack_frames
     if not frames:
         return None
-    name = known.module.name.removeprefix("jit_")
+    name = hlo_text(known).name.removeprefix("jit_")
     numbers = {k for k, one in enumerate(frames.function_names, start=1) if one == name}
     found = frames.file_locations.columns["function_name_id"] if numbers else ()
     functions = enumerate(found, start=1)
@@ -96,19 +102,19 @@ def _shared_place(frames: StackFrames) -> SourceLocation | None:
     return last
 
 
-def first_use(known: ModuleAnalysis, number: int | None) -> SourceLocation | None:
+def first_use(known: ModuleDump, number: int | None) -> SourceLocation | None:
     """Return the line that first uses a parameter of the entry; None if not known."""
     parameter = next(
-        (one for one in known.module.entry.parameters if one.parameter_number == number), None
+        (one for one in hlo_text(known).entry.parameters if one.parameter_number == number), None
     )
     if parameter is None or number is None:
         return None
-    users = (user for user, _ in known.module.links.users_of(parameter.row))
-    places = (known.origins.place(user) for user in islice(users, _MOST_USERS))
+    users = (user for user, _ in hlo_text(known).links.users_of(parameter.row))
+    places = (origins(known).place(user) for user in islice(users, _MOST_USERS))
     return next((place for place in places if place is not None), None)
 
 
-def maker_place(known: ModuleAnalysis, name: str, index: str) -> SourceLocation | None:
+def maker_place(known: ModuleDump, name: str, index: str) -> SourceLocation | None:
     """Return the line that makes a result of the entry, or what it copies; None if not known.
 
     Copies into the layout of a result have no line of their own. Where nothing has one, it is the
@@ -120,29 +126,29 @@ def maker_place(known: ModuleAnalysis, name: str, index: str) -> SourceLocation 
         name: Name of the instruction of the result.
         index: Shape index of the result in that of the entry, as XLA prints it.
     """
-    root = Value(known.module.entry.root_row, parse_index(index))
-    part = known.once(_part_places).get(maker_of(known.module, root))
+    root = Value(hlo_text(known).entry.root_row, parse_index(index))
+    part = _part_places(known).get(maker_of(hlo_text(known), root))
     if part is not None:
         return part
-    found = known.module.entry.instruction(name)
+    found = hlo_text(known).entry.instruction(name)
     value = None if found is None else Value(found.row)
     for _ in range(_MOST_COPIES):
         if value is None:
             break
-        origins = known.origins
-        is_whole = not value.element
-        place = origins.place(value.row) if is_whole else origins.of_value(value).place
+        of_values, is_whole = origins(known), not value.element
+        place = of_values.place(value.row) if is_whole else of_values.of_value(value).place
         if place is not None:
             return place
-        operands = operands_of(known.module, value.row)
+        operands = operands_of(hlo_text(known), value.row)
         value = operands[0] if len(operands) == 1 and operands[0].row != NOTHING else None
     return call_place(known)
 
 
-def _part_places(known: ModuleAnalysis) -> dict[Value | None, SourceLocation]:
+@fact
+def _part_places(known: ModuleDump) -> dict[Value | None, SourceLocation]:
     """Return the lines of the results of combined collectives."""
     found: dict[Value | None, SourceLocation] = {}
-    for one in known.collectives.collectives:
+    for one in collectives(known).collectives:
         for number, (file, line, *_) in enumerate(one.members):
             if one.end_row is not None and file is not None:
                 found[Value(one.end_row, (number,))] = SourceLocation(file=file, line=line)

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from hlo_lens.analysis.dumps.listing_facts import ListingFacts
 from hlo_lens.analysis.findings.finding import Finding
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.model.dump import ModuleDump
 
-FindInModule: TypeAlias = Callable[[ModuleAnalysis], Iterable[Finding]]
+FindInModule: TypeAlias = Callable[[ModuleDump], Iterable[Finding]]
 """Yields the findings in one module, which has HLO text."""
 
 FindInDump: TypeAlias = Callable[[Sequence[ListingFacts]], Iterable[tuple[int, Finding]]]

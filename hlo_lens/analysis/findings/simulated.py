@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.analysis.findings.findings import WARNING_SHARE, Findings, judged
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.simulation.simulate import KINDS, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
 from hlo_lens.text.units import format_bytes, format_count
@@ -18,7 +20,7 @@ from hlo_lens.text.units import format_bytes, format_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 MOST_INSTRUCTIONS = 10_000
 """Instructions of the largest module that is simulated; the first answer takes 0.1 ms for each."""
@@ -35,12 +37,12 @@ SIMULATED = "simulated: "
 """Beginning of the evidence of a simulation that leaves a saving an upper bound."""
 
 
-def simulated_findings(known: ModuleAnalysis, found: Findings) -> Findings:
+def simulated_findings(known: ModuleDump, found: Findings) -> Findings:
     """Return findings with simulated savings where that is possible, in their new order."""
     wanted = [one for one in found.findings if _can_be_simulated(one)]
-    if not wanted or known.memory is None:
+    if not wanted or memory_results(known) is None:
         return found
-    count = len(known.module.columns)
+    count = len(hlo_text(known).columns)
     if count > MOST_INSTRUCTIONS:
         limit = f"{format_count(count)} instructions, more than {format_count(MOST_INSTRUCTIONS)}"
         return replace(found, not_simulated=limit)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Saves
+from hlo_lens.analysis.memory.results import memory_results
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 
-def saves_of_temporaries(known: ModuleAnalysis, own_bytes: int, *, other_bytes: int = 0) -> Saves:
+def saves_of_temporaries(known: ModuleDump, own_bytes: int, *, other_bytes: int = 0) -> Saves:
     """Return a saving of some bytes of their own, and at most of all temporaries.
 
     Args:
@@ -24,7 +25,8 @@ def saves_of_temporaries(known: ModuleAnalysis, own_bytes: int, *, other_bytes: 
         other_bytes: Bytes that it removes of arguments, results and constants.
     """
     own = own_bytes + other_bytes
-    temporary = None if known.memory is None else known.memory.statement.temp_bytes
+    memory = memory_results(known)
+    temporary = None if memory is None else memory.statement.temp_bytes
     if temporary is None:
         return Saves(own_bytes=own)
     return Saves.at_most(max(temporary, own_bytes) + other_bytes, own_bytes=own)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.analysis.collectives.collectives import end_of, instruction_of
+from hlo_lens.analysis.collectives.collectives import collectives, end_of, instruction_of
 from hlo_lens.analysis.collectives.sums import WIRE, run_sum
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.values import is_used, operands_of
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.value_steps import Value
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.metadata import SourceLocation
 from hlo_lens.text.units import format_bytes, listed
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.collectives.results import Collective
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.branch_sums import SumBounds
+    from hlo_lens.model.dump import ModuleDump
 
 _MOST = 1000
 """Most collectives of a module whose values are followed: those that move the most in one run."""
@@ -46,9 +48,10 @@ class Transfer(NamedTuple):
     parts: tuple[Part, ...]
 
 
-def transfers(known: ModuleAnalysis) -> tuple[Transfer, ...]:
+@fact
+def transfers(known: ModuleDump) -> tuple[Transfer, ...]:
     """Return the collectives that move the most, with their values, in text order."""
-    found = [one for one in known.collectives.collectives if not one.moves_nothing]
+    found = [one for one in collectives(known).collectives if not one.moves_nothing]
     if len(found) > _MOST:
         kept = heapq.nlargest(
             _MOST, range(len(found)), key=lambda place: found[place].wire_bytes_per_run or 0
@@ -57,8 +60,8 @@ def transfers(known: ModuleAnalysis) -> tuple[Transfer, ...]:
     return tuple(Transfer(one, _parts(known, one)) for one in found)
 
 
-def _parts(known: ModuleAnalysis, collective: Collective) -> tuple[Part, ...]:
-    module = known.module
+def _parts(known: ModuleDump, collective: Collective) -> tuple[Part, ...]:
+    module = hlo_text(known)
     start, end = instruction_of(module, collective), end_of(module, collective)
     if start is None or end is None or end.shape is None:
         return ()

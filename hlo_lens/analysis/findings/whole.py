@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.model.fact import fact
+
 if TYPE_CHECKING:
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _WIRE_TO_MEMORY = 16
 
@@ -19,20 +25,6 @@ class Whole:
     memory_bytes: int | None
     wire_bytes: int | None
     flops: int | None
-
-    @classmethod
-    def of(cls, known: ModuleAnalysis) -> Whole:
-        """Return those of a module; `ModuleAnalysis.once` keeps them."""
-        if not known.has_hlo:
-            return cls(memory_bytes=None, wire_bytes=None, flops=None)
-        memory = known.memory
-        signature = (*known.signature.parameters, *known.signature.outputs)
-        size = sum(one.size_bytes or 0 for one in signature) if memory is None else 0
-        return cls(
-            memory_bytes=size if memory is None else memory.statement.total_bytes,
-            wire_bytes=known.collectives.wire_bytes_per_device,
-            flops=known.flops.total,
-        )
 
     @property
     def traffic(self) -> int:
@@ -53,3 +45,18 @@ class Whole:
         )
         shares = [part / whole for part, whole in pairs if part is not None and whole]
         return min(1.0, max(shares)) if shares else None
+
+
+@fact
+def whole(module: ModuleDump) -> Whole:
+    """Return memory, communication and arithmetic of a module."""
+    if module.hlo is None:
+        return Whole(memory_bytes=None, wire_bytes=None, flops=None)
+    memory, signature = memory_results(module), entry_signature(module)
+    values = (*signature.parameters, *signature.outputs) if memory is None else ()
+    size = sum(one.size_bytes or 0 for one in values)
+    return Whole(
+        memory_bytes=size if memory is None else memory.statement.total_bytes,
+        wire_bytes=collectives(module).wire_bytes_per_device,
+        flops=flops(module).total,
+    )

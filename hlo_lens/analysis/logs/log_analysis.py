@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.logs.repeated_messages import without_repeats
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.text.dump_files import title_of
 
 if TYPE_CHECKING:
@@ -56,16 +58,15 @@ class LogAnalysis:
     def _oom_modules(self) -> Iterator[OomModule]:
         """Yield the modules that messages may be of, with their memory."""
         from hlo_lens.analysis.logs.oom_remedies import OomModule
-        from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
         wanted = {message.module for message in self.log.compile_ooms}
         for dump in self.modules:
             name = title_of(dump.name) if dump.hlo is None else dump.hlo.name
             if dump.buffers.assignment is None or not {name, None} & wanted:
                 continue
-            known = ModuleAnalysis(dump)
-            if known.memory is not None:
-                yield OomModule(name=name, memory=known.memory, shardings=known.shardings)
+            memory = memory_results(dump)
+            if memory is not None:
+                yield OomModule(name=name, memory=memory, shardings=sharding_results(dump))
 
     @cached_property
     def peak_buffers(self) -> tuple[MemoryShortage, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.memory.makers import values_of
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program.source_places import stack_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.analysis.program.source_places import Stack
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.dump import ModuleDump
 
 
 class DescribedValue(NamedTuple):
@@ -33,13 +33,12 @@ class DescribedValue(NamedTuple):
     stack: str | None = None
 
 
-def described_values(
-    module: HloModule | None, origins: Origins | None, names: Sequence[str]
-) -> list[DescribedValue]:
+def described_values(module: ModuleDump, names: Sequence[str]) -> list[DescribedValue]:
     """Return opcode and origin of values, in the order of their names."""
-    if module is None or origins is None:
+    if module.hlo is None:
         return [DescribedValue()] * len(names)
-    known = values_of(module, names)
+    found_origins = origins(module)
+    known = values_of(module.hlo, names)
     stacks: dict[Stack, str | None] = {}
     found = []
     for name in names:
@@ -47,13 +46,13 @@ def described_values(
         if value is None:
             found.append(DescribedValue())
             continue
-        origin = origins.of_value(value)
-        frames = origins.stack(origin)
+        origin = found_origins.of_value(value)
+        frames = found_origins.stack(origin)
         if frames not in stacks:
             stacks[frames] = " < ".join(stack_texts(frames)) or None
         found.append(
             DescribedValue(
-                opcode=origins.opcode(origins.maker(value)),
+                opcode=found_origins.opcode(found_origins.maker(value)),
                 source=origin.marked_source,
                 op_name=origin.op_name,
                 argument=origin.argument,

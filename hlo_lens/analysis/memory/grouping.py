@@ -19,13 +19,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.fact import fact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
     from hlo_lens.analysis.memory.roles import MemoryRoles
+    from hlo_lens.model.dump import ModuleDump
 
 UNATTRIBUTED = "[unattributed]"
 PARAMETERS = "[parameters]"
@@ -88,6 +91,18 @@ class MemoryBy(Result):
     def totals(self) -> Mapping[str, int]:
         """Return the bytes held and the number of values."""
         return {"size_bytes": self.total_bytes, "values": sum(g[2] for g in self.groups)}
+
+
+def peak_by(module: ModuleDump, by: str) -> MemoryBy | None:
+    """Return the bytes at the peak in groups, such as ``op``; None where it is not known."""
+    memory = memory_results(module)
+    return None if memory is None or memory.peak is None else memory_by(memory.peak, by)
+
+
+@fact
+def peak_by_source(module: ModuleDump) -> MemoryBy | None:
+    """Return the bytes at the peak by source line; None where the peak is not known."""
+    return peak_by(module, "source")
 
 
 def memory_by(peak: PeakMemory, by: str, roles: MemoryRoles | None = None) -> MemoryBy:

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.analysis.memory.makers import rows_of_names
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.call_counts import call_counts
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.columns import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.analysis.program.call_counts import CallCounts
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.dump import ModuleDump
 
 
 class LoopBand(NamedTuple):
@@ -42,14 +44,13 @@ class LoopBands(Result):
     bands: tuple[LoopBand, ...]
 
 
-def loop_bands(schedule: Sequence[str], module: HloModule, calls: CallCounts) -> LoopBands:
-    """Return the loops of a schedule.
-
-    Args:
-        schedule: Names of the instructions in execution order, flattened.
-        module: HLO text that has them.
-        calls: Trip counts.
-    """
+@fact
+def loop_bands(dump: ModuleDump) -> LoopBands | None:
+    """Return the loops of the flattened schedule; None without live ranges or HLO text."""
+    memory, module = memory_results(dump), dump.hlo
+    if memory is None or memory.layout.schedule is None or module is None:
+        return None
+    schedule, calls = memory.layout.schedule, call_counts(dump)
     rows = rows_of_names(module, set(schedule))
     owners, links = module.links.owners, module.links.calls
     first: dict[int, int] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.memory.estimate_limit import exceeds_limit
 from hlo_lens.analysis.memory.layout import (
     DEFAULT_SPACE,
     MemoryLayout,
@@ -14,10 +15,13 @@ from hlo_lens.analysis.memory.layout import (
     with_gpu_temporaries,
 )
 from hlo_lens.analysis.memory.other_tools import OtherPeak, other_peaks
-from hlo_lens.analysis.memory.peak import PeakMemory, peaks_of
+from hlo_lens.analysis.memory.peak import PeakMemory, peak_memory, peaks_of
 from hlo_lens.analysis.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import instruction_table
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.columns import OPCODE, OPCODE_END
-from hlo_lens.model.hlo.query import InstructionTable, rows_named, tabulate, unknown_names
+from hlo_lens.model.hlo.query import rows_named, unknown_names
 from hlo_lens.model.snapshot.facts import RangeFacts
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.model.hlo.query import InstructionTable
 
 ESTIMATE = (
     "an estimate: there is no buffer assignment beside this text, so live ranges and places follow "
@@ -103,50 +108,41 @@ class MemoryResults:
         return f"{chart}{tables}<ul>{notes}</ul>" if notes else f"{chart}{tables}"
 
 
-def memory_results(
-    dump: ModuleDump,
-    *,
-    backend: str | None,
-    table: Callable[[], InstructionTable] | None = None,
-    most_estimated: int | None = None,
-) -> MemoryResults | None:
+@fact
+def memory_results(module: ModuleDump) -> MemoryResults | None:
     """Return the memory results of a module; None if nothing is known.
 
     Without a buffer assignment, memory is estimated from a scheduled HLO text. Figures of the
     framework, if known, are compared with ours.
 
-    Args:
-        dump: The module and its texts.
-        backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        table: Returns the module's instruction table.
-        most_estimated: Modules of more instructions are not estimated; None for no limit.
-
     Raises:
         DumpMismatchError: If texts do not match, or sums differ from those that XLA printed.
     """
-    results = _results(dump, backend, table, most_estimated)
-    return results if results is None or dump.framework is None else _checked(results, dump)
+    results = _results(module, backend_of_dump(module))
+    return results if results is None or module.framework is None else _checked(results, module)
 
 
-def _results(
-    dump: ModuleDump,
-    backend: str | None,
-    table: Callable[[], InstructionTable] | None,
-    most_estimated: int | None,
-) -> MemoryResults | None:
+def peak_of(module: ModuleDump, color: int) -> PeakMemory | None:
+    """Return the peak of a memory space; None where memory or live ranges are not known."""
+    memory = memory_results(module)
+    if memory is None:
+        return None
+    return peak_memory(memory.layout, color=color, module=module.instructions)
+
+
+def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     assignment, module = dump.buffer_assignment, dump.hlo
     if assignment is None or not len(assignment.allocations):
-        if module is None or len(module.columns) > (most_estimated or len(module.columns)):
-            return None
-        return _estimated(dump, module, backend, table)
+        is_limited = module is None or exceeds_limit(dump, module)
+        return None if is_limited else _estimated(dump, backend)
     given = dump.live_range
     has_ranges = given is not None and given.is_available
-    found = None if has_ranges else _computed_ranges(dump, backend, table, most_estimated)
+    found = None if has_ranges else _computed_ranges(dump, backend)
     used = dump.buffer_values if assignment.ends_without_values else None
     layout = layout_of_dump(assignment, given if found is None else found, used)
     if module is not None and module.computations:
         lost = _lost_interface(layout, module)
-        lost += 0 if has_ranges else _lost_values(layout, table() if table else tabulate(module))
+        lost += 0 if has_ranges else _lost_values(layout, instruction_table(dump))
         if lost:
             layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
     _check_total(layout, dump)
@@ -177,42 +173,27 @@ def _results(
     )
 
 
-def _computed_ranges(
-    dump: ModuleDump,
-    backend: str | None,
-    table: Callable[[], InstructionTable] | None,
-    most_estimated: int | None,
-) -> LiveRanges | None:
+def _computed_ranges(dump: ModuleDump, backend: str | None) -> LiveRanges | None:
     """Return live ranges computed from the schedule; None without a schedule.
 
     None for modules above the limit, too.
     """
     from hlo_lens.analysis.memory.live_ranges import live_ranges  # imported if needed
 
-    module = dump.hlo
-    if module is None or len(module.columns) > (most_estimated or len(module.columns)):
+    if dump.hlo is None or exceeds_limit(dump, dump.hlo):
         return None
-    return live_ranges(
-        table() if table else tabulate(module), backend=backend, traces=dump.heap_traces
-    )
+    return live_ranges(instruction_table(dump), backend=backend, traces=dump.heap_traces)
 
 
-def _estimated(
-    dump: ModuleDump,
-    module: HloModule,
-    backend: str | None,
-    table: Callable[[], InstructionTable] | None,
-) -> MemoryResults | None:
+def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     """Return the estimate from HLO text; None without a schedule."""
     from hlo_lens.analysis.memory.estimate import memory_estimate  # imported if needed
 
     target = dump.setting("target_arguments.txt")
-    estimate = memory_estimate(
-        table() if table else tabulate(module), backend=backend, target=target
-    )
+    estimate = memory_estimate(instruction_table(dump), backend=backend, target=target)
     if estimate is None:
         return None
-    layout = estimate.layout
+    layout, module = estimate.layout, dump.hlo
     peaks = peaks_of(layout, module)
     peak = peaks[DEFAULT_SPACE]
     known = estimate.range

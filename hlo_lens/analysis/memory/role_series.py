@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
 from hlo_lens.analysis.memory.role_names import ROLES
+from hlo_lens.analysis.memory.roles import MemoryRoles, memory_roles
 from hlo_lens.analysis.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.memory.layout import MemoryLayout
     from hlo_lens.analysis.memory.occupancy import Occupant
-    from hlo_lens.analysis.memory.roles import MemoryRoles
+    from hlo_lens.model.dump import ModuleDump
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +58,16 @@ class RoleSeries(Result):
         return list(accumulate(changes.get(t, 0) for t in range(self.length)))
 
 
-def role_series(
+def role_series(module: ModuleDump, color: int) -> RoleSeries | None:
+    """Return the bytes of each role over the schedule; None without live ranges."""
+    roles = memory_roles(module)
+    return None if roles is None else series_of_roles(roles.layout, roles, color=color)
+
+
+def series_of_roles(
     layout: MemoryLayout, roles: MemoryRoles, *, color: int = DEFAULT_SPACE
 ) -> RoleSeries | None:
-    """Return the bytes of each role over the schedule; None without live ranges."""
+    """Return the bytes of each role over a schedule; None without live ranges."""
     if layout.length is None:
         return None
     changes: dict[str, dict[int, int]] = {role: defaultdict(int) for role in ROLES}

@@ -23,6 +23,7 @@ from hlo_lens.analysis.memory.argument_copies import SCALAR, ArgumentCopies
 from hlo_lens.analysis.memory.argument_roles import BACKWARD, ArgumentRoles
 from hlo_lens.analysis.memory.gradients import gradient_values
 from hlo_lens.analysis.memory.makers import rows_of_names, values_of
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.role_names import (
     CONSTANTS,
     GATHERED,
@@ -34,15 +35,17 @@ from hlo_lens.analysis.memory.role_names import (
     WEIGHTS,
     Role,
 )
+from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
+from hlo_lens.analysis.program.origins import Origins, origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.fact import fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
-    from hlo_lens.analysis.program.entry_signature import EntrySignature
-    from hlo_lens.analysis.program.origins import Origins
     from hlo_lens.analysis.program.value_steps import Value
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
 
@@ -84,23 +87,19 @@ class MemoryRoles(Result):
         return {value.name: role for value, role in pairs}
 
 
-def memory_roles(
-    layout: MemoryLayout,
-    module: HloModule | None,
-    signature: EntrySignature | None,
-    origins: Origins | None,
-) -> MemoryRoles:
-    """Return the roles of the values and held allocations of a module.
+@fact
+def memory_roles(dump: ModuleDump) -> MemoryRoles | None:
+    """Return the roles of values and held allocations; None where memory is not known.
 
-    Args:
-        layout: Allocations and values.
-        module: HLO text; None for none, which leaves only the uses of allocations.
-        signature: Parameters and outputs; None without HLO text.
-        origins: Origins of its values; None without HLO text.
+    Without HLO text only the uses of allocations are known.
     """
+    memory, module = memory_results(dump), dump.hlo
+    if memory is None:
+        return None
+    layout = memory.layout
     found = _Uses()
-    if module is not None and signature is not None and origins is not None and module.has_entry:
-        found = _TextRoles(layout, module, signature, origins)
+    if module is not None and module.has_entry:
+        found = _TextRoles(layout, module, entry_signature(dump), origins(dump))
     held = {one.index: found.of_allocation(one) for one in layout.allocations if one.is_held}
     roles = [held.get(one.allocation) or found.of_temporary(one) for one in layout.values]
     return MemoryRoles(layout=layout, values=roles, allocations=held)

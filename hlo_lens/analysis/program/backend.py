@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.columns import END, SHAPE
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _MARKS = {
 """Texts printed by one backend only; before mid-2023 the quotes in them were escaped."""
 
 
+@fact
 def backend_of_dump(dump: ModuleDump) -> str | None:
     """Return ``cpu``, ``gpu``, ``tpu``, or None if neither framework, text nor names show it."""
     if dump.framework is not None and dump.framework.backend is not None:

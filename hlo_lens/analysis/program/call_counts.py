@@ -21,10 +21,13 @@ from hlo_lens.analysis.program.branch_sums import (
     branch_text,
     shared_branches,
 )
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.program.trip_counts import TripCounts, trip_counts
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.calls import Call
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
@@ -232,3 +235,9 @@ def _times(outer: int | None, inner: int | None) -> int | None:
     if outer == 0 or inner == 0:
         return 0
     return None if outer is None or inner is None else outer * inner
+
+
+@fact
+def call_counts(module: ModuleDump) -> CallCounts:
+    """Return the run counts of a module's computations, with the trip counts of loops."""
+    return CallCounts(instruction_table(module))

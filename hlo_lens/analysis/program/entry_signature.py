@@ -29,7 +29,9 @@ from hlo_lens.analysis.program.entry_values import (
     ParameterValue,
     ValueColumns,
 )
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.instruction import HloInstruction
 from hlo_lens.model.rows import Rows
 from hlo_lens.text.errors import DumpSyntaxError
@@ -37,6 +39,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape, ShapeIndex
@@ -101,8 +104,14 @@ class EntrySignature(Result):
         return len(self.parameters) + len(self.outputs)
 
 
-def entry_signature(table: InstructionTable) -> EntrySignature:
+@fact
+def entry_signature(dump: ModuleDump) -> EntrySignature:
     """Return parameters and outputs of a module's entry computation."""
+    return signature_of(instruction_table(dump))
+
+
+def signature_of(table: InstructionTable) -> EntrySignature:
+    """Return parameters and outputs of a text's entry computation."""
     module = table.module
     if not module.has_entry:
         return EntrySignature(parameter_count=None, parameters=(), outputs=(), has_outputs=False)

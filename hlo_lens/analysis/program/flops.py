@@ -24,13 +24,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.analysis.program.branch_sums import Branches, SumBounds, SumPart, bounded_sum
-from hlo_lens.analysis.program.call_counts import CallCounts
+from hlo_lens.analysis.program.call_counts import CallCounts, call_counts
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.fact import fact
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.shape import Shape
 
 _GEMMS = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8")
@@ -176,17 +178,14 @@ class Flops(Result):
         return bounded_sum(map(SumPart, branches, known))
 
 
-def flops(table: InstructionTable, calls: CallCounts | None = None) -> Flops:
-    """Return the products of a module.
-
-    Args:
-        table: Table of the module.
-        calls: Runs of its computations; counted here if None.
-    """
+@fact
+def flops(module: ModuleDump) -> Flops:
+    """Return the products of a module."""
+    table = instruction_table(module)
     rows = table.rows_where(lambda traits: traits.is_product)
     if not rows:
         return Flops(products=(), is_complete=table.module.has_whole_entry)
-    calls = CallCounts(table) if calls is None else calls
+    calls = call_counts(module)
     made = (_product_of(table.instruction(row), calls) for row in rows)
     products = [product for product in made if product is not None]
     products.sort(

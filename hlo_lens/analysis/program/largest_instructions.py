@@ -18,13 +18,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.hlo_text import instruction_table
+from hlo_lens.analysis.program.origins import Origins, origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.fact import fact
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -79,14 +82,14 @@ class LargestInstructions(Result):
         return {"result_bytes": self.total_bytes}
 
 
-def largest_instructions(
-    table: InstructionTable, origins: Origins | None = None
-) -> LargestInstructions:
+@fact
+def largest_instructions(module: ModuleDump) -> LargestInstructions:
     """Return the instructions that produce arrays, by bytes."""
+    table = instruction_table(module)
     sizes = [-1 if size is None else size for size in table.produced_bytes]
     return LargestInstructions(
         table=table,
-        origins=Origins(table.module) if origins is None else origins,
+        origins=origins(module),
         positions=array("I", sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)),
         total_bytes=sum(size for size in table.produced_bytes if size is not None),
         unknown_sizes=sizes.count(-1),

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.opcodes import opcode_traits
-from hlo_lens.model.hlo.query import InstructionTable, opcode_totals
+from hlo_lens.model.hlo.query import opcode_totals
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +52,9 @@ class Opcodes(Result):
         return tuple(sorted(row[0] for row in self.counts if not opcode_traits(row[0]).is_known))
 
 
-def opcodes(table: InstructionTable) -> Opcodes:
+@fact
+def opcodes(module: ModuleDump) -> Opcodes:
     """Return the opcode histogram of a module, most frequent first, then by name."""
-    found = opcode_totals(table)
+    found = opcode_totals(instruction_table(module))
     order = sorted(found, key=lambda opcode: (-found[opcode][0], opcode))
     return Opcodes(counts=tuple((opcode, *found[opcode]) for opcode in order))

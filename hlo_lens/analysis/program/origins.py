@@ -24,16 +24,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.analysis.program.argument_names import ArgumentNames
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.loop_lines import LoopLines, is_same_line
 from hlo_lens.analysis.program.neighbour_places import SCALAR, NeighbourPlaces
 from hlo_lens.analysis.program.origin import NO_ORIGIN, Basis, Origin
 from hlo_lens.analysis.program.source_places import InstructionPlaces, Stack
 from hlo_lens.analysis.program.value_steps import SOURCELESS, Value, ValueSteps
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
@@ -371,3 +374,9 @@ def _with_path(found: Origin, own: Origin) -> Origin:
     if own.op_name is None:
         return found
     return found._replace(op_name=own.op_name, has_own_path=own.has_own_path)
+
+
+@fact
+def origins(module: ModuleDump) -> Origins:
+    """Return the origins of a module's values: source line, operation path, how they were found."""
+    return Origins(hlo_text(module))

@@ -13,13 +13,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.hlo_text import instruction_table
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.result import Column, Result, Row, Unit
+from hlo_lens.model.fact import fact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.model.hlo.query import InstructionTable
+    from hlo_lens.model.dump import ModuleDump
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +65,15 @@ class SourceBytes(Result):
         }
 
 
-def source_bytes(table: InstructionTable, origins: Origins | None = None) -> SourceBytes:
+@fact
+def source_bytes(module: ModuleDump) -> SourceBytes:
     """Return the source lines of a module by the bytes they produce, then by file and line."""
-    origins = Origins(table.module) if origins is None else origins
+    table, place_of = instruction_table(module), origins(module).place
     found: defaultdict[tuple[str, int | None], list[int]] = defaultdict(lambda: [0, 0])
     parameters = [0, 0]
     unattributed = [0, 0]
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
-        place = origins.place(row)
+        place = place_of(row)
         if place is not None:
             entry = found[place.file, place.line]
         elif table.opcodes[row] == "parameter":

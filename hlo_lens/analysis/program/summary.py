@@ -10,13 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.program.undefined_names import undefined_names
 from hlo_lens.analysis.result import Column, Result, Row, Unit
-from hlo_lens.model.hlo.query import InstructionTable, evident_partitions
+from hlo_lens.model.fact import fact
+from hlo_lens.model.hlo.query import evident_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.text.errors import Gap
 
@@ -80,22 +84,16 @@ class Summary(Result):
             yield field.name, len(value) if field.name == "undefined" else value
 
 
-def summary(
-    table: InstructionTable, *, backend: str | None, with_operands: bool = False
-) -> Summary:
-    """Return the facts of a module.
-
-    Args:
-        table: The module's instructions.
-        backend: Its backend, None if unknown.
-        with_operands: Whether to look up undefined operands in a module of any size.
-    """
+@fact
+def summary(dump: ModuleDump) -> Summary:
+    """Return name, size and coverage of a module."""
+    table = instruction_table(dump)
     module = table.module
     evident = evident_partitions(table)
-    with_operands = with_operands or module.instruction_count <= _QUICKLY_CHECKED
+    with_operands = not dump.given.is_quick or module.instruction_count <= _QUICKLY_CHECKED
     return Summary(
         name=module.name,
-        backend=backend,
+        backend=backend_of_dump(dump),
         is_scheduled=module.is_scheduled,
         num_partitions=module.num_partitions if evident in (None, module.num_partitions) else None,
         evident_partitions=evident,
@@ -108,6 +106,12 @@ def summary(
         is_truncated=module.is_truncated,
         undefined=undefined_names(module, with_operands=with_operands),
     )
+
+
+def num_devices(module: ModuleDump) -> int:
+    """Return the devices of one replica: the header's number, or that of the entry's shardings."""
+    facts = summary(module)
+    return facts.evident_partitions or facts.num_partitions or 1
 
 
 def coverage_of(module: HloModule | None, gaps: tuple[Gap, ...], *, other_lines: int = 0) -> float:

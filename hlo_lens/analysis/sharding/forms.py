@@ -14,13 +14,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hlo_lens.analysis.program.hlo_text import instruction_table
 from hlo_lens.analysis.result import Column, Result, Unit
+from hlo_lens.model.fact import fact
 from hlo_lens.model.hlo.columns import END, OPERANDS_END
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.hlo.query import InstructionTable
 
@@ -63,8 +66,10 @@ class ShardingForms(Result):
         }
 
 
-def sharding_forms(table: InstructionTable) -> ShardingForms:
+@fact
+def sharding_forms(module: ModuleDump) -> ShardingForms:
     """Return the forms of sharding in a module, most frequent first, then by name."""
+    table = instruction_table(module)
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}
     for row, text in _sharding_texts(table):

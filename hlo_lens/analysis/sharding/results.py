@@ -6,16 +6,18 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.hlo_text import instruction_table
+from hlo_lens.analysis.program.summary import num_devices
 from hlo_lens.analysis.sharding.replicated_bytes import ReplicatedBytes, replicated_bytes
 from hlo_lens.analysis.sharding.sources import ModuleShardings, module_shardings
 from hlo_lens.analysis.sharding.table import ShardingTable, sharding_table
+from hlo_lens.model.fact import fact
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.program.entry_signature import EntrySignature
     from hlo_lens.analysis.sharding.annotations import ShardingAnnotations
     from hlo_lens.analysis.sharding.donation import Donations
     from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.hlo.query import InstructionTable
     from hlo_lens.model.shapes.mesh import Mesh
 
 
@@ -56,26 +58,23 @@ class ShardingResults:
         return sharding_annotations((self.found.before or self.found.own).table, self.mesh)
 
 
-def sharding_results(
-    dump: ModuleDump,
-    mesh: Mesh | None = None,
-    *,
-    read_before: bool = True,
-    known: tuple[InstructionTable, EntrySignature] | None = None,
-) -> ShardingResults | None:
+@fact
+def sharding_results(module: ModuleDump) -> ShardingResults | None:
     """Return the results of the sharding passes; None without HLO text.
 
-    Args:
-        dump: The module.
-        mesh: Mesh named by the user; None for the one that the texts name.
-        read_before: Whether to read the text from before optimizations, which a program of one
-            device does not need for its shapes.
-        known: Table and signature of the module, if they exist already.
+    The text from before optimizations gives shapes and shardings of the whole program, which a
+    program of one device does not need.
     """
-    module = dump.hlo
-    if module is None:
+    if module.hlo is None:
         return None
-    before, lowered = (dump.before, dump.lowered_meshes) if read_before else (None, ())
-    found = module_shardings(module, before, mesh, lowered=lowered, known=known)
+    reads_before = not module.given.is_quick or num_devices(module) > 1
+    mesh = module.given.mesh
+    found = module_shardings(
+        module.hlo,
+        module.before if reads_before else None,
+        mesh,
+        lowered=module.lowered_meshes if reads_before else (),
+        known=(instruction_table(module), entry_signature(module)),
+    )
     table = sharding_table(found)
     return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)

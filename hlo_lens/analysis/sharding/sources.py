@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
+from hlo_lens.analysis.program.entry_signature import EntrySignature, signature_of
 from hlo_lens.analysis.program.entry_values import EntryValue, braces
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
 from hlo_lens.model.hlo.query import InstructionTable, evident_partitions, tabulate
@@ -184,7 +184,7 @@ def _entry_text(
 ) -> EntryText:
     if known is None:
         table = tabulate(module)
-        known = table, entry_signature(table)
+        known = table, signature_of(table)
     table, signature = known
     given: dict[Key, HloSharding] = {}
     named: dict[Key, HloSharding] = {}

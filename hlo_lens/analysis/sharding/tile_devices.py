@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.analysis.sharding.device_slices import device_slices
+from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.model.fact import fact
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
 
 MOST_DEVICES = 2048
 """Devices over which a value is divided here."""
@@ -40,8 +41,11 @@ class TileDevices(NamedTuple):
     numbers: tuple[int | None, ...]
 
 
-def tile_devices(values: Sequence[ShardedValue]) -> TileDevices:
-    """Return the divisions of values whose sharding and global shape are known."""
+@fact
+def tile_devices(module: ModuleDump) -> TileDevices:
+    """Return the divisions of parameters and outputs whose sharding and global shape are known."""
+    shardings = sharding_results(module)
+    values = () if shardings is None else shardings.table.values
     found: dict[Division, int] = {}
     known: dict[tuple[str, tuple[int | None, ...]], int | None] = {}
     numbers: list[int | None] = []

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.shape_tree import NODES, Part
 from hlo_lens.analysis.buffer_assignment.value_edit import AddedValue
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program_edits.edit import Change
 from hlo_lens.text.units import format_bytes, plural
 
@@ -69,8 +72,8 @@ class _Saved:
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
         self._flow = simulator.flow
-        self._module = simulator.known.module
-        self._origins = simulator.known.origins
+        self._module = hlo_text(simulator.known)
+        self._origins = origins(simulator.known)
         self._parts: dict[int, Part] = {}
         self._ends: dict[int, int] = {}
         self._added: list[AddedValue] = []
@@ -166,7 +169,7 @@ class _Saved:
         """Return the arithmetic of the forward products of some lines in one run."""
         total = 0
         rows = {self._module.columns.name(row): row for row in range(len(self._module.columns))}
-        for product in self._simulator.known.flops.products:
+        for product in flops(self._simulator.known).products:
             row = rows.get(product.name)
             if row is None or self._is_backward(row):
                 continue

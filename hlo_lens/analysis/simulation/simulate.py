@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.buffer_assignment.backend_rules import TPU_PAGE
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.simulation.donation import simulated_donation
 from hlo_lens.analysis.simulation.rematerialization import simulated_remat
 from hlo_lens.analysis.simulation.simulator import MEMORY_FIGURES
@@ -108,7 +109,7 @@ def simulate(simulator: Simulator, changes: Sequence[tuple[str, str]]) -> Simula
     stored = stored_arrays(simulator, asked["shard"], asked["dtype"])
     remat = simulated_remat(simulator, asked["remat"])
     made = (*donation.changes, *stored.changes, *remat.changes)
-    wire = simulator.known.collectives.wire_bytes_per_device
+    wire = collectives(simulator.known).wire_bytes_per_device
     base = {**simulator.base, WIRE: wire}
     answer = Simulated(
         basis=_basis(simulator, donation, asked),

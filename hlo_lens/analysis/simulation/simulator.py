@@ -20,9 +20,12 @@ from hlo_lens.analysis.buffer_assignment.dataflow import WalkedModule
 from hlo_lens.analysis.memory.estimate import layout_of_flow, why_no_estimate
 from hlo_lens.analysis.memory.estimate_range import estimate_range
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.statement import memory_statement
-from hlo_lens.analysis.program.backend import backend_of_text
+from hlo_lens.analysis.program.backend import backend_of_dump, backend_of_text
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
+from hlo_lens.analysis.sharding.results import sharding_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.buffer_assignment.value_edit import ValueEdit
     from hlo_lens.analysis.buffer_assignment.values import Dataflow
     from hlo_lens.analysis.memory.layout import MemoryLayout
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import InputOutputAlias
     from hlo_lens.model.shapes.mesh import Mesh
 
@@ -67,7 +70,7 @@ class Simulator:
         reason: Why it cannot be simulated; empty if it can.
     """
 
-    def __init__(self, known: ModuleAnalysis, meshes: Sequence[Mesh] = ()) -> None:
+    def __init__(self, known: ModuleDump, meshes: Sequence[Mesh] = ()) -> None:
         self.known = known
         self.meshes = tuple(meshes)
         self.reason = _reason(known)
@@ -76,19 +79,21 @@ class Simulator:
     def rules(self) -> BackendRules:
         """Rules of the backend."""
         known = self.known
-        told = known.backend or backend_of_text(known.module, known.table.producers)
-        return backend_rules(known.module, told, known.dump.setting("target_arguments.txt"))
+        told = backend_of_dump(known) or backend_of_text(
+            hlo_text(known), instruction_table(known).producers
+        )
+        return backend_rules(hlo_text(known), told, known.setting("target_arguments.txt"))
 
     @cached_property
     def walked(self) -> WalkedModule:
         """Values of the module."""
         rules = self.rules
-        return WalkedModule(self.known.table, rules.measure, rules.color, rules.whole)
+        return WalkedModule(instruction_table(self.known), rules.measure, rules.color, rules.whole)
 
     @cached_property
     def aliases(self) -> tuple[InputOutputAlias, ...]:
         """Aliases of the program as it is."""
-        return tuple(self.known.module.input_output_alias)
+        return tuple(hlo_text(self.known).input_output_alias)
 
     @cached_property
     def flow(self) -> Dataflow:
@@ -103,7 +108,7 @@ class Simulator:
     @cached_property
     def _own_layout(self) -> tuple[MemoryLayout, int]:
         """Our assignment of the program as it is, and its temporary bytes."""
-        memory = self.known.memory
+        memory = memory_results(self.known)
         if memory is not None and memory.statement.source == "estimate" and not memory.stated:
             return memory.layout, memory.statement.temp_bytes
         return layout_of_flow(self.flow, self.rules)
@@ -111,11 +116,11 @@ class Simulator:
     @cached_property
     def arrays(self) -> EntryArrays:
         """Arguments and results, from before optimizations if that text is there."""
-        before = self.known.read_before()
-        module = self.known.module
+        before = self.known.before
+        module = hlo_text(self.known)
         if before is not None and len(before.entry.parameters) == len(module.entry.parameters):
             return EntryArrays.of(before)
-        shardings = self.known.shardings
+        shardings = sharding_results(self.known)
         if shardings is None:
             return EntryArrays.of(module)
         return EntryArrays(module=module, table=shardings.table)
@@ -123,7 +128,7 @@ class Simulator:
     @cached_property
     def base(self) -> Mapping[str, int | None]:
         """Figures of the program as it is: those of its buffer assignment, else our own."""
-        memory = self.known.memory
+        memory = memory_results(self.known)
         if memory is None:
             return dict(self.own.figures)
         found: dict[str, int | None] = {
@@ -135,7 +140,7 @@ class Simulator:
     @cached_property
     def is_reproduced(self) -> bool | None:
         """Whether our assignment has the figures of the dump's; None if the dump has none."""
-        memory = self.known.memory
+        memory = memory_results(self.known)
         if memory is None or memory.statement.source == "estimate":
             return None
         code = memory.statement.generated_code_bytes or 0
@@ -161,7 +166,7 @@ class Simulator:
     @cached_property
     def is_exact(self) -> bool:
         """Whether our assignment of this program is known to be XLA's."""
-        memory = self.known.memory
+        memory = memory_results(self.known)
         if self.is_reproduced is None:
             return memory is not None and memory.statement.is_exact
         return self.is_reproduced
@@ -189,8 +194,8 @@ class Simulator:
         return Assigned(figures=found, peak_row=row, peak_instant=instant)
 
 
-def _reason(known: ModuleAnalysis) -> str:
+def _reason(known: ModuleDump) -> str:
     """Return why a module cannot be simulated; empty if it can."""
     if not known.has_hlo:
         return "there is no HLO text"
-    return why_no_estimate(known.table) or ""
+    return why_no_estimate(instruction_table(known)) or ""

@@ -19,10 +19,13 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program_edits.arguments import index_of
 from hlo_lens.analysis.program_edits.dtype import plan_dtype
 from hlo_lens.analysis.program_edits.sharding import plan_sharding
 from hlo_lens.analysis.sharding.result_growth import result_growth
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.analysis.simulation.alias_pairs import parameter_value
 from hlo_lens.model.shapes.sharding import HloSharding
 
@@ -128,9 +131,9 @@ class _Stored:
 
     def _sharded(self, requests: list[str]) -> list[Change]:
         simulator, arrays = self._simulator, self._arrays
-        shardings = simulator.known.shardings
+        shardings = sharding_results(simulator.known)
         meshes = () if shardings is None else shardings.table.meshes
-        lowered = simulator.known.dump.lowered_meshes
+        lowered = simulator.known.lowered_meshes
         plan = plan_sharding(arrays, requests, meshes=(*simulator.meshes, *meshes, *lowered))
         for one in plan.values:
             value = (arrays.results if one.is_result else arrays.arguments)[one.place]
@@ -147,7 +150,7 @@ class _Stored:
                 self._added += STEPS
                 self._saved += STEPS
                 known = simulator.known
-                self._added += result_growth(known.module, known.origins, index_of(value))
+                self._added += result_growth(hlo_text(known), origins(known), index_of(value))
             else:
                 self._whole = max(self._whole, _undivided(value, sharding))
                 self._parted *= max(1, old // new) if new else 1

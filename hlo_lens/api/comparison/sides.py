@@ -327,22 +327,22 @@ def _module_of(
 ) -> SideModule:
     from hlo_lens.analysis.comparison.module_pairs import plain_name
     from hlo_lens.analysis.comparison.snapshot import module_snapshot
-    from hlo_lens.analysis.dumps.listing_facts import listing_facts
+    from hlo_lens.analysis.dumps.listing_facts import hashed_facts, listing_facts
     from hlo_lens.analysis.findings.module_findings import module_findings
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.findings.sifted import sifted_module_findings
+    from hlo_lens.model.fact import plant
 
-    analysis = ModuleAnalysis(dump, limits_estimate=limits_estimate)
+    analysis = dump.stating(limits_estimate=limits_estimate)
     findings = sifted_module_findings(analysis, sieve) if analysis.has_hlo else None
     if findings is not None:
-        analysis.replace(module_findings, lambda _: findings)
+        plant(analysis, module_findings, findings)
     kept = module_snapshot(
         analysis,
         name=dump.title if analysis.has_hlo else plain_name(dump.name),
         target=target_of(dump),
         toolchain=toolchain_of(dump),
     )
-    listing = listing_facts(dump, with_fingerprint=is_hashed, known=analysis)
+    listing = (hashed_facts if is_hashed else listing_facts)(analysis)
     return SideModule(snapshot=kept, dump=dump, listing=listing, findings=findings)
 
 

@@ -16,7 +16,10 @@ from hlo_lens.analysis.findings.selection import (
     checked_codes,
     severity_of,
 )
-from hlo_lens.analysis.module_analysis import ModuleAnalysis, no_hlo_text
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
+from hlo_lens.analysis.program.summary import summary
 from hlo_lens.api.findings.lint_baseline import sieve_of
 from hlo_lens.api.findings.lint_settings import Sieve, nearest_settings, with_options
 from hlo_lens.api.findings.proof import Proof, proven_findings
@@ -25,6 +28,7 @@ from hlo_lens.api.modules import Program, Progress, modules_of, with_progress
 from hlo_lens.api.recompile.recompiling import Means
 from hlo_lens.api.text_copies import text_copies
 from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.findings.page import FindingsView, Trial, finding_annotations, lint_report
 from hlo_lens.report.findings.rules import rule_object, rule_report, rules_report
 
@@ -158,8 +162,8 @@ def lint_modules(
     """
     copies = text_copies(modules)
     programs = [one for k, one in enumerate(modules) if k not in copies]
-    known = with_sifted_findings([ModuleAnalysis(one) for one in programs], sieve)
-    found = [one.once(module_findings) for one in with_progress(known, progress)]
+    known = with_sifted_findings(programs, sieve)
+    found = [module_findings(one) for one in with_progress(known, progress)]
     if proof is not None:
         found = proven_findings(known, found, proof)
     targets = () if proof is None else proof.targets
@@ -172,32 +176,31 @@ def lint_modules(
     )
 
 
-def _view(known: ModuleAnalysis, found: Findings, targets: Sequence[str]) -> FindingsView:
-    dump = known.dump
+def _view(known: ModuleDump, found: Findings, targets: Sequence[str]) -> FindingsView:
     return FindingsView(
-        name=dump.name,
+        name=known.name,
         findings=found,
-        address=dump.address,
-        path=dump.path,
-        options=dump.module_option,
+        address=known.address,
+        path=known.path,
+        options=known.module_option,
         trial=_trial(known, targets),
-        place=known.once(call_place) if known.has_hlo else None,
-        problem="" if known.has_hlo else no_hlo_text(dump),
-        gap=coverage_facts(known.summary).problem if known.has_hlo else "",
+        place=call_place(known) if known.has_hlo else None,
+        problem="" if known.has_hlo else no_hlo_text(known),
+        gap=coverage_facts(summary(known)).problem if known.has_hlo else "",
     )
 
 
-def _trial(known: ModuleAnalysis, targets: Sequence[str]) -> Trial:
+def _trial(known: ModuleDump, targets: Sequence[str]) -> Trial:
     """Return what ``what-if`` can do with the dump of a module, whose last stage it reads."""
-    stages = [stage.name for stage in known.dump.stages]
-    if known.dump.stage in stages[:-1]:
-        known = ModuleAnalysis(known.dump.at_stage(stages[-1]))
+    stages = [stage.name for stage in known.stages]
+    if known.stage in stages[:-1]:
+        known = known.at_stage(stages[-1])
     return Trial(
-        has_program=known.dump.has_program,
-        has_device=own_target(known.dump, known.backend) is not None,
+        has_program=known.has_program,
+        has_device=own_target(known, backend_of_dump(known)) is not None,
         target=next(iter(targets), ""),
-        has_memory=known.memory is not None,
-        example="h100_sxm" if known.backend == "gpu" else "v5e:2x4",
+        has_memory=memory_results(known) is not None,
+        example="h100_sxm" if backend_of_dump(known) == "gpu" else "v5e:2x4",
     )
 
 
@@ -208,7 +211,7 @@ def _copy(dump: ModuleDump, of: ModuleDump) -> FindingsView:
 
 
 def findings_at_least(
-    known: ModuleAnalysis,
+    known: ModuleDump,
     severity: str,
     *,
     select: str | Iterable[str] = (),
@@ -229,7 +232,7 @@ def findings_at_least(
     selection = Selection(select=checked_codes(select), ignore=checked_codes(ignore))
     return tuple(
         one
-        for one in with_sifted_findings([known])[0].once(module_findings).counted
+        for one in module_findings(with_sifted_findings([known])[0]).counted
         if selection.wants(one) and (one.severity or least).rank <= least.rank
     )
 

@@ -16,7 +16,7 @@ from hlo_lens.analysis.findings.simulated import (
     saving,
     with_evidence,
 )
-from hlo_lens.analysis.findings.whole import Whole
+from hlo_lens.analysis.findings.whole import whole
 from hlo_lens.api.recompile.recompiling import Base, Compiler, Means, compiled_base
 from hlo_lens.api.recompile.what_if import changed_module
 from hlo_lens.text.units import flops_text, format_bytes, plural
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.api.modules import Progress
+    from hlo_lens.model.dump import ModuleDump
 
 _NEAR = 0.01
 """Largest relative difference of a compile without changes to the dump, for a proof."""
@@ -50,7 +50,7 @@ class Proof:
 
 
 def proven_findings(
-    modules: Sequence[ModuleAnalysis], found: Sequence[Findings], proof: Proof
+    modules: Sequence[ModuleDump], found: Sequence[Findings], proof: Proof
 ) -> list[Findings]:
     """Return the findings of modules with proven savings where what-if can apply the fix.
 
@@ -76,16 +76,16 @@ def _is_provable(finding: Finding) -> bool:
 
 
 def _of_module(
-    known: ModuleAnalysis,
+    known: ModuleDump,
     found: Findings,
     targets: Sequence[str],
     pool: Compiler,
     until: float,
 ) -> Findings:
     wanted = [one for one in found.findings if _is_provable(one)]
-    if not wanted or not known.dump.has_program:
+    if not wanted or not known.has_program:
         return found
-    base = compiled_base(known.dump, targets, pool)
+    base = compiled_base(known, targets, pool)
     obstacle = _obstacle(base)
     changed: dict[int, Finding] = {}
     for one in wanted:
@@ -120,7 +120,7 @@ def _is_near(own: Figures, again: Figures) -> bool:
     return all(a is not None and b is not None and abs(a - b) <= _NEAR * a for a, b in pairs)
 
 
-def _proven(finding: Finding, known: ModuleAnalysis, base: Base, pool: Compiler) -> Finding:
+def _proven(finding: Finding, known: ModuleDump, base: Base, pool: Compiler) -> Finding:
     """Return a finding with the saving of its fix, compiled; with the reason if it cannot be.
 
     A fix that costs a larger share of communication than it saves of memory is an info.
@@ -144,9 +144,9 @@ def _proven(finding: Finding, known: ModuleAnalysis, base: Base, pool: Compiler)
         found = with_evidence(found, text)
     elif _is_useless(finding, saved, sent, work):
         found = replace(found, fix=f"does not help: {differences} ({finding.fix})")
-    whole = known.once(Whole.of)
-    gain = whole.memory_share(saved or 0) + (_gain(work) or 0)
-    cost = max(0, -(sent or 0)) / whole.traffic if whole.traffic else 0.0
+    program = whole(known)
+    gain = program.memory_share(saved or 0) + (_gain(work) or 0)
+    cost = max(0, -(sent or 0)) / program.traffic if program.traffic else 0.0
     is_worth = gain > cost or (sent or 0) > 0
     return replace(
         found,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.dump_findings import dump_findings
 from hlo_lens.analysis.findings.findings import Findings, together
-from hlo_lens.analysis.findings.module_findings import module_findings
+from hlo_lens.analysis.findings.module_findings import all_findings
 from hlo_lens.analysis.findings.places import call_place
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.findings.lint_settings import Sieve
 from hlo_lens.api.listing import known_listings
+from hlo_lens.model.dump import ModuleDump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,42 +25,42 @@ if TYPE_CHECKING:
 
 
 def with_sifted_findings(
-    known: Sequence[ModuleAnalysis], sieve: Sieve | None = None
-) -> list[ModuleAnalysis]:
-    """Return analyses whose `module_findings` are sifted, with those about all modules together.
+    modules: Sequence[ModuleDump], sieve: Sieve | None = None
+) -> list[ModuleDump]:
+    """Return modules whose `module_findings` are sifted, with those about all modules together.
 
     Args:
-        known: The modules of a command.
+        modules: The modules of a command.
         sieve: Settings; None for the nearest ones.
     """
-    together_ones = _Sifted(known, sieve or Sieve.usual())
-    for place, one in enumerate(known):
-        one.replace(module_findings, partial(together_ones.of_module, place))
-    return list(known)
+    sifted = _Sifted(sieve or Sieve.usual())
+    sifted.modules = [
+        one.stating(findings=partial(sifted.of_module, place)) for place, one in enumerate(modules)
+    ]
+    return sifted.modules
 
 
 class _Sifted:
     """Findings of some modules; those about all of them are made when first asked for."""
 
-    def __init__(self, known: Sequence[ModuleAnalysis], sieve: Sieve) -> None:
-        self._known = known
+    def __init__(self, sieve: Sieve) -> None:
+        self.modules: list[ModuleDump] = []
         self._sieve = sieve
 
     @cached_property
     def _others(self) -> Mapping[int, Findings]:
-        facts = known_listings(self._known)
-        return sifted_dump_findings(facts, [one.dump for one in self._known], self._sieve)
+        return sifted_dump_findings(known_listings(self.modules), self.modules, self._sieve)
 
-    def of_module(self, place: int, known: ModuleAnalysis) -> Findings:
+    def of_module(self, place: int, module: ModuleDump) -> Findings:
         """Return the findings of the module at a position."""
-        own = sifted_module_findings(known, self._sieve)
+        own = sifted_module_findings(module, self._sieve)
         other = self._others.get(place)
         return own if other is None else together(own, other)
 
 
-def sifted_module_findings(known: ModuleAnalysis, sieve: Sieve) -> Findings:
+def sifted_module_findings(known: ModuleDump, sieve: Sieve) -> Findings:
     """Return the findings of a module alone."""
-    return sieve.sift(module_findings(known), known.dump.title)
+    return sieve.sift(all_findings(known), known.title)
 
 
 def sifted_dump_findings(
@@ -69,7 +69,7 @@ def sifted_dump_findings(
     """Return the findings about some modules together, by position of the module to blame."""
     found: dict[int, Findings] = {}
     for place, ones in dump_findings(facts).items():
-        where = call_place(ModuleAnalysis(dumps[place]))
+        where = call_place(dumps[place])
         placed = tuple(one if one.place else replace(one, place=where) for one in ones)
         found[place] = sieve.sift(Findings(findings=placed), dumps[place].title, is_of_dump=True)
     return found

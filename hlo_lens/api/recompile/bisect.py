@@ -24,7 +24,7 @@ from hlo_lens.analysis.gate.bisection import (
     smallest_bad,
 )
 from hlo_lens.analysis.gate.rules import short_rule
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.api.comparison.check import compare
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.recompile.bisect_steps import StepJudge, command_steps, program_steps
@@ -152,8 +152,8 @@ def _source(
     if len(whole) != 1:
         names = listed([one.title for one in whole], 6) or "none with a text before optimizations"
         raise UsageError(f"a search is about one module; there is {names}; choose with --module")
-    known = ModuleAnalysis(whole[0])
-    found = source_program(whole[0], known.backend)
+    known = whole[0]
+    found = source_program(whole[0], backend_of_dump(known))
     assert found is not None  # it has a program
     if found.obstacle:
         raise UsageError(f"{whole[0].title} cannot be compiled again: {found.obstacle}")

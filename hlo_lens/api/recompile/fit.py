@@ -19,13 +19,15 @@ from hlo_lens.analysis.comparison.fitting import (
     Place,
 )
 from hlo_lens.analysis.comparison.recompiled import figures
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.api.modules import Program, Progress, modules_of
 from hlo_lens.api.recompile.fit_module import Fitting, Wanted
 from hlo_lens.api.recompile.fit_places import expanded_targets
 from hlo_lens.api.recompile.fit_scale import ScaledFit, fit_scale
 from hlo_lens.api.recompile.recompiling import Compiler, Means
 from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.model.snapshot.module_snapshot import Snapshot
 from hlo_lens.report.comparison.fit import fit_report
 from hlo_lens.text.errors import UsageError
@@ -183,14 +185,13 @@ def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
     """Return the answer for a module that fits by the figures of its dump; else None."""
     if wanted.targets:
         return None
-    known = ModuleAnalysis(dump)
-    target = own_target(dump, known.backend)
+    target = own_target(dump, backend_of_dump(dump))
     if wanted.limit_bytes == 0:
         raise UsageError("the limit is 0: give a size, such as 16GiB")
     limit = wanted.limit_bytes or (None if target is None else target.memory_bytes)
     if limit is None:
         raise UsageError("the dump names no device whose memory is known: give --limit 16GiB")
-    own = figures(known) if known.memory is not None else None
+    own = figures(dump) if memory_results(dump) is not None else None
     if own is None or not own.is_exact or own.total_bytes is None or own.total_bytes > limit:
         return None
     base = Attempt(place=Place(), figures=own, total_bytes=own.total_bytes, fits=True)

@@ -15,12 +15,14 @@ from hlo_lens.analysis.comparison.recompiled import (
     figures,
     reproduction,
 )
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.jax_bridge.recompile.dumped import Again, dumped_flags, new_module, reasons
 from hlo_lens.jax_bridge.recompile.environment import environment_python
 from hlo_lens.jax_bridge.recompile.process import Compilation, Limits, compiled
 from hlo_lens.jax_bridge.recompile.program import SourceProgram, request_of, source_program
 from hlo_lens.model.devices.targets import Target, parse_target
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 
 if TYPE_CHECKING:
@@ -123,9 +125,8 @@ def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> B
         targets: Targets asked for; the first counts where the dump names none.
         pool: Compiles.
     """
-    known = ModuleAnalysis(dump)
-    program = source_program(dump, known.backend)
-    own = figures(known) if known.memory is not None or known.has_hlo else Figures()
+    program = source_program(dump, backend_of_dump(dump))
+    own = figures(dump) if memory_results(dump) is not None or dump.has_hlo else Figures()
     base = Base(dump=dump, program=program, target=None, own=own)
     if program is None:
         text = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
@@ -136,11 +137,11 @@ def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> B
     notes: tuple[str, ...] = ()
     if target is None and targets:
         named = parse_target(targets[0])
-        if named.backend == (known.backend or named.backend):
+        if named.backend == (backend_of_dump(dump) or named.backend):
             target = named
             notes = (f"the dump does not name its device; compiled for {named.name} as asked",)
     if target is None:
-        what = known.backend or "backend and device"
+        what = backend_of_dump(dump) or "backend and device"
         text = f"the dump does not name its device ({what}): name one with --target"
         return replace(base, refusal=text)
     return _with_flags(replace(base, target=target, notes=notes), program, target, pool)
@@ -181,7 +182,7 @@ def compiled_again(
 def _compared(base: Base, again: Again) -> Base:
     if not again.compilation.is_done:
         return replace(base, again=again, refusal=again.refusal)
-    found = Figures() if again.module is None else figures(ModuleAnalysis(again.module))
+    found = Figures() if again.module is None else figures(again.module)
     why = reasons(base.dump, again, base.program)
     return replace(
         base, again=again, figures=found, reproduction=reproduction(base.own, found, why)

@@ -19,12 +19,16 @@ from hlo_lens.analysis.comparison.recompiled import (
     figures,
     reproduction,
 )
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.sharding.mesh_axes import named_meshes
 from hlo_lens.analysis.simulation.simulate import ESTIMATE, KINDS, Simulated, simulate
 from hlo_lens.analysis.simulation.simulator import Simulator
 from hlo_lens.api.recompile.program_changes import with_parts
 from hlo_lens.jax_bridge.recompile.program import own_target
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.text.shell_words import shell_word
 
@@ -70,14 +74,13 @@ def _command(path: str, changes: Sequence[tuple[str, str]], *options: str) -> st
 
 
 def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Recompiled:
-    known = ModuleAnalysis(dump)
-    named = _named_meshes(known, changes)
-    simulator = Simulator(known, tuple(named.values()))
-    target = own_target(dump, known.backend)
+    named = _named_meshes(dump, changes)
+    simulator = Simulator(dump, tuple(named.values()))
+    target = own_target(dump, backend_of_dump(dump))
     if simulator.reason:
         refused = [_refused(one, simulator.reason) for one in changes]
         return _answer(dump, target, Figures(), tuple(refused), refusal=simulator.reason)
-    own = figures(known)
+    own = figures(dump)
     made = [one for one in changes if one[0] in KINDS]
     found = simulate(simulator, made)
     listed = []
@@ -108,18 +111,18 @@ def _row(dump: ModuleDump, changes: Sequence[tuple[str, str]], path: str) -> Rec
 
 
 def _named_meshes(
-    known: ModuleAnalysis, changes: Sequence[tuple[str, str]]
+    known: ModuleDump, changes: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], Mesh]:
     """Return the changes that only name the axes of a program whose text numbers its devices."""
     asked = [one for one in changes if one[0] == "mesh"]
     if not asked or not known.has_hlo:
         return {}
-    before = known.read_before()
-    texts = [known.module, *([] if before is None else [before])]
+    before = known.before
+    texts = [hlo_text(known), *([] if before is None else [before])]
     if any(named_meshes(one) for one in texts):
         return {}
     meshes = {one: Mesh.from_sizes_text(one[1]) for one in asked if one[1] != "*"}
-    count = known.module.num_partitions
+    count = hlo_text(known).num_partitions
     return {one: mesh for one, mesh in meshes.items() if mesh.size == count > 1}
 
 
@@ -136,7 +139,7 @@ def _naming(change: tuple[str, str]) -> Change:
 
 def _reproduction(simulator: Simulator, own: Figures) -> Reproduction:
     """Compare the figures of a dump with those of our assignment of its program."""
-    memory = simulator.known.memory
+    memory = memory_results(simulator.known)
     code = 0 if memory is None else memory.statement.generated_code_bytes or 0
     found = dict(simulator.own.figures)
     found["total_bytes"] += code
@@ -191,7 +194,7 @@ def _with_work(simulator: Simulator, found: Simulated, predicted: Figures, own: 
         flops = own.flops + found.flops_added
     place = None
     if found.peak_row is not None:
-        place = simulator.known.origins.place(found.peak_row)
+        place = origins(simulator.known).place(found.peak_row)
     same = predicted.wire_bytes_per_device == own.wire_bytes_per_device
     return replace(
         predicted,

@@ -20,7 +20,6 @@ from hlo_lens.analysis.comparison.recompiled import (
     figures,
     reproduction,
 )
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.program_edits.arguments import EntryArrays
 from hlo_lens.analysis.program_edits.candidates import candidates
 from hlo_lens.api.modules import Program, Progress, modules_of
@@ -32,6 +31,7 @@ from hlo_lens.jax_bridge.recompile.dumped import Again, needed_bytes, shortage
 from hlo_lens.jax_bridge.recompile.environment import requirements
 from hlo_lens.jax_bridge.recompile.process import side_by_side
 from hlo_lens.model.devices.targets import Target, parse_target
+from hlo_lens.model.dump import ModuleDump
 from hlo_lens.report.comparison.recompiled import what_if_report
 from hlo_lens.text.errors import MissingPackageError, UsageError
 
@@ -352,7 +352,7 @@ def _row(
     shown = again or base.again
     found = None
     if again is not None and again.module is not None and again.compilation.is_done:
-        found = figures(ModuleAnalysis(again.module))
+        found = figures(again.module)
     refusal = base.refusal if again is None else again.refusal
     known = found or (base.figures if again is None else None)
     limit = None if target is None else target.memory_bytes

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.model.fact import fact
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -23,6 +25,7 @@ _SETTINGS = (
 )
 
 
+@fact
 def device_assignment(dump: ModuleDump) -> tuple[tuple[int, ...], ...] | None:
     """Return the device ids by replica and partition that a dump has; None if it has none."""
     for name, field in _SETTINGS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.collectives.loops import loops
 from hlo_lens.analysis.program.origin import marked
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.report.collectives.page import collectives_text
@@ -17,18 +19,18 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup
     from hlo_lens.analysis.collectives.loops import LoopLevel, Loops
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 
-def loops_page(known: ModuleAnalysis) -> ModulePage:
+def loops_page(known: ModuleDump) -> ModulePage:
     """Return the page on the loops of a module."""
     if not known.has_hlo:
-        return page_without_hlo(known.dump, loops=None)
-    levels = known.loops
+        return page_without_hlo(known, loops=None)
+    levels = loops(known)
     return ModulePage(
         sections=(_section(known),),
         make_object=lambda: {
-            **module_head(known.dump),
+            **module_head(known),
             "loops": [
                 {**row, "collectives": level.groups.objects()}
                 for row, level in zip(levels.objects(), levels.levels, strict=True)
@@ -37,8 +39,8 @@ def loops_page(known: ModuleAnalysis) -> ModulePage:
     )
 
 
-def _section(known: ModuleAnalysis) -> Section:
-    dump, found, levels = known.dump, known.collectives, known.loops
+def _section(known: ModuleDump) -> Section:
+    dump, found, levels = known, collectives(known), loops(known)
     facts = [("module", dump.stage or "stage unknown")]
     if found.collectives:
         mesh = meshes_text(found.meshes) or "not known; name it with --mesh"

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collective_groups import KIND_AND_AXIS, collectives_by
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.data_movement import DataMovement
 from hlo_lens.analysis.collectives.results import Collective, Collectives, times_of, times_text
 from hlo_lens.analysis.comparison.facts import collectives_facts
-from hlo_lens.analysis.module_analysis import KIND_AND_AXIS
 from hlo_lens.analysis.program.origin import INFERRED, is_inferred, marked
 from hlo_lens.analysis.sharding.mesh_axes import meshes_text
 from hlo_lens.model.snapshot.writing import facts_object
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.collective_groups import CollectiveGroup
     from hlo_lens.analysis.collectives.data_movement import HostCopy
     from hlo_lens.analysis.collectives.explanation import Why
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Row
+    from hlo_lens.model.dump import ModuleDump
 
 CONVENTION = (
     "wire: bytes that leave each device in the ring algorithm; all-reduce 2(n-1)/n of the payload, "
@@ -55,11 +56,11 @@ class CollectivesView:
 
 
 def collectives_page(
-    known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why] = ()
+    known: ModuleDump, view: CollectivesView, reasons: Sequence[Why] = ()
 ) -> ModulePage:
     """Return the page on the collectives of a module, or on the explanations if there are any."""
     if not known.has_hlo:
-        return page_without_hlo(known.dump, collectives=None)
+        return page_without_hlo(known, collectives=None)
     return ModulePage(
         sections=(_section(known, view, reasons),),
         make_object=partial(_object, known, view, reasons),
@@ -70,12 +71,14 @@ def collectives_page(
 
 
 def _object(
-    known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why]
+    known: ModuleDump, view: CollectivesView, reasons: Sequence[Why]
 ) -> Mapping[str, object]:
-    groups = known.collectives_by(view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)
+    groups = collectives_by(
+        collectives(known).collectives, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic
+    )
     made: dict[str, object] = {
-        **module_head(known.dump),
-        "collectives": collectives_object(known.collectives),
+        **module_head(known),
+        "collectives": collectives_object(collectives(known)),
         "by": view.by,
         "bytes_of": "run" if view.is_dynamic else "text",
         "groups": groups.objects(),
@@ -95,8 +98,8 @@ def _object(
 # ---- text --------------------------------------------------------------------------------------
 
 
-def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why]) -> Section:
-    dump, found = known.dump, known.collectives
+def _section(known: ModuleDump, view: CollectivesView, reasons: Sequence[Why]) -> Section:
+    found = collectives(known)
     if reasons:
         facts = [fact for reason in reasons for fact in _why_facts(reason)]
         shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
@@ -104,21 +107,21 @@ def _section(known: ModuleAnalysis, view: CollectivesView, reasons: Sequence[Why
             Table.of(reason, title=f"Neighbours of {reason.collective.name}", shown=shown)
             for reason in reasons
         )
-        return Section(title=dump.name, facts=tuple(facts), tables=tables)
+        return Section(title=known.name, facts=tuple(facts), tables=tables)
     listed = [groups_table(known, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)]
     if view.by is None:
         listed.append(collectives_table(found, is_dynamic=view.is_dynamic))
     return Section(
-        title=dump.name,
+        title=known.name,
         facts=tuple(_facts(known)),
         tables=(*listed, *movement_tables(found.movement)),
         notes=tuple(collectives_notes(found)),
     )
 
 
-def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
-    found = known.collectives
-    yield "module", known.dump.stage or "stage unknown"
+def _facts(known: ModuleDump) -> Iterator[tuple[str, str]]:
+    found = collectives(known)
+    yield "module", known.stage or "stage unknown"
     mesh = meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
     if found.collectives:
         yield "mesh", mesh
@@ -132,14 +135,14 @@ def _facts(known: ModuleAnalysis) -> Iterator[tuple[str, str]]:
 _CUT = "ends before the end of the entry"
 
 
-def collectives_text(known: ModuleAnalysis, kinds: str = "") -> str:
+def collectives_text(known: ModuleDump, kinds: str = "") -> str:
     """Return the number of collectives in the text and in one run, their bytes, and exposure.
 
     Args:
         known: What is known of the module.
         kinds: Numbers of each kind in the text; empty to leave them out.
     """
-    found = known.collectives
+    found = collectives(known)
     if not found.collectives:
         return "none" if found.is_complete else f"none before the end of the text, which {_CUT}"
     one = len(found.collectives)
@@ -227,11 +230,9 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
 """Flags of a collective and the note printed for each."""
 
 
-def groups_table(
-    known: ModuleAnalysis, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True
-) -> Table:
+def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> Table:
     """Return the table of groups of collectives, those that move the most first."""
-    groups = known.collectives_by(by, is_dynamic=is_dynamic)
+    groups = collectives_by(collectives(known).collectives, by, is_dynamic=is_dynamic)
     times = "one run" if is_dynamic else "the text, loops not multiplied"
     wire = "wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device"
     shown = ["static_count", "times", "payload_bytes", wire, "exposed"]
@@ -240,7 +241,7 @@ def groups_table(
         "axis": ["axis", "kind"],
         KIND_AND_AXIS: ["kind", "axis", "group_size", "element_type"],
     }.get(by, ["group", "kind", "axis"])
-    if not known.collectives.is_scheduled:
+    if not collectives(known).is_scheduled:
         shown.remove("exposed")
     last = ["where"] if by != "source" and any(group.where for group in groups.groups) else []
     return replace(

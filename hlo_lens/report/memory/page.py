@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.comparison import facts
+from hlo_lens.analysis.memory.grouping import peak_by
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.statement import FEW_BYTES, MemoryStatement, space_name
-from hlo_lens.analysis.module_analysis import no_hlo_text
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
 from hlo_lens.analysis.result import Column, Row, Unit, row_objects
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.memory.facts import memory_facts, memory_notes, where_text
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.role_series import RoleSeries
     from hlo_lens.analysis.memory.timeline import MemoryTimeline
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
 
 
@@ -122,19 +123,19 @@ def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterato
         yield source_table(by_source)
 
 
-def leading_table(analysis: ModuleAnalysis) -> tuple[Table, str] | None:
+def leading_table(analysis: ModuleDump) -> tuple[Table, str] | None:
     """Return the table of the peak for a first page, and the option of the command that prints it.
 
     It is by source line; by operation path where the text has no lines for most of the bytes, and
     value by value where it has neither. None where the peak is not known.
     """
     for by in ("source", "op"):
-        groups = analysis.peak_by(by)
+        groups = peak_by(analysis, by)
         if groups is None:
             return None
         if not groups.is_unattributed:
             return source_table(groups), f"--by {by}"
-    results = analysis.memory
+    results = memory_results(analysis)
     if results is None or results.peak is None:
         return None
     return peak_table(results, results.peak), ""

@@ -4,7 +4,7 @@ A page is made of views. A view is two files of one name:
 
 - ``views/NAME.py`` makes its data: ``ORDER`` (place among the views), ``KINDS`` (reports that have
   it: ``report``, ``diff``, ``check``), and ``view_data(subject, strings)``, which returns a JSON
-  object, or None where the view has nothing to show. It reads results of `ModuleAnalysis` and runs
+  object, or None where the view has nothing to show. It reads results of `ModuleDump` and runs
   no pass.
 - ``assets/scripts/views/NAME.js`` draws it: ``export const view = { name, title, command,
   howToRead, render }``. ``command(module, selection)`` returns the command that prints the same

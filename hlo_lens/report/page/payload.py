@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program_diff.side_by_side import ComputationPair
     from hlo_lens.model.devices.topology import Topology
+    from hlo_lens.model.dump import ModuleDump
 
 LARGEST_PLAIN = 1 << 20
 """Bytes of the largest JSON text that is stored as it is; a larger one is compressed."""
@@ -41,11 +41,11 @@ class Subject(NamedTuple):
         topology: Places of the devices that it was compiled for; None if not known.
     """
 
-    analysis: ModuleAnalysis
+    analysis: ModuleDump
     title: str
     role: str = ""
     command_tail: str = "PATH"
-    base: ModuleAnalysis | None = None
+    base: ModuleDump | None = None
     diff: ModuleDiff | None = None
     pair_tail: str = "BASE HEAD"
     objects: Mapping[str, object] | None = None

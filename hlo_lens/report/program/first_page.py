@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.comparison.facts import coverage_facts
-from hlo_lens.analysis.dumps.module_groups import MOST_FLOPS, MOST_MEMORY, STEP
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.largest_instructions import largest_instructions
+from hlo_lens.analysis.program.summary import summary
 from hlo_lens.report.collectives.page import groups_table
 from hlo_lens.report.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.report.memory.page import leading_table, peak_table, statement_tables
@@ -21,37 +24,12 @@ from hlo_lens.text.units import listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.dumps.module_groups import ModuleGroup, ModuleGroups
+    from hlo_lens.analysis.dumps.module_groups import Lead, ModuleGroups
     from hlo_lens.analysis.findings.findings import Findings
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.model.dump import ModuleDump
 
 MOST_LINES = 60
 """Lines of the page where no number of rows is asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
-    """The module that a page leads with, and the others of the dump.
-
-    Attributes:
-        group: Its compiles, with their mark in the listing; None for a single module.
-        others: The other modules; None for a single module.
-    """
-
-    group: ModuleGroup | None = None
-    others: ModuleGroups | None = None
-
-    @property
-    def role(self) -> str:
-        """Its place among the modules; empty for a single module."""
-        if self.group is None or self.others is None:
-            return ""
-        count = sum(len(group.modules) for group in (self.group, *self.others.groups))
-        role = _ROLES.get(self.group.mark or "", "1 of {}").format(plural(count, "module"))
-        compiles = len(self.group.modules)
-        parts = [role, *([f"the largest of {compiles} compiles"] if compiles > 1 else [])]
-        return ", ".join([*parts, *([f"in {self.group.process}"] if self.group.process else [])])
 
 
 def command_on(name: str, dump: ModuleDump, options: str = "") -> str:
@@ -66,21 +44,16 @@ def command_text(name: str, path: str, *options: str) -> str:
 
 
 _MORE = "values at the peak, largest instructions, parameters, outputs, opcodes:"
-_ROLES = {
-    STEP: "the training step, 1 of {}",
-    MOST_FLOPS: "the most arithmetic of {}",
-    MOST_MEMORY: "the most memory of {}",
-}
 
 
-def first_section(analysis: ModuleAnalysis, lead: Lead, findings: Findings) -> Section:
+def first_section(analysis: ModuleDump, lead: Lead, findings: Findings) -> Section:
     """Return the page of a module with HLO text."""
-    more = command_on("report", analysis.dump, "-n 10")
+    more = command_on("report", analysis, "-n 10")
     shown = findings.counted[:_FINDINGS_SHOWN]
     head = (*head_facts(analysis, lead.role), ("findings", _count(analysis, findings)))
     first, *others = (tuple(finding_facts([one])) for one in shown) if shown else ((),)
     return Section(
-        title=analysis.summary.name or analysis.dump.name,
+        title=summary(analysis).name or analysis.name,
         facts=(*head, *first, *chain.from_iterable(others)),
         tables=tuple(_tables(analysis, lead)),
         notes=(*head_notes(analysis), f"{_MORE} {more}"),
@@ -93,40 +66,41 @@ def first_section(analysis: ModuleAnalysis, lead: Lead, findings: Findings) -> S
 _FINDINGS_SHOWN = 3
 
 
-def _count(analysis: ModuleAnalysis, findings: Findings) -> str:
+def _count(analysis: ModuleDump, findings: Findings) -> str:
     """Return the number of findings by severity, with the command that prints all."""
-    is_whole = not coverage_facts(analysis.summary).problem
+    is_whole = not coverage_facts(summary(analysis)).problem
     text = counts_text(findings, is_whole=is_whole)
-    return text if text == NONE else f"{text}: {command_on('lint', analysis.dump)}"
+    return text if text == NONE else f"{text}: {command_on('lint', analysis)}"
 
 
-def others_sections(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Section]:
+def others_sections(analysis: ModuleDump, lead: Lead) -> Iterator[Section]:
     """Yield the section on the other modules, if there are any."""
     if lead.others is not None and lead.others.groups:
-        table = _others_table(lead.others, analysis.dump.path)
-        yield Section(title=analysis.dump.path or "other modules", tables=(table,))
+        table = _others_table(lead.others, analysis.path)
+        yield Section(title=analysis.path or "other modules", tables=(table,))
 
 
-def _tables(analysis: ModuleAnalysis, lead: Lead) -> Iterator[Table]:
+def _tables(analysis: ModuleDump, lead: Lead) -> Iterator[Table]:
     found = leading_table(analysis)
     if found is not None:
         table, option = found
-        yield replace(table, command=command_on("memory", analysis.dump, option))
-    elif analysis.largest.row_count:
-        yield largest_table(analysis.largest)
-    if analysis.collectives.collectives:
-        command = command_on("collectives", analysis.dump)
+        yield replace(table, command=command_on("memory", analysis, option))
+    elif largest_instructions(analysis).row_count:
+        yield largest_table(largest_instructions(analysis))
+    if collectives(analysis).collectives:
+        command = command_on("collectives", analysis)
         yield replace(groups_table(analysis), command=command)
     if lead.others is not None and lead.others.groups:
-        yield _others_table(lead.others, analysis.dump.path)
+        yield _others_table(lead.others, analysis.path)
 
 
-def _more(analysis: ModuleAnalysis) -> Iterator[Table]:
+def _more(analysis: ModuleDump) -> Iterator[Table]:
     """Yield the tables for those who ask for rows."""
-    if analysis.memory is not None:
-        yield from statement_tables(analysis.memory)
-        if analysis.memory.peak is not None:
-            yield peak_table(analysis.memory, analysis.memory.peak)
+    memory = memory_results(analysis)
+    if memory is not None:
+        yield from statement_tables(memory)
+        if memory.peak is not None:
+            yield peak_table(memory, memory.peak)
     yield from detail_tables(analysis)
 
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.places import argument_of
+from hlo_lens.analysis.memory.estimate_limit import is_estimate_left_out, not_estimated_text
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.statement import FEW_BYTES, space_name
-from hlo_lens.analysis.module_analysis import no_hlo_text, not_estimated_text
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.hlo_text import hlo_text, no_hlo_text
+from hlo_lens.analysis.program.opcodes import opcodes
+from hlo_lens.analysis.program.summary import summary
 from hlo_lens.analysis.sharding.donation import DonationStatus
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.report.memory.facts import memory_facts, memory_notes
 from hlo_lens.report.sharding.page import (
@@ -30,12 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.program.flops import Flops
     from hlo_lens.analysis.program.summary import Summary
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.framework import Framework
 
 _NAMES_SHOWN = 5
@@ -44,16 +53,16 @@ _DONATIONS_SHOWN = 3
 """Arrays that are listed; more are listed by argument of the function."""
 
 
-def head_facts(analysis: ModuleAnalysis, role: str = "") -> Iterator[tuple[str, str]]:
+def head_facts(analysis: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
     """Yield the lines at the head of a module with HLO text.
 
     Args:
         analysis: The module.
         role: Its place among the modules of the dump, such as the training step.
     """
-    facts, shardings = analysis.summary, analysis.shardings
-    stage = f"{analysis.dump.stage}, " if analysis.dump.stage else ""
-    backend = analysis.backend or "backend unknown"
+    facts, shardings = summary(analysis), sharding_results(analysis)
+    stage = f"{analysis.stage}, " if analysis.stage else ""
+    backend = backend_of_dump(analysis) or "backend unknown"
     order = "scheduled" if facts.is_scheduled else "not scheduled"
     yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
     mesh = "" if shardings is None else mesh_text(shardings.table.meshes)
@@ -71,10 +80,10 @@ def head_facts(analysis: ModuleAnalysis, role: str = "") -> Iterator[tuple[str, 
     yield "coverage", f"{_coverage_text(facts)}; {size}"
 
 
-def _computation_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
+def _computation_facts(analysis: ModuleDump) -> Iterator[tuple[str, str]]:
     """Yield the lines on interface, donation, communication, replication and arithmetic."""
-    signature, shardings = analysis.signature, analysis.shardings
-    if analysis.memory is None:
+    signature, shardings = entry_signature(analysis), sharding_results(analysis)
+    if memory_results(analysis) is None:
         yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
         outputs = len(signature.outputs) if signature.has_outputs else None
         yield "outputs", _interface_text(outputs, signature.outputs)
@@ -83,17 +92,17 @@ def _computation_facts(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
     yield "collectives", _collectives_text(analysis)
     if shardings is not None and shardings.table.num_devices > 1:
         yield "replicated", replicated_text(shardings)
-    is_partial = analysis.summary.gaps > 0
-    work = work_text(analysis.flops, is_partial=is_partial)
-    devices = analysis.summary.evident_partitions or 1
-    if analysis.dump.stage == BEFORE and devices > 1 and analysis.flops.at_least:
+    is_partial = summary(analysis).gaps > 0
+    work = work_text(flops(analysis), is_partial=is_partial)
+    devices = summary(analysis).evident_partitions or 1
+    if analysis.stage == BEFORE and devices > 1 and flops(analysis).at_least:
         work += f", before division over {devices} devices"
     yield "work", work
 
 
-def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
+def memory_lines(analysis: ModuleDump) -> Iterator[tuple[str, str]]:
     """Yield the lines on the memory of a module; why it is not known, and how to get it."""
-    memory = analysis.memory
+    memory = memory_results(analysis)
     if memory is not None:
         space = space_name(DEFAULT_SPACE, memory.backend)
         for label, text in memory_facts(memory):
@@ -101,18 +110,17 @@ def memory_lines(analysis: ModuleAnalysis) -> Iterator[tuple[str, str]]:
         others = other_spaces(memory)
         if others:
             yield "others", others
-    elif analysis.is_estimate_left_out:
-        dump = analysis.dump
-        text = not_estimated_text(analysis.summary.instructions, dump.path, dump.address)
+    elif is_estimate_left_out(analysis):
+        text = not_estimated_text(summary(analysis).instructions, analysis.path, analysis.address)
         yield "memory", text
-    elif analysis.has_hlo and not analysis.module.is_scheduled:
+    elif analysis.has_hlo and not hlo_text(analysis).is_scheduled:
         yield (
             "memory",
             "not known: no buffer assignment next to this text, and no schedule in it; XLA writes "
             f"both with {TEXT_FLAGS}",
         )
     elif not analysis.has_hlo:
-        yield "memory", no_hlo_text(analysis.dump)
+        yield "memory", no_hlo_text(analysis)
 
 
 def other_spaces(memory: MemoryResults) -> str:
@@ -236,34 +244,35 @@ def _interface_text(count: int | None, values: Sequence[EntryValue]) -> str:
     return "; ".join(parts)
 
 
-def _collectives_text(analysis: ModuleAnalysis) -> str:
+def _collectives_text(analysis: ModuleDump) -> str:
     """Return the number of collectives, their bytes and exposure, and the number of each kind."""
-    found = analysis.collectives
+    found = collectives(analysis)
     counts = {k: n for k, n in found.static_counts().items() if n}
     if not counts:
-        is_whole = found.is_complete and not analysis.summary.gaps
+        is_whole = found.is_complete and not summary(analysis).gaps
         return "none" if is_whole else "none in the parts that were understood"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     return collectives_text(analysis, kinds)
 
 
-def head_notes(analysis: ModuleAnalysis) -> Iterator[str]:
+def head_notes(analysis: ModuleDump) -> Iterator[str]:
     """Yield what is not known of a module, and the limits of its numbers."""
     yield from _unknown_words(analysis)
-    yield from _framework_notes(analysis.dump.framework)
-    if analysis.memory is not None:
-        yield from memory_notes(analysis.memory)
+    yield from _framework_notes(analysis.framework)
+    memory = memory_results(analysis)
+    if memory is not None:
+        yield from memory_notes(memory)
 
 
-def _unknown_words(analysis: ModuleAnalysis) -> Iterator[str]:
+def _unknown_words(analysis: ModuleDump) -> Iterator[str]:
     """Yield notes on opcodes and attributes that hlo-lens does not know."""
-    if analysis.opcodes.unknown_opcodes:
-        names = ", ".join(analysis.opcodes.unknown_opcodes)
+    if opcodes(analysis).unknown_opcodes:
+        names = ", ".join(opcodes(analysis).unknown_opcodes)
         yield f"opcodes not known to this version of hlo-lens: {names}"
-    if analysis.module.unknown_attributes:
-        names = ", ".join(analysis.module.unknown_attributes)
+    if hlo_text(analysis).unknown_attributes:
+        names = ", ".join(hlo_text(analysis).unknown_attributes)
         yield f"attributes not known to this version of hlo-lens: {names}"
-    unknown = analysis.collectives.unknown_opcodes
+    unknown = collectives(analysis).unknown_opcodes
     if unknown:
         names = ", ".join(f"{count} {name}" for name, count in unknown)
         yield f"not counted as collectives, though named like one: {names}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.call_counts import call_counts
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.instruction_details import (
     CALLED,
     CALLER,
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.analysis.memory.instruction_values import InstructionValues
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.instruction_list import InstructionList
+    from hlo_lens.model.dump import ModuleDump
 
 LONGEST_TEXT = 4000
 """Characters of an instruction in text; further ones are counted."""
@@ -67,7 +70,7 @@ class ShownProgram:
         lists: Lists of the instructions of a computation, by its name; None for the whole program.
     """
 
-    known: ModuleAnalysis
+    known: ModuleDump
     instructions: Sequence[ShownInstruction] = ()
     lists: Mapping[str | None, InstructionList] = field(default_factory=dict)
 
@@ -76,11 +79,11 @@ def instructions_page(shown: ShownProgram) -> ModulePage:
     """Return the page of a module on instructions, or on lists of them."""
     known = shown.known
     if not known.has_hlo:
-        return page_without_hlo(known.dump, instructions=None, rows=None)
+        return page_without_hlo(known, instructions=None, rows=None)
     return ModulePage(
         sections=Sections(lambda: _sections(shown)),
         make_object=lambda: {
-            **module_head(known.dump),
+            **module_head(known),
             "instructions": [_object(one) for one in shown.instructions],
             "rows": [row for listed in shown.lists.values() for row in listed.objects()],
         },
@@ -97,25 +100,23 @@ def _sections(shown: ShownProgram) -> Iterator[Section]:
 # ---- lists -------------------------------------------------------------------------------------
 
 
-def _list_section(
-    known: ModuleAnalysis, computation: str | None, listed: InstructionList
-) -> Section:
+def _list_section(known: ModuleDump, computation: str | None, listed: InstructionList) -> Section:
     shown = ["name", "opcode", "shape", "source", "users"]
     title = "Instructions in the order of the text"
     if computation is None:
         shown.insert(4, "computation")
         title = "Instructions in the order of the text, those of the entry first"
     return Section(
-        title=known.dump.name,
+        title=known.name,
         facts=tuple(_list_facts(known, computation)),
         tables=(with_marks(Table.of(listed, title=title, shown=shown)),),
     )
 
 
-def _list_facts(known: ModuleAnalysis, computation: str | None) -> Iterator[tuple[str, str]]:
-    module = known.module
+def _list_facts(known: ModuleDump, computation: str | None) -> Iterator[tuple[str, str]]:
+    module = hlo_text(known)
     found = None if computation is None else module.computation(computation)
-    yield "module", known.dump.stage or "stage unknown"
+    yield "module", known.stage or "stage unknown"
     if found is None:
         count = plural(len(module.columns), "instruction")
         yield "size", f"{count} in {plural(len(module.computations), 'computation')}"
@@ -137,31 +138,32 @@ _MOST_CALLERS = 4
 # ---- one instruction ---------------------------------------------------------------------------
 
 
-def _details_section(known: ModuleAnalysis, shown: ShownInstruction) -> Section:
+def _details_section(known: ModuleDump, shown: ShownInstruction) -> Section:
     values = shown.values
     tables = [_adjacent_table(shown.details)]
     if values is not None and values.row_count:
         tables.append(_values_table(values))
     return Section(
-        title=known.dump.name,
+        title=known.name,
         facts=tuple(_facts(known, shown)),
         tables=tuple(tables),
         notes=tuple(_memory_notes(known, shown)),
     )
 
 
-def _facts(known: ModuleAnalysis, shown: ShownInstruction) -> Iterator[tuple[str, str]]:
+def _facts(known: ModuleDump, shown: ShownInstruction) -> Iterator[tuple[str, str]]:
     details = shown.details
     instruction, origin = details.instruction, details.origin
-    yield "module", known.dump.stage or "stage unknown"
+    yield "module", known.stage or "stage unknown"
     root = ", the root of its computation" if instruction.is_root else ""
     yield "instruction", f"{instruction.name}, {instruction.opcode}{root}"
     yield "shape", instruction.shape_text or "not known"
     name = instruction.computation.name
     entry = ", the entry" if instruction.computation.is_entry else ""
     yield "in", f"{name}{entry}, {_runs_text(known, name)}"
-    if shown.position is not None and known.memory is not None:
-        yield "instant", f"{shown.position:,} of {len(known.memory.layout.schedule or ()):,}"
+    memory = memory_results(known)
+    if shown.position is not None and memory is not None:
+        yield "instant", f"{shown.position:,} of {len(memory.layout.schedule or ()):,}"
     if origin.source is not None:
         yield "source", origin.marked_source or ""
     if origin.op_name is not None:
@@ -179,9 +181,9 @@ def _facts(known: ModuleAnalysis, shown: ShownInstruction) -> Iterator[tuple[str
     yield f"line {instruction.line}", f"{text[:LONGEST_TEXT]}{cut}"
 
 
-def _runs_text(known: ModuleAnalysis, computation: str) -> str:
+def _runs_text(known: ModuleDump, computation: str) -> str:
     """Return the number of runs of a computation, and the loops around it."""
-    runs = known.calls.of(computation)
+    runs = call_counts(known).of(computation)
     loops = f" in {' > '.join(runs.loop_path)}" if runs.loop_path else ""
     if runs.times is None:
         return f"runs not known{loops}"
@@ -203,10 +205,10 @@ def _values_table(values: InstructionValues) -> Table:
     return replace(table, notes=(note,) if others else ())
 
 
-def _memory_notes(known: ModuleAnalysis, shown: ShownInstruction) -> Iterator[str]:
+def _memory_notes(known: ModuleDump, shown: ShownInstruction) -> Iterator[str]:
     """Yield why no values are listed, or how exact they are."""
-    values = shown.values
-    if known.memory is None:
+    values, memory = shown.values, memory_results(known)
+    if memory is None:
         yield "memory is not known: no buffer assignment, and no schedule to estimate it from"
     elif shown.is_embedded:
         yield "no memory of its own: it runs inside a fusion, a reducer or the like"
@@ -214,7 +216,7 @@ def _memory_notes(known: ModuleAnalysis, shown: ShownInstruction) -> Iterator[st
         yield "memory is not known: other instructions have this name too"
     elif not values.row_count:
         yield "no value in memory has its name"
-    elif known.memory.layout.source == "estimate":
+    elif memory.layout.source == "estimate":
         yield "memory is an estimate (hlo-lens help estimates)"
 
 

@@ -15,7 +15,7 @@ from hlo_lens.analysis.dumps.across_processes import (
     ProcessDifference,
 )
 from hlo_lens.analysis.dumps.module_groups import MOST_MEMORY, STEP, ModuleGroup, ModuleGroups
-from hlo_lens.analysis.module_analysis import MOST_ESTIMATED
+from hlo_lens.analysis.memory.estimate_limit import MOST_ESTIMATED
 from hlo_lens.analysis.result import Column, Row, Unit, rows_of
 from hlo_lens.report.program.process_differences import difference_lines
 from hlo_lens.report.render.envelope import envelope

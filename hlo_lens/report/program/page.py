@@ -9,9 +9,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.comparison.facts import coverage_facts, module_facts
-from hlo_lens.analysis.program.entry_signature import EntrySignature
+from hlo_lens.analysis.memory.estimate_limit import is_estimate_left_out
+from hlo_lens.analysis.memory.grouping import peak_by_source
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.largest_instructions import largest_instructions
+from hlo_lens.analysis.program.opcodes import opcodes
+from hlo_lens.analysis.program.source_bytes import source_bytes
+from hlo_lens.analysis.program.summary import summary
 from hlo_lens.analysis.result import row_objects, rows_of
+from hlo_lens.analysis.sharding.forms import sharding_forms
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.model.snapshot.writing import facts_object
 from hlo_lens.report.collectives.page import collectives_object
 from hlo_lens.report.memory.facts import memory_notes
@@ -26,11 +37,11 @@ from hlo_lens.report.sharding.page import sharding_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
+    from hlo_lens.model.dump import ModuleDump
 
 
-def module_page(analysis: ModuleAnalysis) -> ModulePage:
+def module_page(analysis: ModuleDump) -> ModulePage:
     """Return the page of a module with HLO text."""
     return ModulePage(
         sections=Sections(lambda: (_section(analysis),)),
@@ -38,13 +49,13 @@ def module_page(analysis: ModuleAnalysis) -> ModulePage:
     )
 
 
-def _section(analysis: ModuleAnalysis) -> Section:
-    title = analysis.summary.name or analysis.dump.name
+def _section(analysis: ModuleDump) -> Section:
+    title = summary(analysis).name or analysis.name
     return Section(title=title, tables=tuple(module_tables(analysis)))
 
 
 def page_of_texts(
-    analysis: ModuleAnalysis,
+    analysis: ModuleDump,
     sections: Sequence[Section],
     make_objects: Callable[[], Mapping[str, object]],
 ) -> ModulePage:
@@ -61,15 +72,15 @@ def page_of_texts(
     )
 
 
-def _memory_section(analysis: ModuleAnalysis) -> Section:
+def _memory_section(analysis: ModuleDump) -> Section:
     """Return the section on the memory of a module without HLO text."""
-    memory, dump = analysis.memory, analysis.dump
+    memory = memory_results(analysis)
     section = Section(
-        title=dump.name, facts=(("files", ", ".join(dump.files)), *memory_lines(analysis))
+        title=analysis.name, facts=(("files", ", ".join(analysis.files)), *memory_lines(analysis))
     )
     if memory is None:
         return section
-    tables = memory_tables(memory, analysis.peak_by_source)
+    tables = memory_tables(memory, peak_by_source(analysis))
     return replace(section, tables=tuple(tables), notes=tuple(memory_notes(memory)))
 
 
@@ -80,55 +91,57 @@ RANKING = 100
 """Rows of an open-ended ranking; ``row_count`` is the number of all."""
 
 
-def module_object(analysis: ModuleAnalysis) -> Mapping[str, object]:
+def module_object(analysis: ModuleDump) -> Mapping[str, object]:
     """Return the JSON object of a module: its facts, and the rows that they are sums of.
 
     Scripts rely on its names: names may be added, none changes. Bytes are integers. A key whose
     value is unknown is present with null; 0 means zero.
     """
-    module, signature = analysis.module, analysis.signature
+    module, signature = hlo_text(analysis), entry_signature(analysis)
     gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
     return {
-        **_facts_object(analysis, name=analysis.summary.name or analysis.dump.name),
-        "coverage": {**facts_object(coverage_facts(analysis.summary)), "rows": gaps},
-        "collectives": collectives_object(analysis.collectives),
-        "memory": memory_object(analysis.memory),
-        "is_estimate_left_out": analysis.is_estimate_left_out,
+        **_facts_object(analysis, name=summary(analysis).name or analysis.name),
+        "coverage": {**facts_object(coverage_facts(summary(analysis))), "rows": gaps},
+        "collectives": collectives_object(collectives(analysis)),
+        "memory": memory_object(memory_results(analysis)),
+        "is_estimate_left_out": is_estimate_left_out(analysis),
         "sharding": {"rows": _sharding_rows(analysis)},
         "parameter_rows": None
         if signature.parameter_count is None
         else _values(signature.parameters),
         "output_rows": _values(signature.outputs) if signature.has_outputs else None,
-        "opcode_rows": analysis.opcodes.objects(),
-        "largest_instructions": analysis.largest.ranking(RANKING) if module.has_entry else None,
-        "source_bytes": analysis.sources.ranking(RANKING) if module.has_entry else None,
+        "opcode_rows": opcodes(analysis).objects(),
+        "largest_instructions": largest_instructions(analysis).ranking(RANKING)
+        if module.has_entry
+        else None,
+        "source_bytes": source_bytes(analysis).ranking(RANKING) if module.has_entry else None,
     }
 
 
-def _sharding_rows(analysis: ModuleAnalysis) -> JoinedObjects | None:
+def _sharding_rows(analysis: ModuleDump) -> JoinedObjects | None:
     """Return forms of shardings, then parameters and outputs; None if not all are known."""
-    shardings = analysis.shardings
+    shardings = sharding_results(analysis)
     if shardings is None or not shardings.is_complete:
         return None
-    forms = [{"kind": "form", **row} for row in analysis.sharding_forms.objects()]
+    forms = [{"kind": "form", **row} for row in sharding_forms(analysis).objects()]
     return JoinedObjects(forms, sharding_rows(shardings))
 
 
-def object_without_hlo(analysis: ModuleAnalysis) -> dict[str, object]:
+def object_without_hlo(analysis: ModuleDump) -> dict[str, object]:
     """Return the JSON object of a module without HLO text: its memory at most."""
     rows = "sharding parameter_rows output_rows opcode_rows largest_instructions source_bytes log"
     return {
-        **_facts_object(analysis, name=analysis.dump.name),
-        "memory": memory_object(analysis.memory),
+        **_facts_object(analysis, name=analysis.name),
+        "memory": memory_object(memory_results(analysis)),
         **dict.fromkeys(rows.split()),
     }
 
 
-def _facts_object(analysis: ModuleAnalysis, *, name: str) -> dict[str, object]:
+def _facts_object(analysis: ModuleDump, *, name: str) -> dict[str, object]:
     """Return name, files and facts, in the documented order of the keys."""
     head = dict.fromkeys(("name", "stage", "backend", "files"))
     found = facts_object(module_facts(analysis))
-    return {**head, **found, "name": name, "files": list(analysis.dump.files)}
+    return {**head, **found, "name": name, "files": list(analysis.files)}
 
 
 def _values(values: Sequence[EntryValue]) -> RowObjects:

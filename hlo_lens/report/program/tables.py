@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.program.entry_signature import EntrySignature
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.memory.grouping import peak_by_source
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.entry_signature import EntrySignature, entry_signature
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.largest_instructions import largest_instructions
+from hlo_lens.analysis.program.opcodes import opcodes
+from hlo_lens.analysis.program.source_bytes import source_bytes
+from hlo_lens.analysis.program.summary import summary
 from hlo_lens.analysis.result import Column, Unit, rows_of
+from hlo_lens.analysis.sharding.forms import sharding_forms
 from hlo_lens.report.collectives.page import collectives_table, groups_table, movement_tables
 from hlo_lens.report.memory.page import memory_tables
 from hlo_lens.report.render.origins import with_marks
@@ -15,12 +24,12 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
     from hlo_lens.analysis.program.largest_instructions import LargestInstructions
     from hlo_lens.analysis.program.opcodes import Opcodes
     from hlo_lens.analysis.program.source_bytes import SourceBytes
     from hlo_lens.analysis.sharding.forms import ShardingForms
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.text.errors import Gap
 
 GAP_COLUMNS = (
@@ -31,26 +40,27 @@ GAP_COLUMNS = (
 )
 
 
-def module_tables(analysis: ModuleAnalysis) -> Iterator[Table]:
+def module_tables(analysis: ModuleDump) -> Iterator[Table]:
     """Yield all tables of a module with HLO text."""
-    yield Table.of(analysis.summary, title="Summary", is_data_only=True)
-    if analysis.memory is not None:
-        yield from memory_tables(analysis.memory, analysis.peak_by_source)
+    yield Table.of(summary(analysis), title="Summary", is_data_only=True)
+    memory = memory_results(analysis)
+    if memory is not None:
+        yield from memory_tables(memory, peak_by_source(analysis))
     yield groups_table(analysis)
     yield from detail_tables(analysis)
 
 
-def detail_tables(analysis: ModuleAnalysis) -> Iterator[Table]:
+def detail_tables(analysis: ModuleDump) -> Iterator[Table]:
     """Yield the tables for looking things up."""
-    yield largest_table(analysis.largest)
-    yield _sources_table(analysis.sources)
-    yield _values_table("parameters", "Parameters", analysis.signature.parameters)
-    yield _values_table("outputs", "Outputs", analysis.signature.outputs)
-    yield collectives_table(analysis.collectives)
-    yield from movement_tables(analysis.collectives.movement)
-    yield _opcodes_table(analysis.opcodes)
-    yield _shardings_table(analysis.sharding_forms)
-    yield _gaps_table(analysis.module.gaps)
+    yield largest_table(largest_instructions(analysis))
+    yield _sources_table(source_bytes(analysis))
+    yield _values_table("parameters", "Parameters", entry_signature(analysis).parameters)
+    yield _values_table("outputs", "Outputs", entry_signature(analysis).outputs)
+    yield collectives_table(collectives(analysis))
+    yield from movement_tables(collectives(analysis).movement)
+    yield _opcodes_table(opcodes(analysis))
+    yield _shardings_table(sharding_forms(analysis))
+    yield _gaps_table(hlo_text(analysis).gaps)
 
 
 def largest_table(result: LargestInstructions) -> Table:

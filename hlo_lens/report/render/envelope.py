@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import no_hlo_text
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
 from hlo_lens.report.render.objects import Objects
 from hlo_lens.report.render.table import Report, Section, Sections
 from hlo_lens.text.version import SCHEMA_VERSION, __version__

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.module_analysis import no_hlo_text
+from hlo_lens.analysis.program.hlo_text import no_hlo_text
 from hlo_lens.analysis.result import Column, Unit, sum_of
 from hlo_lens.analysis.sharding.placement import ALIAS, SHAPES
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.analysis.sharding.table import ShardedValue, ShardingTable, sharded_row
 from hlo_lens.model.rows import Rows
 from hlo_lens.report.render.envelope import ModulePage, module_head
@@ -19,7 +20,6 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.result import Result, Row
     from hlo_lens.analysis.sharding.results import ShardingResults
     from hlo_lens.model.dump import ModuleDump
@@ -39,13 +39,13 @@ class ShardingView:
     is_parameters_only: bool = False
 
 
-def sharding_page(known: ModuleAnalysis, view: ShardingView) -> ModulePage:
+def sharding_page(known: ModuleDump, view: ShardingView) -> ModulePage:
     """Return the page on the sharding of a module."""
-    dump, results = known.dump, known.shardings
-    section = Section(title=dump.name, notes=(no_hlo_text(dump),))
+    results = sharding_results(known)
+    section = Section(title=known.name, notes=(no_hlo_text(known),))
     if results is not None:
-        section = _section(dump, results, view)
-    return ModulePage(sections=(section,), make_object=partial(sharding_object, dump, results))
+        section = _section(known, results, view)
+    return ModulePage(sections=(section,), make_object=partial(sharding_object, known, results))
 
 
 def sharding_page_of_texts(

@@ -14,10 +14,10 @@ from hlo_lens.analysis.call_trees.module_stacks import (
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.memory.grouping import memory_by
 from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.load import load
-from hlo_lens.model.hlo.query import tabulate
-from hlo_lens.syntax.hlo.module import parse_hlo
+from tests.analysis.texts import module_of
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
@@ -42,16 +42,14 @@ def stacks(tree: CallTree) -> dict[str, int]:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_trees_sum_to_the_figures_of_other_passes(folder: Path) -> None:
     (dump,) = [m for m in load(folder).modules if m.hlo is not None][:1]
-    module = dump.hlo
-    assert module is not None
-    table = tabulate(module)
+    module, table = hlo_text(dump), instruction_table(dump)
     assert count_call_tree(table, Origins(module)).total == len(table.opcodes)
-    found = collectives(table)
+    found = collectives(dump)
     wire = wire_call_tree(module, found)
     known = [c.wire_bytes_per_run for c in found.collectives]
     assert wire.unknown_total == known.count(None)
     assert wire.total == sum(size for size in known if size is not None)
-    memory = memory_results(dump, backend=None, table=lambda: table)
+    memory = memory_results(dump)
     assert memory is not None
     assert memory.peak is not None
     tree = memory_call_tree(memory.peak)
@@ -93,9 +91,9 @@ ENTRY %e (p: f32[8]) -> f32[8] {
 
 
 def test_stack_of_a_value_without_one_is_inferred_and_a_source_line_is_a_stack() -> None:
-    module = parse_hlo(TEXT)
-    table = tabulate(module)
-    wire = wire_call_tree(module, collectives(table))
+    dump = module_of(TEXT)
+    module, table = hlo_text(dump), instruction_table(dump)
+    wire = wire_call_tree(module, collectives(dump))
     assert [(str(wire.frame(n)), wire.own[n]) for n in range(len(wire))] == [
         ("main, train.py:9", 0),
         ("step, train.py:4", 96),
@@ -113,7 +111,7 @@ def test_stack_of_a_value_without_one_is_inferred_and_a_source_line_is_a_stack()
 def test_unknown_trip_counts_are_unknown_amounts() -> None:
     dump = load(SAMPLES / "cpu" / "shard_map_collectives").modules[0]
     assert dump.hlo is not None
-    found = collectives(tabulate(dump.hlo))
+    found = collectives(dump)
     tree = wire_call_tree(dump.hlo, found)
     assert found.wire_bytes_per_device is None
     assert tree.unknown_total == sum(c.wire_bytes_per_run is None for c in found.collectives) > 0
@@ -143,13 +141,13 @@ ENTRY %e (p: f32[8], i: s32[]) -> f32[8] {
 
 
 def test_branches_that_exclude_each_other_are_bounded_by_the_largest() -> None:
-    module = parse_hlo(BRANCHES)
-    found = collectives(tabulate(module))
-    tree = wire_call_tree(module, found)
+    module = module_of(BRANCHES)
+    found = collectives(module)
+    tree = wire_call_tree(hlo_text(module), found)
     assert tree.total == 32 + 16
     assert tree.upper_bound == found.wire_bytes_per_device == 32
 
 
 def test_exact_amounts_have_no_upper_bound() -> None:
-    module = parse_hlo(TEXT)
-    assert wire_call_tree(module, collectives(tabulate(module))).upper_bound is None
+    module = module_of(TEXT)
+    assert wire_call_tree(hlo_text(module), collectives(module)).upper_bound is None

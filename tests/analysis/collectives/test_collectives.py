@@ -7,9 +7,11 @@ import pytest
 import hlo_lens
 from hlo_lens.analysis.collectives.collective_groups import collectives_by
 from hlo_lens.analysis.collectives.collectives import Collective, Collectives, collectives
+from hlo_lens.model.devices.assignment import device_assignment
+from hlo_lens.model.fact import plant
 from hlo_lens.model.shapes.mesh import Mesh
 from hlo_lens.model.shapes.tile_assignment import TileAssignment
-from tests.analysis.texts import entry_of, table_of
+from tests.analysis.texts import entry_module, module_of
 
 ADD = """
 add {
@@ -22,7 +24,7 @@ add {
 
 def _counted(lines: str, header: str = ", num_partitions=8", before: str = "") -> Collectives:
     text = f"HloModule m{header}\n{ADD}{before}\nENTRY main {{\n{lines}\n}}\n"
-    return collectives(table_of(text))
+    return collectives(module_of(text))
 
 
 def _one(line: str, header: str = ", num_partitions=8") -> Collective:
@@ -320,7 +322,7 @@ def test_opcode_that_sounds_like_a_collective_is_noted_not_counted() -> None:
 
 
 def test_every_kind_has_a_count() -> None:
-    counts = collectives(entry_of("  ROOT x = f32[] parameter(0)")).static_counts()
+    counts = collectives(entry_module("  ROOT x = f32[] parameter(0)")).static_counts()
     assert set(counts.values()) == {0}
     assert len(counts) == 9
 
@@ -404,7 +406,7 @@ ENTRY main {{
 metadata={{op_name="jit(f)/dot_general"}}
 }}
 """
-    (found,) = collectives(table_of(text)).collectives
+    (found,) = collectives(module_of(text)).collectives
     assert (found.kind, found.performed_as) == ("reduce-scatter", "reduce-scatter")
     assert (found.wire_bytes_per_device, found.dynamic_count) == (96, 1)
     assert found.op_name == "jit(f)/dot_general"
@@ -431,12 +433,12 @@ ENTRY main {{
   ROOT e = f32[5,4] concatenate(c, f), dimensions={{0}}
 }}
 """
-    joined = collectives(table_of(text.replace("META", "")))
+    joined = collectives(module_of(text.replace("META", "")))
     (found,) = joined.collectives
     assert (found.kind, found.payload_bytes, joined.clones) == ("reduce-scatter", 96, 1)
     assert found.wire_bytes_per_device == 128 // 2 + 16 // 2
     own = text.replace("META", ', metadata={op_name="jit(f)/ppermute"}')
-    kinds = [one.kind for one in collectives(table_of(own)).collectives]
+    kinds = [one.kind for one in collectives(module_of(own)).collectives]
     assert kinds == ["reduce-scatter", "collective-permute"]
 
 
@@ -451,7 +453,7 @@ def _axes(groups: str, mesh: Mesh | None = MESH, header: str = ", num_partitions
         f"HloModule m{header}\n{ADD}\nENTRY main {{\n  x = f32[8,4] parameter(0)\n"
         f"  ROOT c = {line}use_global_device_ids=true\n}}\n"
     )
-    return collectives(table_of(text), mesh=mesh).collectives[0]
+    return collectives(module_of(text).stating(mesh=mesh)).collectives[0]
 
 
 @pytest.mark.parametrize(
@@ -497,7 +499,7 @@ def test_axes_are_those_of_the_mesh_before_optimizations() -> None:
         "  ROOT c = f32[2] all-reduce(x), channel_id=1, replica_groups=[2,4]<=[8], to_apply=add, "
         "use_global_device_ids=true\n}\n"
     )
-    found = collectives(table_of(text), before=lambda: before)
+    found = collectives(module_of(text, before))
     assert found.collectives[0].axes == ("q",)
     assert [(str(mesh), mesh.source) for mesh in found.meshes] == [
         ("p=2,q=4 (before_optimizations)", "before_optimizations")
@@ -535,7 +537,7 @@ def test_transfers_are_shifts_or_cycles(pairs: str, transfer: str) -> None:
         "HloModule m, num_partitions=8\n\nENTRY main {\n  x = f32[8] parameter(0)\n"
         f"  ROOT c = f32[8] collective-permute(x), channel_id=1, source_target_pairs={pairs}\n}}\n"
     )
-    (found,) = collectives(table_of(text), mesh=MESH).collectives
+    (found,) = collectives(module_of(text).stating(mesh=MESH)).collectives
     assert found.transfer == transfer
 
 
@@ -543,7 +545,7 @@ def test_transfers_are_shifts_or_cycles(pairs: str, transfer: str) -> None:
 
 
 def test_dynamic_count_is_weighted_by_loops_calls_and_conditionals() -> None:
-    found = {c.name: c for c in collectives(table_of(NESTED)).collectives}
+    found = {c.name: c for c in collectives(module_of(NESTED)).collectives}
     counts = {name: (c.dynamic_count, c.is_at_most, c.loop_path) for name, c in found.items()}
     assert counts == {
         "once": (1, False, ()),
@@ -591,7 +593,7 @@ ENTRY main {
 def test_largest_branch_of_a_conditional_counts(
     third: str, runs: tuple[int, int], wire: tuple[int, int]
 ) -> None:
-    found = collectives(table_of(BRANCHES.replace("all-reduce(two), ", third)))
+    found = collectives(module_of(BRANCHES.replace("all-reduce(two), ", third)))
     assert found.dynamic_bounds()["all-reduce"] == runs
     assert found.wire_bounds == wire
     (group,) = collectives_by(found.collectives, "kind").groups
@@ -601,7 +603,7 @@ def test_largest_branch_of_a_conditional_counts(
 
 
 def test_sums_of_unknown_counts_are_unknown() -> None:
-    found = collectives(table_of(NESTED))
+    found = collectives(module_of(NESTED))
     assert found.dynamic_counts()["all-reduce"] is None
     assert found.dynamic_counts()["all-gather"] == 0
     assert found.wire_bytes_per_device is None
@@ -855,7 +857,7 @@ frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",\
 _xla_megascale_transfer_type="ALL_REDUCE"}
   ROOT e = token[] send-done(s), channel_id=2, is_host_transfer=true"""
     text = f"HloModule m, num_partitions=4\n\nENTRY main {{\n{lines}\n}}\n"
-    (found,) = collectives(table_of(text), mesh=Mesh.of({"dcn": 2, "x": 4})).collectives
+    (found,) = collectives(module_of(text).stating(mesh=Mesh.of({"dcn": 2, "x": 4}))).collectives
     assert (found.crosses_slices, found.performed_as) == (True, "all-reduce")
     assert (found.axes, found.wire_bytes_per_device) == (("dcn",), 128)
 
@@ -885,7 +887,7 @@ ENTRY main {
 
 
 def test_send_and_recv_between_slices_are_one_operation() -> None:
-    result = collectives(table_of(BETWEEN_SLICES), mesh=Mesh.of({"dcn": 2, "x": 4}))
+    result = collectives(module_of(BETWEEN_SLICES).stating(mesh=Mesh.of({"dcn": 2, "x": 4})))
     one, two = result.collectives
     assert [(c.name, c.kind, c.ended_by) for c in (one, two)] == [
         ("s1", "all-gather", "e1"),
@@ -922,7 +924,9 @@ ENTRY main {{
         'frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
         '_xla_megascale_transfer_type="RAGGED_ALL_TO_ALL",_xla_host_transfer_rendezvous='
     )
-    result = collectives(table_of(text.replace("ACROSS", across)), mesh=Mesh.of({"dcn": 2, "x": 4}))
+    result = collectives(
+        module_of(text.replace("ACROSS", across)).stating(mesh=Mesh.of({"dcn": 2, "x": 4}))
+    )
     (found,) = result.collectives
     assert (found.name, found.kind, found.ended_by) == ("data", "ragged-all-to-all", "e")
     assert (found.payload_bytes, found.wire_bytes_per_device, found.steps) == (256, 128 + 2 * 8, 1)
@@ -932,11 +936,11 @@ ENTRY main {{
 
 def test_axis_between_slices_is_unknown_where_slices_differ_along_several() -> None:
     mesh = Mesh.of({"pipe": 2, "dcn": 2, "x": 4})
-    found = collectives(table_of(BETWEEN_SLICES), mesh=mesh).collectives
+    found = collectives(module_of(BETWEEN_SLICES).stating(mesh=mesh)).collectives
     assert [one.axes for one in found] == [None, None]
 
 
-TAKING_TURNS = [[100_000, 200_000, 100_001, 200_001, 100_002, 200_002, 100_003, 200_003]]
+TAKING_TURNS = ((100_000, 200_000, 100_001, 200_001, 100_002, 200_002, 100_003, 200_003),)
 """Ids of the devices of two slices that take turns."""
 
 
@@ -959,8 +963,9 @@ def test_axes_of_slices_that_take_turns_are_those_of_the_device_assignment(
         "  p = f32[2,4] collective-permute(x), channel_id=9, "
         "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}\n  t = token[]",
     )
-    table, mesh = table_of(text), Mesh.of(axes)
-    found = collectives(table, mesh=mesh, assignment=lambda: TAKING_TURNS)
+    module = module_of(text).stating(mesh=Mesh.of(axes))
+    plant(module, device_assignment, TAKING_TURNS)
+    found = collectives(module)
     own = {one.name: one for one in found.collectives}
     assert (own["s1"].axis, own["g"].axis) == (between, inside)
     assert own["p"].transfer == (shift or "cycle of 4")
@@ -970,16 +975,17 @@ def test_axes_of_slices_that_take_turns_are_those_of_the_device_assignment(
 
 
 def test_slices_without_a_device_assignment_are_taken_to_be_in_order() -> None:
-    found = collectives(table_of(BETWEEN_SLICES), mesh=Mesh.of({"dcn": 2, "x": 4}))
+    found = collectives(module_of(BETWEEN_SLICES).stating(mesh=Mesh.of({"dcn": 2, "x": 4})))
     slices = found.meshes[0].slices
     assert slices is not None
     assert (slices.devices, slices.is_assumed) == (((0, 1, 2, 3), (4, 5, 6, 7)), True)
 
 
 def test_axis_between_slices_is_unknown_where_the_assignment_is_of_other_devices() -> None:
-    mesh = Mesh.of({"dcn": 2, "x": 4})
-    ids = [[0, 1, 2, 3, 4, 5, 6, 7]]
-    found = collectives(table_of(BETWEEN_SLICES), mesh=mesh, assignment=lambda: ids)
+    module = module_of(BETWEEN_SLICES).stating(mesh=Mesh.of({"dcn": 2, "x": 4}))
+    ids = tuple(range(8))
+    plant(module, device_assignment, (ids,))
+    found = collectives(module)
     assert {one.axes for one in found.collectives} == {None}
 
 
@@ -987,7 +993,7 @@ def test_recv_between_slices_without_its_send_is_kept() -> None:
     text = BETWEEN_SLICES.replace(
         '{_xla_host_transfer_handler_name="xla_megascale_runtime",', "{", 1
     )
-    kinds = [c.kind for c in collectives(table_of(text)).collectives]
+    kinds = [c.kind for c in collectives(module_of(text)).collectives]
     assert sorted(kinds) == ["all-gather", "recv", "send"]
 
 
@@ -1012,7 +1018,7 @@ def test_copies_to_the_host_are_shown_apart() -> None:
 
 
 def test_groups_of_collectives_sum_bytes_of_one_run() -> None:
-    found = collectives(table_of(NESTED)).collectives
+    found = collectives(module_of(NESTED)).collectives
     by_loop = {g.group: g for g in collectives_by(found, "loop").groups}
     assert by_loop["[not in a loop]"].static_count == 2
     assert by_loop["[not in a loop]"].wire_bytes_per_run == 3 * 16
@@ -1053,7 +1059,7 @@ use_global_device_ids=true, to_apply=add
 
 
 def test_combined_collective_shares_its_bytes_over_the_lines_of_its_members() -> None:
-    found = collectives(table_of(COMBINED))
+    found = collectives(module_of(COMBINED))
     both, alone = found.collectives
     assert [(m.source_line, m.op_name, m.payload_bytes) for m in both.members] == [
         (3, "jit(f)/neg", 384),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hlo_lens
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.explanation import Why, find_collectives, spec_words, why
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.model.shapes.mesh import Mesh
-from tests.analysis.texts import table_of
+from tests.analysis.texts import module_of
 
 AFTER = """HloModule jit_f, is_scheduled=true, num_partitions=4
 
@@ -48,11 +49,11 @@ metadata={op_name="jit(f)/dot_general" source_file="/g.py" source_line=3}
 
 
 def _why(name: str, text: str = BEFORE) -> Why:
-    table = table_of(AFTER)
+    module = module_of(AFTER).stating(mesh=Mesh.of({"model": 4}))
     before = hlo_lens.parse_hlo(text)
-    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    found = collectives(module)
     (collective,) = find_collectives(found, name)
-    return why(table.module, collective, found, before)
+    return why(hlo_text(module), collective, found, before)
 
 
 def test_all_reduce_is_explained_by_the_dimension_that_is_summed_over() -> None:
@@ -120,11 +121,11 @@ metadata={op_name="jit(f)/dot"}
 
 
 def _causes(path: str, dimensions: str = "{}, {}") -> tuple[str, ...]:
-    table = table_of(GATHERED.replace("PATH", path))
-    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    module = module_of(GATHERED.replace("PATH", path)).stating(mesh=Mesh.of({"model": 4}))
+    found = collectives(module)
     before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", dimensions))
     (one,) = found.collectives
-    return why(table.module, one, found, before).sentences[1:]
+    return why(hlo_text(module), one, found, before).sentences[1:]
 
 
 def test_constraint_on_the_result_is_the_cause() -> None:
@@ -156,10 +157,10 @@ def _sentences_of_used(path: str, argument: str) -> tuple[str, ...]:
     after = text.replace(
         "\n}", '\n  ROOT n = f32[8,16] negate(g), metadata={op_name="jit(f)/sin"}\n}'
     )
-    table = table_of(after)
-    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    module = module_of(after).stating(mesh=Mesh.of({"model": 4}))
+    found = collectives(module)
     before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", "{}, {}"))
-    return why(table.module, found.collectives[0], found, before).sentences
+    return why(hlo_text(module), found.collectives[0], found, before).sentences
 
 
 def test_gather_with_the_name_of_an_argument_is_explained_by_its_consumer() -> None:
@@ -188,11 +189,13 @@ def test_gather_that_another_one_continues_is_explained_by_the_consumer_of_that(
     )
     text = GATHERED[: GATHERED.index("  ROOT g")].replace(', metadata={op_name="jit(f)/sin"}', "")
     used = 'ROOT n = f32[8,16] negate(h), metadata={op_name="jit(f)/sin"}'
-    table = table_of(f"{text}  {first}\n  {second}\n  {used}\n}}\n")
-    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    module = module_of(f"{text}  {first}\n  {second}\n  {used}\n}}\n").stating(
+        mesh=Mesh.of({"model": 4})
+    )
+    found = collectives(module)
     before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", "{}, {}"))
     (one,) = find_collectives(found, "g")
-    sentences = why(table.module, one, found, before).sentences
+    sentences = why(hlo_text(module), one, found, before).sentences
     assert any(
         sentence.startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")
         for sentence in sentences
@@ -234,8 +237,8 @@ metadata={op_name="jit(f)/dot" stack_frame_id=2}
 def test_of_operations_with_equal_paths_the_one_at_the_line_is_the_cause() -> None:
     """Both are called from line 26 of another file."""
     text = GATHERED.replace('"PATH"', '"jit(f)/dot" source_file="/model.py" source_line=26')
-    table = table_of(text)
-    found = collectives(table, mesh=Mesh.of({"model": 4}))
+    module = module_of(text).stating(mesh=Mesh.of({"model": 4}))
+    found = collectives(module)
     constrained = """  c = f32[8,16] custom-call(d), custom_call_target="Sharding", \
 sharding={mesh['model'=4], [{}, {}]}, metadata={op_name="sharding_constraint"}
   ROOT t = (f32[8,16], f32[8,16]) tuple(c, e)"""
@@ -243,7 +246,7 @@ sharding={mesh['model'=4], [{}, {}]}, metadata={op_name="sharding_constraint"}
         lines = [line for line in EQUAL_PATHS.splitlines() if "ROOT" not in line]
         before = hlo_lens.parse_hlo("\n".join([*lines[:-1], root, "}"]))
         assert not before.gaps
-        sentences = why(table.module, found.collectives[0], found, before).sentences
+        sentences = why(hlo_text(module), found.collectives[0], found, before).sentences
         assert sentences[1].startswith("before optimizations, e cannot keep all that model divides")
 
 

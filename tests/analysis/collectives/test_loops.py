@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.loops import Loops, loops
 from hlo_lens.report.collectives.loops import tree_lines
 from tests.analysis.collectives.test_collectives import NESTED
-from tests.analysis.texts import LOOP, entry_of, table_of
+from tests.analysis.texts import LOOP, entry_module, module_of
 
 
 def _loops(text: str) -> Loops:
-    table = table_of(text)
-    return loops(table, collectives(table))
+    return loops(module_of(text))
 
 
 def test_levels_are_nested_as_the_program_is() -> None:
@@ -50,8 +48,7 @@ def test_unknown_trip_count_has_its_reason() -> None:
 
 
 def test_program_without_loops_is_one_level() -> None:
-    table = entry_of("  ROOT x = f32[] parameter(0)")
-    (level,) = loops(table, collectives(table)).levels
+    (level,) = loops(entry_module("  ROOT x = f32[] parameter(0)")).levels
     assert (level.kind, level.instructions, level.times) == ("entry", 1, 1)
 
 

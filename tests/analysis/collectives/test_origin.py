@@ -6,7 +6,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.collectives.collectives import collectives
-from hlo_lens.model.hlo.query import tabulate
+from tests.analysis.texts import module_of
 
 COMBINED = """HloModule jit_f, is_scheduled=true, num_partitions=2
 
@@ -31,8 +31,8 @@ metadata={op_name="jit(f)/own" source_file="f.py" source_line=5}
     "path", ["jit(f)/(a/neg:b/sin)", "jit(f)/(jvp(a)/neg:jvp(checkpoint(b))/sin)/out"]
 )
 def test_the_path_of_all_members_is_that_of_none(path: str) -> None:
-    module = hlo_lens.parse_hlo(COMBINED.replace("PATH", path))
-    (found,) = collectives(tabulate(module)).collectives
+    module = module_of(COMBINED.replace("PATH", path))
+    (found,) = collectives(module).collectives
     assert found.op_name == path
     assert [(one.op_name, one.source_line) for one in found.members] == [
         ("jit(f)/neg", 3),
@@ -61,7 +61,7 @@ ENTRY main {
 
 
 def test_a_transfer_between_slices_has_the_line_of_what_uses_its_answer() -> None:
-    (found,) = collectives(tabulate(hlo_lens.parse_hlo(BETWEEN_SLICES))).collectives
+    (found,) = collectives(module_of(BETWEEN_SLICES)).collectives
     assert (found.source, found.origin_basis, found.op_name) == ("f.py:3", "user", "jit(f)/neg")
     assert found.argument == "w"
 
@@ -101,16 +101,16 @@ ENTRY main {
 
 
 def test_parts_of_a_packed_operand_are_members() -> None:
-    module = hlo_lens.parse_hlo(PACKED.replace("PATH", "jit(f)/(neg:sin)"))
-    (found,) = collectives(tabulate(module)).collectives
+    module = module_of(PACKED.replace("PATH", "jit(f)/(neg:sin)"))
+    (found,) = collectives(module).collectives
     assert [
         (one.op_name, one.source_line, one.payload_bytes, one.origin_basis) for one in found.members
     ] == [("jit(f)/neg", 3, 32, "operand"), ("jit(f)/sin", 4, 96, "operand")]
 
 
 def test_concatenation_that_the_program_asks_for_is_one_operand() -> None:
-    module = hlo_lens.parse_hlo(PACKED.replace("PATH", "jit(f)/psum"))
-    (found,) = collectives(tabulate(module)).collectives
+    module = module_of(PACKED.replace("PATH", "jit(f)/psum"))
+    (found,) = collectives(module).collectives
     assert found.members == ()
     assert found.source_line == 9
 
@@ -159,9 +159,9 @@ def lines(
     path: str, line: int, before: str | None = None, after: str = COMPACT
 ) -> list[tuple[int | None, str | None]]:
     """Return line and basis of the members of a text such as `COMPACT`."""
-    module = hlo_lens.parse_hlo(after.replace("PATH", path).replace("LINE", str(line)))
     text = None if before is None else hlo_lens.parse_hlo(before)
-    (found,) = collectives(tabulate(module), before=lambda: text).collectives
+    module = module_of(after.replace("PATH", path).replace("LINE", str(line)), text)
+    (found,) = collectives(module).collectives
     assert [one.payload_bytes for one in found.members] == [32, 96, 32]
     return [(one.source_line, one.origin_basis) for one in found.members]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.analysis.collectives.collectives import collectives
-from tests.analysis.texts import table_of
+from tests.analysis.texts import module_of
 
 TEXT = """HloModule m, num_partitions=4
 
@@ -33,7 +33,7 @@ ENTRY main {
 
 
 def test_only_collectives_that_print_the_same_share_their_attributes() -> None:
-    found = {one.name: one for one in collectives(table_of(TEXT)).collectives}
+    found = {one.name: one for one in collectives(module_of(TEXT)).collectives}
     assert [one.channel_id for one in found.values()] == [1, 2, None, 3, 4, None, None]
     first, second = found["p"], found["q"]
     rows = dict.fromkeys(("row", "start_row", "end_row"), second.row)

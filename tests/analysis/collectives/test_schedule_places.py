@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.schedule_places import SchedulePlace, schedule_places
-from hlo_lens.analysis.program.call_counts import CallCounts
-from tests.analysis.texts import table_of
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.model.fact import plant
+from tests.analysis.texts import module_of
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
 
 TEXT = """HloModule m, is_scheduled=true, num_partitions=2
 
@@ -30,26 +36,25 @@ ENTRY main {
   ROOT sum = f32[64] add(done, fusion)
 }
 """
-SCHEDULE = ["p", "start", "view", "work", "done", "fusion", "sum"]
 
 
-def _places(schedule: list[str]) -> dict[str, SchedulePlace]:
-    table = table_of(TEXT)
-    found = collectives(table).collectives
-    places = schedule_places(table, CallCounts(table), found, schedule)
-    return {one.name: place for one, place in zip(found, places, strict=True)}
+def _places(module: ModuleDump) -> dict[str, SchedulePlace]:
+    pairs = zip(collectives(module).collectives, schedule_places(module), strict=True)
+    return {one.name: place for one, place in pairs}
 
 
 def test_work_between_start_and_end_is_listed_without_views() -> None:
-    assert _places(SCHEDULE)["start"] == SchedulePlace(1, 4, ("work",))
+    assert _places(module_of(TEXT))["start"] == SchedulePlace(1, 4, ("work",))
 
 
 def test_a_collective_in_a_fusion_has_the_instant_of_the_fusion() -> None:
-    assert _places(SCHEDULE)["inside"] == SchedulePlace(5, 5, ())
+    assert _places(module_of(TEXT))["inside"] == SchedulePlace(5, 5, ())
 
 
 def test_instants_are_not_known_without_a_schedule() -> None:
-    assert _places([])["start"] == SchedulePlace(None, None, ("work",))
+    module = module_of(TEXT)
+    plant(module, memory_results, None)
+    assert _places(module)["start"] == SchedulePlace(None, None, ("work",))
 
 
 SPARSE_CORE = """HloModule m, is_scheduled=true, num_partitions=2
@@ -78,9 +83,10 @@ ENTRY main {
 
 
 def test_a_transfer_begins_where_it_gets_its_operands() -> None:
-    table = table_of(SPARSE_CORE)
-    found = collectives(table).collectives
-    schedule = ["p", "start", "before", "update", "beside", "done", "sum"]
-    (one,), (place,) = found, schedule_places(table, CallCounts(table), found, schedule)
-    assert place == SchedulePlace(3, 5, ("beside",))
+    module = module_of(SPARSE_CORE)
+    (one,), (place,) = collectives(module).collectives, schedule_places(module)
+    memory = memory_results(module)
+    assert memory is not None
+    schedule = memory.layout.schedule or ()
+    assert place == SchedulePlace(schedule.index("update"), schedule.index("done"), ("beside",))
     assert (one.started_by, one.ended_by, one.overlap_bytes) == ("start", "done", 3 * 64 * 4)

@@ -10,7 +10,6 @@ import pytest
 import hlo_lens
 from hlo_lens.analysis.comparison.facts import module_facts
 from hlo_lens.analysis.gate.metric import Metric
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.model.snapshot.writing import facts_object
 from tests.corpus import SAMPLES
 
@@ -35,7 +34,7 @@ def test_each_figure_of_the_facts_is_in_json_in_the_snapshot_and_in_reach_of_rul
     dump: Path,
 ) -> None:
     (module,) = hlo_lens.load(dump).modules
-    facts = module_facts(ModuleAnalysis(module))
+    facts = module_facts(module)
     (kept,) = hlo_lens.snapshot(dump).modules
     reports = hlo_lens.report_on(dump).to_dict()["modules"]
     assert isinstance(reports, list)
@@ -54,7 +53,7 @@ def test_each_figure_of_the_facts_is_in_json_in_the_snapshot_and_in_reach_of_rul
 def test_without_hlo_text_memory_alone_is_known(tmp_path: Path) -> None:
     (file,) = DUMPS[1].glob("*after_optimizations-buffer-assignment.txt")
     (module,) = hlo_lens.load(shutil.copy(file, tmp_path)).modules
-    facts = module_facts(ModuleAnalysis(module))
+    facts = module_facts(module)
     assert facts.memory is not None
     known = {name for name, value in facts_object(facts).items() if value is not None}
     assert known <= {"stage", "backend", "memory"}

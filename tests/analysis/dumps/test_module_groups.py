@@ -8,7 +8,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.dumps.across_processes import across_processes
-from hlo_lens.analysis.dumps.listing_facts import ListingFacts, listing_facts
+from hlo_lens.analysis.dumps.listing_facts import ListingFacts, hashed_facts
 from hlo_lens.analysis.dumps.module_groups import module_groups, process_of
 from hlo_lens.analysis.dumps.text_comparison import Fingerprint, fingerprint, first_difference
 from tests.corpus import SAMPLES
@@ -268,7 +268,7 @@ def test_renamed_computation_is_the_same_where_it_is_called() -> None:
 def test_facts_of_a_sample() -> None:
     folder = SAMPLES / "tpu" / "tp_mlp"
     (dump,) = hlo_lens.load(folder).modules
-    facts = listing_facts(dump, with_fingerprint=True)
+    facts = hashed_facts(dump)
     files = len(list(folder.glob("module_*")))
     assert (facts.name, facts.number, facts.stages, facts.files) == ("jit_train_step", 0, 2, files)
     assert (facts.backend, facts.partitions, facts.instructions) == ("tpu", 8, 428)

@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.analysis.dumps.listing_facts import listing_facts
+from hlo_lens.analysis.dumps.listing_facts import hashed_facts
 from hlo_lens.analysis.findings.module_findings import rule_findings
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.model.dump import ModuleDump, already_read
 from hlo_lens.text.dump_kinds import DumpKind
 from tests.hlo_texts import without_elements
 
@@ -18,22 +17,21 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.findings.finding import Finding
 
 
-def analysis_of_text(text: str, before: str | None = None, name: str = "m") -> ModuleAnalysis:
+def analysis_of_text(text: str, before: str | None = None, name: str = "m") -> ModuleDump:
     """Return the analysis of a module's text, which has no gaps."""
     module = hlo_lens.parse_hlo(text)
     assert module.gaps == ()
-    dump = ModuleDump(
+    return ModuleDump(
         name=name,
         kind=DumpKind.HLO,
-        module_text=given(module),
-        before_text=None if before is None else given(hlo_lens.parse_hlo(before)),
+        module_text=already_read(module),
+        before_text=None if before is None else already_read(hlo_lens.parse_hlo(before)),
     )
-    return ModuleAnalysis(dump)
 
 
-def listed(*known: ModuleAnalysis) -> list[ListingFacts]:
+def listed(*known: ModuleDump) -> list[ListingFacts]:
     """Return the facts of modules that rules about several modules take."""
-    return [listing_facts(one.dump, known=one, with_fingerprint=True) for one in known]
+    return [hashed_facts(one) for one in known]
 
 
 def findings_of(

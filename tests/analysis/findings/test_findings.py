@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +17,6 @@ from hlo_lens.analysis.findings.rule import PARTS, DumpRule, ModuleRule
 from hlo_lens.text.errors import UnknownNameError
 from tests.analysis.findings.programs import analysis_of_text
 from tests.corpus import ROOT
-
-if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
 
 MIB = 1 << 20
 PROGRAM = """HloModule m, is_scheduled=true
@@ -116,14 +112,6 @@ def test_a_rule_is_found_by_code_and_by_name() -> None:
     assert find_rule("m001") is find_rule("undonated-argument")
     with pytest.raises(UnknownNameError, match="no rule 'M0001'; did you mean M001"):
         find_rule("M0001")
-
-
-def test_findings_run_once_per_module() -> None:
-    known = analysis_of_text(PROGRAM)
-    calls: list[ModuleAnalysis] = []
-    for _ in range(2):
-        known.once(calls.append)
-    assert calls == [known]
 
 
 def test_lint_of_a_sample_is_sorted_and_has_the_keys_of_scripts() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.analysis.findings.places import call_place, maker_place
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 
 TEXT = """HloModule jit_step
@@ -38,7 +37,7 @@ def test_the_line_is_that_of_the_caller_else_the_first_of_the_function(
     parent: str, line: int
 ) -> None:
     (dump,) = modules_of(TEXT.replace("PARENT", parent))
-    place = call_place(ModuleAnalysis(dump))
+    place = call_place(dump)
     assert place is not None
     assert (place.file, place.line) == ("train.py", line)
 
@@ -70,5 +69,5 @@ def test_the_line_of_a_result_of_a_combined_collective_is_that_of_its_part() -> 
     )
     for text, name in ((COMBINED, "g"), (copied, "c")):
         (dump,) = modules_of(text)
-        places = [maker_place(ModuleAnalysis(dump), *one) for one in (("g", "{0}"), (name, "{1}"))]
+        places = [maker_place(dump, *one) for one in (("g", "{0}"), (name, "{1}"))]
         assert [place and place.line for place in places] == [3, 4]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import hlo_lens
 from hlo_lens.analysis.findings.finding import SavingBasis, Severity
 from hlo_lens.analysis.findings.module_findings import rule_findings
 from hlo_lens.analysis.findings.simulated import simulated_findings
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from tests.corpus import SAMPLES
 
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
 
-def _analysis(name: str) -> ModuleAnalysis:
+
+def _analysis(name: str) -> ModuleDump:
     (module,) = hlo_lens.load(SAMPLES / name).modules
-    return ModuleAnalysis(module)
+    return module
 
 
 def test_a_donation_without_a_copy_saves_what_the_simulation_says() -> None:
@@ -37,7 +41,7 @@ def test_a_fix_that_may_save_nothing_keeps_its_bound() -> None:
 
 def test_shardings_are_no_error_and_of_a_divided_batch_an_info() -> None:
     modules = hlo_lens.load(SAMPLES / "cpu" / "tp_mlp").modules
-    known = next(ModuleAnalysis(one) for one in modules if one.before is not None)
+    known = next(one for one in modules if one.before is not None)
     found = [one for one in rule_findings(known).findings if one.code == "M003"]
     assert found
     assert {one.severity for one in found} == {Severity.INFO}

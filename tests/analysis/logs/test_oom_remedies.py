@@ -26,7 +26,7 @@ OLD = "Ran out of memory in memory space hbm. Used {used} of {capacity} hbm."
 
 def needed() -> int:
     (dump,) = hlo_lens.load(FOLDER).modules
-    memory = memory_results(dump, backend="tpu")
+    memory = memory_results(dump)
     assert memory is not None
     said = memory.statement
     return said.argument_bytes + said.output_bytes - said.alias_bytes + said.temp_bytes
@@ -64,7 +64,7 @@ def test_groups_are_the_bytes_of_replication_donation_and_the_peak(
     groups = said(text, capsys, tmp_path)["groups"]
     assert isinstance(groups, list)
     (dump,) = hlo_lens.load(FOLDER).modules
-    shardings, memory = sharding_results(dump), memory_results(dump, backend="tpu")
+    shardings, memory = sharding_results(dump), memory_results(dump)
     assert shardings is not None
     assert memory is not None
     assert memory.peak is not None

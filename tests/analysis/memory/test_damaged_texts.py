@@ -10,7 +10,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.comparison.facts import memory_facts
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import SAMPLES
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def facts_of(folder: Path) -> MemoryFacts:
-    memory = ModuleAnalysis(hlo_lens.load(folder).modules[0]).memory
+    memory = memory_results(hlo_lens.load(folder).modules[0])
     assert memory is not None
     return memory_facts(memory)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.role_names import Role
-from hlo_lens.analysis.memory.role_series import role_series
+from hlo_lens.analysis.memory.role_series import role_series, series_of_roles
 from hlo_lens.analysis.memory.roles import MemoryRoles
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
 from tests.corpus import SAMPLES
 
@@ -28,7 +28,7 @@ def _series(*values: tuple[str, int, int, int, int]) -> dict[str, list[int]]:
     roles = MemoryRoles(
         layout=layout, values=[Role(role, "test") for role, *_ in values], allocations={}
     )
-    found = role_series(layout, roles)
+    found = series_of_roles(layout, roles)
     assert found is not None
     series = {role: found.series(role) for role in found.changes}
     sums = [sum(one) for one in zip(*series.values(), strict=True)]
@@ -60,10 +60,9 @@ def test_three_values_of_the_same_bytes() -> None:
 @pytest.mark.parametrize("program", ["fsdp_transformer", "tp_mlp", "wasteful"])
 def test_roles_sum_to_the_bytes_held(backend: str, program: str) -> None:
     for dump in modules_of(str(SAMPLES / backend / program)):
-        analysis = ModuleAnalysis(dump)
-        memory = analysis.memory
+        memory = memory_results(dump)
         for color in () if memory is None else memory.layout.colors:
-            series = analysis.role_series(color)
+            series = role_series(dump, color)
             assert memory is not None
             assert series is not None
             columns = [series.series(role) for role in series.changes]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.role_names import ROLES
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.memory.roles import memory_roles
 from hlo_lens.api.modules import modules_of
 from tests.analysis.memory.train_step import ALIAS, TRAIN_STEP, analysis_of_text
 from tests.corpus import SAMPLES
 
 
 def _roles(text: str) -> dict[str, str]:
-    found = analysis_of_text(text).memory_roles
+    found = memory_roles(analysis_of_text(text))
     assert found is not None
     return {str(row[0]): str(row[1]) for row in found.rows()}
 
@@ -75,8 +76,7 @@ ENTRY main {
 @pytest.mark.parametrize("sample", ["cpu/tp_mlp", "gpu/fsdp_transformer", "tpu/fsdp_transformer"])
 def test_roles_of_samples_follow_the_names_of_their_arguments(sample: str) -> None:
     (dump,) = (d for d in modules_of(str(SAMPLES / sample)) if "train_step" in d.name)
-    analysis = ModuleAnalysis(dump)
-    roles, memory = analysis.memory_roles, analysis.memory
+    roles, memory = memory_roles(dump), memory_results(dump)
     assert roles is not None
     assert memory is not None
     assert memory.peak is not None
@@ -94,7 +94,7 @@ def test_roles_of_samples_follow_the_names_of_their_arguments(sample: str) -> No
 
 
 def test_every_role_has_evidence() -> None:
-    found = analysis_of_text(TRAIN_STEP).memory_roles
+    found = memory_roles(analysis_of_text(TRAIN_STEP))
     assert found is not None
     assert {role.role for role in found.values} <= set(ROLES)
     assert all(role.basis for role in found.values)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from typing import TYPE_CHECKING
+
 from hlo_lens.api.modules import modules_of
+
+if TYPE_CHECKING:
+    from hlo_lens.model.dump import ModuleDump
 
 ALIAS = "input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }, "
 
@@ -29,7 +33,7 @@ metadata={op_name="jit(step)/transpose(jvp())/dot_general"}
 """
 
 
-def analysis_of_text(text: str) -> ModuleAnalysis:
+def analysis_of_text(text: str) -> ModuleDump:
     """Return the analysis of the only module of a text."""
     (dump,) = modules_of(text)
-    return ModuleAnalysis(dump)
+    return dump

@@ -7,13 +7,13 @@ from hypothesis import given, strategies as st
 
 import hlo_lens
 from hlo_lens.analysis.program.flops import Flops, flops
-from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.api.modules import modules_of
 from tests.corpus import SAMPLES
 
 
 def of(text: str) -> Flops:
     """Return the FLOP of a module."""
-    return flops(tabulate(hlo_lens.parse_hlo(text)))
+    return flops(modules_of(text)[0])
 
 
 def one(line: str, *parameters: str) -> int | None:
@@ -246,7 +246,7 @@ def test_eight_devices_share_the_flops_of_the_program(backend: str, program: str
     (dump, *_) = [m for m in hlo_lens.load(SAMPLES / backend / program).modules if m.parts]
     assert dump.hlo is not None
     assert dump.before is not None
-    on_one, in_all = flops(tabulate(dump.hlo)).total, flops(tabulate(dump.before)).total
+    on_one, in_all = flops(dump).total, flops(modules_of(dump.before)[0]).total
     assert on_one is not None
     assert on_one > 10**10
     assert 8 * on_one == in_all

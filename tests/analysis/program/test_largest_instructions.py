@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hlo_lens.analysis.program.largest_instructions import largest_instructions
-from tests.analysis.texts import LOOP, entry_of, table_of
+from tests.analysis.texts import LOOP, entry_module, module_of
 
 
 def test_tuples_and_loops_are_left_out() -> None:
-    result = largest_instructions(table_of(LOOP))
+    result = largest_instructions(module_of(LOOP))
     assert [row[:2] for row in result.rows()] == [
         (512, "w"),
         (512, "y"),
@@ -22,7 +22,7 @@ def test_tuples_and_loops_are_left_out() -> None:
 
 
 def test_row_names_shape_source_and_scope() -> None:
-    rows = {row[1]: row for row in largest_instructions(table_of(LOOP)).rows()}
+    rows = {row[1]: row for row in largest_instructions(module_of(LOOP)).rows()}
     place = "/home/me/step.py:7"
     assert rows["y"] == (
         512,
@@ -39,12 +39,12 @@ def test_row_names_shape_source_and_scope() -> None:
 
 
 def test_unknown_sizes_come_last_and_are_counted() -> None:
-    table = entry_of(
+    module = entry_module(
         """
   a = f32[?]{0} parameter(0)
   b = f32[2]{0} parameter(1)
   ROOT c = f32[0]{0} parameter(2)"""
     )
-    result = largest_instructions(table)
+    result = largest_instructions(module)
     assert [row[:2] for row in result.rows()] == [(8, "b"), (0, "c"), (None, "a")]
     assert (result.unknown_sizes, result.total_bytes) == (1, 8)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hlo_lens.analysis.program.opcodes import opcodes
-from tests.analysis.texts import entry_of
+from tests.analysis.texts import entry_module
 
 
 def test_opcodes_are_as_written_and_the_most_frequent_first() -> None:
-    table = entry_of(
+    module = entry_module(
         """
   x = f32[4]{0} parameter(0)
   s = ((f32[4]{0}), f32[2]{0}, u32[]) slice-start(x), slice={[0:2]}
@@ -15,7 +15,7 @@ def test_opcodes_are_as_written_and_the_most_frequent_first() -> None:
   n = f32[2]{0} negate(d)
   ROOT m = f32[2]{0} negate(n)"""
     )
-    assert opcodes(table).counts == (
+    assert opcodes(module).counts == (
         ("negate", 2, 16, 0),
         ("parameter", 1, 16, 0),
         ("slice-done", 1, 8, 0),
@@ -24,11 +24,11 @@ def test_opcodes_are_as_written_and_the_most_frequent_first() -> None:
 
 
 def test_unknown_sizes_are_counted_beside_the_sum() -> None:
-    table = entry_of("  x = f32[?] parameter(0)\n  ROOT y = f32[3] parameter(1)")
-    assert opcodes(table).counts == (("parameter", 2, 12, 1),)
-    assert opcodes(table).totals() == {"instructions": 2, "result_bytes": 12, "unknown_sizes": 1}
+    module = entry_module("  x = f32[?] parameter(0)\n  ROOT y = f32[3] parameter(1)")
+    assert opcodes(module).counts == (("parameter", 2, 12, 1),)
+    assert opcodes(module).totals() == {"instructions": 2, "result_bytes": 12, "unknown_sizes": 1}
 
 
 def test_opcode_of_a_future_xla_is_kept_and_named() -> None:
-    table = entry_of("  x = f32[3] parameter(0)\n  ROOT y = f32[3] warp-drive(x)")
-    assert opcodes(table).unknown_opcodes == ("warp-drive",)
+    module = entry_module("  x = f32[3] parameter(0)\n  ROOT y = f32[3] warp-drive(x)")
+    assert opcodes(module).unknown_opcodes == ("warp-drive",)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.source_bytes import source_bytes
-from tests.analysis.texts import LOOP, entry_of, table_of
+from tests.analysis.texts import LOOP, entry_module, module_of
 
 FRAMES = """HloModule m
 
@@ -33,7 +34,7 @@ ENTRY main {
 
 
 def test_lines_and_residuals_are_all_bytes() -> None:
-    result = source_bytes(table_of(LOOP))
+    result = source_bytes(module_of(LOOP))
     assert result.lines == (("/home/me/step.py", 7, 512, 1), ("/home/me/step.py", None, 9, 3))
     assert result.parameters == (512 + 64 + 4, 3)
     assert result.unattributed == (4, 1)
@@ -41,29 +42,29 @@ def test_lines_and_residuals_are_all_bytes() -> None:
 
 
 def test_stack_frames_are_looked_up_in_the_tables() -> None:
-    result = source_bytes(table_of(FRAMES))
+    result = source_bytes(module_of(FRAMES))
     assert result.lines == (("/home/me/b.py", 5, 48, 3), ("/home/me/a.py", 3, 16, 1))
     assert result.parameters == (16, 1)
     assert result.unattributed == (0, 0)
 
 
 def test_place_is_that_of_the_model() -> None:
-    table = table_of(FRAMES)
+    module = module_of(FRAMES)
     places = {
         (i.source_location.file, i.source_location.line)
-        for i in table.module.instructions
+        for i in hlo_text(module).instructions
         if i.source_location is not None
     }
-    assert {line[:2] for line in source_bytes(table).lines} == places
+    assert {line[:2] for line in source_bytes(module).lines} == places
 
 
 def test_file_name_with_escapes_is_unescaped() -> None:
-    table = entry_of(
+    module = entry_module(
         r'  ROOT x = f32[2] parameter(0), metadata={source_file="C:\\my \"x\".py" source_line=3}'
     )
-    assert source_bytes(table).lines == (('C:\\my "x".py', 3, 8, 1),)
+    assert source_bytes(module).lines == (('C:\\my "x".py', 3, 8, 1),)
 
 
 def test_unknown_sizes_are_counted() -> None:
-    result = source_bytes(entry_of("  ROOT x = f32[?] parameter(0)"))
+    result = source_bytes(entry_module("  ROOT x = f32[?] parameter(0)"))
     assert (result.unknown_sizes, result.parameters) == (1, (0, 1))

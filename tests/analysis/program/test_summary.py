@@ -6,14 +6,14 @@ import pytest
 
 import hlo_lens
 from hlo_lens.analysis.program.summary import coverage, coverage_of, summary
-from hlo_lens.model.hlo.query import tabulate
-from tests.analysis.texts import LOOP, table_of
+from hlo_lens.api.modules import modules_of
+from tests.analysis.texts import LOOP, module_of
 
 
 def test_facts_are_those_of_header_and_text() -> None:
-    assert {str(row[0]): row[1] for row in summary(table_of(LOOP), backend="cpu").rows()} == {
+    assert {str(row[0]): row[1] for row in summary(module_of(LOOP)).rows()} == {
         "name": "jit_step",
-        "backend": "cpu",
+        "backend": None,
         "is_scheduled": True,
         "num_partitions": 4,
         "evident_partitions": 4,
@@ -40,6 +40,6 @@ def test_gaps_lower_coverage() -> None:
     module = hlo_lens.parse_hlo(
         "HloModule m\nENTRY e {\n  x = f32[2 parameter(0)\n  y = f32[] iota()\n}"
     )
-    facts = summary(tabulate(module), backend=None)
+    facts = summary(modules_of(module)[0])
     assert (facts.instructions, facts.gaps) == (1, 1)
     assert facts.coverage == coverage_of(module, module.gaps) == 1 / (1 + facts.gap_lines)

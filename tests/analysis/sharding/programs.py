@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import hlo_lens
 from hlo_lens.analysis.sharding.results import ShardingResults, sharding_results
-from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.model.dump import ModuleDump, already_read
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def results_of(after: str, before: str | None = None, mesh: Mesh | None = None) 
     dump = ModuleDump(
         name="m",
         kind=DumpKind.HLO,
-        module_text=given(hlo_lens.parse_hlo(after)),
-        before_text=None if before is None else given(hlo_lens.parse_hlo(before)),
+        module_text=already_read(hlo_lens.parse_hlo(after)),
+        before_text=None if before is None else already_read(hlo_lens.parse_hlo(before)),
     )
-    results = sharding_results(dump, mesh)
+    results = sharding_results(dump.stating(mesh=mesh))
     assert results is not None
     return results
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hlo_lens
 from hlo_lens.analysis.sharding.tile_devices import tile_devices
+from tests.analysis.texts import module_of
 
 TEXT = """HloModule m, num_partitions=4
 
@@ -17,9 +17,8 @@ ENTRY main {
 
 
 def test_values_divided_alike_share_a_division() -> None:
-    values = hlo_lens.shardings(TEXT).parameters
-    found = tile_devices(values)
-    assert found.numbers == (0, 0, 1)
+    found = tile_devices(module_of(TEXT))
+    assert found.numbers == (0, 0, 1, None)
     first, second = found.divisions
     assert (first.sizes, first.counts) == ((8, 6), (2, 2))
     assert first.tiles == (((0, 0), (0,)), ((0, 1), (1,)), ((1, 0), (2,)), ((1, 1), (3,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.simulation.donation import simulated_donation
 from tests.analysis.simulation.programs import simulator, step
 
@@ -48,7 +49,7 @@ def test_undonated_argument_has_no_alias() -> None:
 
 
 def test_copy_for_a_donation_is_not_made_without_it() -> None:
-    text = step().known.module.columns.source.text
+    text = hlo_text(step().known).columns.source.text
     text = text.replace("  %exp_fusion", "  %copy.1 = f32[1024]{0} copy(%w)\n  %exp_fusion", 1)
     text = text.replace("fusion(%exp_fusion, %exp_fusion)", "fusion(%exp_fusion, %copy.1)")
     alias = "input_output_alias={ {0}: (0, {}, may-alias) }, entry_computation_layout"
@@ -67,7 +68,7 @@ def test_argument_of_no_result_is_refused() -> None:
 
 
 def test_tuple_in_itself_in_a_damaged_text_does_not_stop_a_donation() -> None:
-    text = step().known.module.columns.source.text
+    text = hlo_text(step().known).columns.source.text
     shape = "(f32[1024]{0}, (f32[1024]{0}, f32[1024]{0}))"
     text = text.replace("  %exp_fusion", f"  %loop = {shape} tuple(%w, %loop)\n  %exp_fusion", 1)
     edit = simulated_donation(simulator(text), ["w"], [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import lint
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.analysis.simulation.simulate import BOUNDS, ESTIMATE, EXACT, simulate
 from hlo_lens.analysis.simulation.simulator import MEMORY_FIGURES, Simulator
 from hlo_lens.api.modules import modules_of
@@ -18,7 +17,7 @@ ARRAY = 4096
 
 def _sample(name: str) -> Simulator:
     found = [one for one in modules_of(SAMPLES / name) if one.buffer_assignment is not None]
-    return Simulator(ModuleAnalysis(found[0]))
+    return Simulator(found[0])
 
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])

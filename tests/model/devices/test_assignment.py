@@ -6,7 +6,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.model.devices.assignment import device_assignment, slices_of
-from hlo_lens.model.dump import given
+from hlo_lens.model.dump import already_read
 from hlo_lens.text.dump_kinds import DumpKind
 
 
@@ -18,7 +18,7 @@ def test_devices_are_read_by_replica_and_partition() -> None:
     )
     text = f"num_replicas: 2\ndevice_assignment {{\n  replica_count: 2\n{columns}}}\nx: 1\n"
     dump = hlo_lens.ModuleDump(name="m", kind=DumpKind.BUFFER_ASSIGNMENT)
-    dump.settings = {"execution_options.txt": given(text)}
+    dump.settings = {"execution_options.txt": already_read(text)}
     assert device_assignment(dump) == ((0, 1, 3, 2), (4, 5, 7, 6))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
-from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.model.dump import ModuleDump, already_read
 from hlo_lens.report.collectives.page import collectives_text
 from hlo_lens.text.dump_kinds import DumpKind
 
@@ -46,5 +45,7 @@ DOT = "  m = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims
 )
 def test_what_work_may_hide_is_not_counted_as_exposed(text: str, words: str) -> None:
     module = hlo_lens.parse_hlo(text)
-    dump = ModuleDump(name="m", kind=DumpKind.HLO, files=("f.txt",), module_text=given(module))
-    assert collectives_text(ModuleAnalysis(dump)).endswith(f"per device, {words}")
+    dump = ModuleDump(
+        name="m", kind=DumpKind.HLO, files=("f.txt",), module_text=already_read(module)
+    )
+    assert collectives_text(dump).endswith(f"per device, {words}")

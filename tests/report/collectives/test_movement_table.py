@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.report.collectives.page import movement_tables
-from tests.analysis.texts import table_of
+from tests.analysis.texts import module_of
 
 TEXT = """HloModule m, is_scheduled=true
 
@@ -29,7 +29,7 @@ ENTRY main {
 
 
 def test_copies_in_a_branch_are_upper_bounds_and_inferred_lines_are_marked() -> None:
-    movement = collectives(table_of(TEXT)).movement
+    movement = collectives(module_of(TEXT)).movement
     assert [(one.dynamic_count, one.is_at_most) for one in movement.copies] == [(1, True)] * 2
     (table,) = movement_tables(movement)
     assert table.read_shown is not None

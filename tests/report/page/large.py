@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from hlo_lens.analysis.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.analysis.memory.peak import peaks_of
-from hlo_lens.analysis.memory.results import MemoryResults
+from hlo_lens.analysis.memory.results import MemoryResults, memory_results
 from hlo_lens.analysis.memory.statement import memory_statement
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
 from hlo_lens.api.modules import modules_of
+from hlo_lens.model.fact import plant
 from hlo_lens.report.page.page import page_of_modules
 from hlo_lens.report.page.payload import Subject
 from hlo_lens.report.render.envelope import envelope
@@ -19,47 +17,35 @@ _TEXT = "HloModule large, is_scheduled=true\n\nENTRY main {\n  ROOT p = f32[8] p
 _SLOT, _SLOTS, _STRIDE = 1 << 20, 512, 7919
 
 
-class LargeAnalysis(ModuleAnalysis):
-    """Analysis of a module whose schedule has values in slots of one allocation."""
-
-    def __init__(self, instructions: int) -> None:
-        (dump,) = modules_of(_TEXT)
-        super().__init__(dump)
-        self._instructions = instructions
-
-    @cached_property
-    def memory(self) -> MemoryResults | None:
-        """Memory of values that each live for some instants, slot by slot."""
-        layout = self._layout()
-        peaks = peaks_of(layout)
-        statement = memory_statement(layout, peaks, backend="gpu")
-        return MemoryResults(layout=layout, statement=statement, peak=peaks[0], backend="gpu")
-
-    def _layout(self) -> MemoryLayout:
-        count = self._instructions
-        values = []
-        for slot in range(_SLOTS):
-            start = slot * 13
-            while start < count:
-                life = 1 + (start * _STRIDE + slot * 31) % 8000
-                end = min(count, start + life)
-                size = 1 + (start * 104729 + slot) % _SLOT
-                name = f"fusion.{start}.{slot}"
-                values.append(
-                    LaidValue(f"{name}{{}}", name, 0, slot * _SLOT, size, start, end, "f32[8]")
-                )
-                start = end + 1 + life % 17
-        return MemoryLayout(
-            source="buffer-assignment",
-            allocations=(LaidAllocation(index=0, size=_SLOT * _SLOTS, color=0, category="temp"),),
-            values=tuple(values),
-            schedule=tuple(f"fusion.{k}" for k in range(count)),
-        )
+def _memory(count: int) -> MemoryResults:
+    """Return the memory of values that each live for some instants, slot by slot."""
+    values = []
+    for slot in range(_SLOTS):
+        start = slot * 13
+        while start < count:
+            life = 1 + (start * _STRIDE + slot * 31) % 8000
+            end = min(count, start + life)
+            size = 1 + (start * 104729 + slot) % _SLOT
+            name = f"fusion.{start}.{slot}"
+            values.append(
+                LaidValue(f"{name}{{}}", name, 0, slot * _SLOT, size, start, end, "f32[8]")
+            )
+            start = end + 1 + life % 17
+    layout = MemoryLayout(
+        source="buffer-assignment",
+        allocations=(LaidAllocation(index=0, size=_SLOT * _SLOTS, color=0, category="temp"),),
+        values=tuple(values),
+        schedule=tuple(f"fusion.{k}" for k in range(count)),
+    )
+    peaks = peaks_of(layout)
+    statement = memory_statement(layout, peaks, backend="gpu")
+    return MemoryResults(layout=layout, statement=statement, peak=peaks[0], backend="gpu")
 
 
 def large_report(instructions: int) -> Report:
     """Return the report on a module of many instructions."""
-    analysis = LargeAnalysis(instructions)
+    (analysis,) = modules_of(_TEXT)
+    plant(analysis, memory_results, _memory(instructions))
     subject = Subject(analysis=analysis, title="large")
     return Report(
         kind="report",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.module_analysis import ModuleAnalysis
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.collectives.schedule_places import schedule_places
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.api.modules import modules_of
 from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
@@ -82,18 +84,17 @@ def test_drawn_tiles_have_the_devices_of_the_command(sample: str) -> None:
 @pytest.mark.parametrize("sample", PROGRAMS)
 def test_listed_work_has_the_number_of_the_command(sample: str) -> None:
     for dump in modules_of(str(SAMPLES / sample)):
-        known = ModuleAnalysis(dump)
-        pairs = zip(known.collectives.collectives, known.collective_places, strict=True)
+        pairs = zip(collectives(dump).collectives, schedule_places(dump), strict=True)
         for one, place in pairs:
             assert len(place.work or ()) == (one.overlap_instructions or 0)
             assert place.start is None or place.end is None or place.start <= place.end
 
 
 def test_texts_of_instructions_are_those_of_the_dump() -> None:
-    data, known = _views(SAMPLE)["program"], ModuleAnalysis(modules_of(str(SAMPLES / SAMPLE))[0])
+    data, known = _views(SAMPLE)["program"], modules_of(str(SAMPLES / SAMPLE))[0]
     strings = data_of(sample_page(SAMPLE))["hlo-lens-views"]["strings"]
-    assert data["count"] == len(known.module.columns)
-    whole = known.module.columns.source.text
+    assert data["count"] == len(hlo_text(known).columns)
+    whole = hlo_text(known).columns.source.text
     for number, text, more in zip(data["name"], data["text"], data["more"], strict=True):
         assert text in whole
         assert text.startswith(f"{strings[number]} = ") or text.startswith(f"%{strings[number]} = ")

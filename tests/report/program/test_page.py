@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import hlo_lens
 from hlo_lens.api.report import report_modules
-from hlo_lens.model.dump import ModuleDump, given
+from hlo_lens.model.dump import ModuleDump, already_read
 from hlo_lens.text.dump_kinds import DumpKind
 from tests.analysis.texts import LOOP
 
@@ -45,7 +45,7 @@ def _dump(text: str | None, stage: str | None = None) -> ModuleDump:
         kind=DumpKind.HLO,
         stage=stage,
         files=("f.txt",),
-        module_text=None if module is None else given(module),
+        module_text=None if module is None else already_read(module),
     )
 
 

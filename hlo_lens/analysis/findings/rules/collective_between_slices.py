@@ -29,10 +29,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.sums import WIRE, run_sum
 from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import bound_text, by_line, finding_of
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.summary import num_devices
 from hlo_lens.model.devices.assignment import device_assignment
 from hlo_lens.model.devices.hosts import joined_gpus
 from hlo_lens.text.units import format_bytes, plural
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _MUCH, _LEAST_BYTES = 2, 1 << 20
 """How many times the bytes of another axis one sends, and least bytes, for a warning."""
@@ -50,9 +53,9 @@ _MUCH, _LEAST_BYTES = 2, 1 << 20
 _GPU_CONFIG = "gpu_target_config.pbtxt"
 
 
-def collective_between_slices(known: ModuleAnalysis) -> Iterator[Finding]:
+def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with transfers between slices, or between GPU hosts."""
-    crossing = (one for one in known.collectives.collectives if one.crosses_slices)
+    crossing = (one for one in collectives(known).collectives if one.crosses_slices)
     for found in by_line(crossing):
         in_loop = any(one.loop_path for one in found)
         yield finding_of(
@@ -63,29 +66,29 @@ def collective_between_slices(known: ModuleAnalysis) -> Iterator[Finding]:
             saves=Saves(),
             severity=Severity.WARNING if in_loop else Severity.INFO,
         )
-    if known.backend == "gpu":
+    if backend_of_dump(known) == "gpu":
         yield from _between_hosts(known)
 
 
-def _condition(known: ModuleAnalysis, found: Sequence[Collective]) -> str:
+def _condition(known: ModuleDump, found: Sequence[Collective]) -> str:
     """Return what the axis of transfers between slices depends on; empty for nothing."""
-    slices = (mesh.slices for mesh in known.collectives.meshes)
+    slices = (mesh.slices for mesh in collectives(known).meshes)
     is_assumed = any(one is not None and one.is_assumed for one in slices)
     return ", if devices are numbered in order" if is_assumed and found[0].axes else ""
 
 
-def _between_hosts(known: ModuleAnalysis) -> Iterator[Finding]:
+def _between_hosts(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with transfers between hosts, as far as these are known."""
-    joined = joined_gpus(known.dump.setting(_GPU_CONFIG))
-    if known.num_devices <= joined:
+    joined = joined_gpus(known.setting(_GPU_CONFIG))
+    if num_devices(known) <= joined:
         return
-    assignment = device_assignment(known.dump)
-    listed = assignment or (range(known.num_devices),)
+    assignment = device_assignment(known)
+    listed = assignment or (range(num_devices(known)),)
     hosts = [number // joined for replica in listed for number in replica]
     order = ", numbered in order" if assignment is None else ""
     crossing: dict[str, list[Collective]] = {}
     inside: dict[str, list[Collective]] = {}
-    for one in known.collectives.collectives:
+    for one in collectives(known).collectives:
         if one.groups and not one.moves_nothing:
             by_axis = crossing if _crosses(one, hosts) else inside
             by_axis.setdefault(one.axis, []).append(one)

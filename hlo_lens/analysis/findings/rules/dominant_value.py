@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _SHARE = 0.5
 _LEAST_BYTES = 1 << 20
@@ -38,9 +39,10 @@ _MOST_VALUES = 16
 """Limit on the values at the peak that are examined, largest first."""
 
 
-def dominant_value(known: ModuleAnalysis) -> Iterator[Finding]:
+def dominant_value(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for the value, if there is one."""
-    peak = None if known.memory is None else known.memory.peak
+    memory = memory_results(known)
+    peak = None if memory is None else memory.peak
     if peak is None or peak.total_bytes < _LEAST_BYTES:
         return
     for one in peak.live[:_MOST_VALUES]:

@@ -23,26 +23,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.collectives.sums import UNCOVERED, known_sum
 from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import bound_text, by_line, finding_of, subject
+from hlo_lens.analysis.program.backend import backend_of_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _LEAST_SHARE = 0.05
 """Least share of the bytes of one run that a line leaves uncovered."""
 
 
-def exposed_collective(known: ModuleAnalysis) -> Iterator[Finding]:
+def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line whose collectives in loops are not covered by work."""
-    found = known.collectives
+    found = collectives(known)
     total = found.known_wire_bytes
-    if known.backend == "cpu" or not found.is_scheduled or not total.most:
+    if backend_of_dump(known) == "cpu" or not found.is_scheduled or not total.most:
         return
     whole = "all bytes sent"
     if found.wire_bytes_per_device is None:

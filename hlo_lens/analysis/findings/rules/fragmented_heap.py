@@ -25,21 +25,22 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _LEAST_SHARE = 0.1
 _LEAST_BYTES = 1 << 20
 _WARNING_BYTES, _WARNING_SHARE = 64 << 20, 0.25
 
 
-def fragmented_heap(known: ModuleAnalysis) -> Iterator[Finding]:
+def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding if the heap has a large part that no value at the peak uses."""
-    memory = known.memory
+    memory = memory_results(known)
     peak = None if memory is None else memory.peak
     if memory is None or peak is None or not memory.statement.is_exact:
         return

@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.finding import Remedy
 from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, ModuleRule
 from hlo_lens.analysis.findings.transfers import finding_of
@@ -38,29 +39,29 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.collectives.dropped_axes import DroppedAxes
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.metadata import SourceLocation
 
 
 _NO_COMPILED_TEXT = "this is the text from before optimizations; the compiled one has the gathers"
 
 
-def gathering_constraint(known: ModuleAnalysis) -> Iterator[Finding]:
+def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line whose constraints gather computed values.
 
     Raises:
         MissingDumpError: If there are gathers, but no text from before optimizations.
     """
-    gathers = [one for one in known.collectives.collectives if one.kind == "all-gather"]
+    gathers = [one for one in collectives(known).collectives if one.kind == "all-gather"]
     if not gathers:
         return
-    before = known.read_before()
+    before = known.before
     if before is None:
-        is_early = known.dump.stage == BEFORE
+        is_early = known.stage == BEFORE
         raise MissingDumpError(_NO_COMPILED_TEXT if is_early else NO_TEXT_BEFORE)
     from hlo_lens.analysis.collectives.dropped_axes import dropped_axes
 
-    meshes = known.collectives.meshes
+    meshes = collectives(known).meshes
     dropped = dropped_axes(before, meshes[0].mesh if meshes else None)
     groups: dict[SourceLocation | None, tuple[list[DroppedAxes], list[Collective]]] = {}
     for one in gathers if dropped else ():

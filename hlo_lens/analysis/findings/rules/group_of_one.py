@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 
-def group_of_one(known: ModuleAnalysis) -> Iterator[Finding]:
+def group_of_one(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with collectives that move nothing."""
-    idle = (one for one in known.collectives.collectives if one.moves_nothing)
+    idle = (one for one in collectives(known).collectives if one.moves_nothing)
     for found in by_line(idle):
         yield finding_of(
             found,

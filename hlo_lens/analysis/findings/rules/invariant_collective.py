@@ -20,10 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.finding import Saves
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import Transfer, by_line, finding_of, subject, transfers
 from hlo_lens.analysis.findings.values import operand_of, operands_of
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -33,22 +35,22 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.value_steps import Value
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.computation import HloComputation
     from hlo_lens.model.hlo.module import HloModule
 
 _MOST_STEPS = 500
 
 
-def invariant_collective(known: ModuleAnalysis) -> Iterator[Finding]:
+def invariant_collective(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with collectives of which each trip has the same operands."""
-    trips = {one.loop: one.trip_count for one in known.collectives.trips.loops}
+    trips = {one.loop: one.trip_count for one in collectives(known).trips.loops}
     carried: dict[int, _Carried] = {}
     found: list[Collective] = []
-    for one in known.once(transfers):
+    for one in transfers(known):
         count = trips.get(one.collective.loop_path[-1]) if one.collective.loop_path else None
-        if count is not None and count > 1 and _is_invariant(known.module, one, carried):
+        if count is not None and count > 1 and _is_invariant(hlo_text(known), one, carried):
             found.append(one.collective)
     for group in by_line(found):
         count = max(trips[one.loop_path[-1]] or 1 for one in group)

@@ -24,27 +24,29 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
 _LEAST_BYTES = 1 << 20
 _MOST_SHOWN = 10
 
 
-def large_constant(known: ModuleAnalysis) -> Iterator[Finding]:
+def large_constant(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each of the largest constants."""
-    table = known.table
+    table = instruction_table(known)
     sizes = [(table.result_bytes(row) or 0, row) for row in table.rows_of({"constant"})]
     large = sorted((one for one in sizes if one[0] > _LEAST_BYTES), reverse=True)[:_MOST_SHOWN]
-    before = known.read_before() if large else None
+    before = known.before if large else None
     written = set() if before is None else _constant_shapes(before)
     for size, row in large:
-        instruction = known.module.instruction(row)
+        instruction = hlo_text(known).instruction(row)
         shape = instruction.shape_text.partition("{")[0]
         is_folded = before is not None and shape not in written
         how = ", which XLA computed at compile time" if is_folded else ""
@@ -53,7 +55,7 @@ def large_constant(known: ModuleAnalysis) -> Iterator[Finding]:
             fix="let it depend on an argument, or compute it from smaller arrays"
             if is_folded
             else "pass the array as an argument of the jitted function, with a sharding",
-            place=known.origins.place(row),
+            place=origins(known).place(row),
             values=(instruction.name,),
             saves=Saves.at_most(size) if is_folded else Saves(),
             severity=None if is_folded else Severity.INFO,

@@ -29,6 +29,9 @@ from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.findings.values import operands_of
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.model.hlo.columns import NOTHING
 from hlo_lens.text.units import format_bytes, plural
@@ -36,7 +39,7 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.metadata import SourceLocation
 
 _LEAST_BYTES = 1 << 20
@@ -68,30 +71,31 @@ class _Copy(NamedTuple):
     is_needed: bool
 
 
-def lost_alias(known: ModuleAnalysis) -> Iterator[Finding]:
+def lost_alias(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for the copies of donated and of carried values of each line."""
-    memory = known.memory
+    memory = memory_results(known)
     if memory is None or memory.peak is None:
         return
     least = max(_LEAST_BYTES, int(_LEAST_SHARE * memory.statement.total_bytes))
-    sizes = [(known.table.result_bytes(row) or 0, row) for row in known.table.rows_of({"copy"})]
+    sizes = [
+        (instruction_table(known).result_bytes(row) or 0, row)
+        for row in instruction_table(known).rows_of({"copy"})
+    ]
     alive = {one.value for one in memory.peak.live}
     groups: dict[tuple[SourceLocation | None, int, str], list[_Copy]] = {}
     for size, row in sorted((one for one in sizes if one[0] >= least), key=lambda o: (-o[0], o[1])):
         what = _copied(known, row)
         if what is not None:
-            name = known.module.instruction(row).name
-            place = known.origins.place(row)
-            loop = known.module.links.owners[row]
+            name = hlo_text(known).instruction(row).name
+            place = origins(known).place(row)
+            loop = hlo_text(known).links.owners[row]
             one = _Copy(name, what, size, f"{name}{{}}" in alive, _is_needed(known, row))
             groups.setdefault((place, loop, name if place is None else ""), []).append(one)
     for (place, *_), copies in itertools.islice(groups.items(), _MOST):
         yield _finding(known, place, copies)
 
 
-def _finding(
-    known: ModuleAnalysis, place: SourceLocation | None, copies: Sequence[_Copy]
-) -> Finding:
+def _finding(known: ModuleDump, place: SourceLocation | None, copies: Sequence[_Copy]) -> Finding:
     size = sum(one.size for one in copies)
     held = sum(one.size for one in copies if one.is_alive)
     more = f" and {plural(len(copies) - 1, 'other value')}" if len(copies) > 1 else ""
@@ -109,12 +113,12 @@ def _finding(
     )
 
 
-def _is_needed(known: ModuleAnalysis, row: int) -> bool:
+def _is_needed(known: ModuleDump, row: int) -> bool:
     """Return whether what is computed from the new value reads the old one too.
 
     True for copies in loops, and where the text does not show the new value.
     """
-    module, steps = known.module, known.origins.steps
+    module, steps = hlo_text(known), origins(known).steps
     operand = steps.operand(row, 0)
     root = module.entry.root
     if (
@@ -137,20 +141,20 @@ def _is_needed(known: ModuleAnalysis, row: int) -> bool:
     return True
 
 
-def _computed_from(known: ModuleAnalysis, row: int) -> set[int]:
+def _computed_from(known: ModuleDump, row: int) -> set[int]:
     """Return what is computed from a value, nearest first, up to a limit."""
     seen: set[int] = set()
     waiting = [row]
     while waiting and len(seen) < _MOST_STEPS:
-        new = {user for user, _ in known.module.links.users_of(waiting.pop())} - seen
+        new = {user for user, _ in hlo_text(known).links.users_of(waiting.pop())} - seen
         seen |= new
         waiting += new
     return seen
 
 
-def _copied(known: ModuleAnalysis, row: int) -> str | None:
+def _copied(known: ModuleDump, row: int) -> str | None:
     """Return the donated or carried value that an instruction copies in the same layout."""
-    module, steps = known.module, known.origins.steps
+    module, steps = hlo_text(known), origins(known).steps
     copy = module.instruction(row)
     operand = steps.operand(row, 0)
     before = copy.operand_shape(0)
@@ -165,7 +169,7 @@ def _copied(known: ModuleAnalysis, row: int) -> str | None:
         donated = {(one.parameter_number, one.parameter_index) for one in aliases}
         if (number, source.element) not in donated:
             return None
-        path = known.origins.places.op_name(source.row)
+        path = origins(known).places.op_name(source.row)
         return f"donated argument {path or module.instruction(source.row).name}"
     call = steps.caller(source.row)
     if call is None or call.role != "body" or not source.element:

@@ -27,13 +27,15 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import MEMORY, ModuleRule
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.analysis.program.origins import Origins
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.hlo.module import HloModule
 
@@ -42,12 +44,16 @@ _HOST = "pinned_host"
 _MOST_SHOWN = 5
 
 
-def lost_offload(known: ModuleAnalysis) -> Iterator[Finding]:
+def lost_offload(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding if host memory is asked for and not used."""
-    memory = known.memory
-    if memory is None or known.backend in (None, "cpu") or any(memory.statement.host_bytes):
+    memory = memory_results(known)
+    if (
+        memory is None
+        or backend_of_dump(known) in (None, "cpu")
+        or any(memory.statement.host_bytes)
+    ):
         return
-    before = known.read_before()
+    before = known.before
     if before is None or _TARGET not in before.columns.source.text:
         return
     asked = list(_asked(before))

@@ -24,21 +24,22 @@ from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject, transfers
 from hlo_lens.analysis.findings.values import is_converted
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.model.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 
-def low_precision_reduction(known: ModuleAnalysis) -> Iterator[Finding]:
+def low_precision_reduction(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with sums of 16 bits that are converted to f32."""
-    module = known.module
+    module = hlo_text(known)
     found = [
         one.collective
-        for one in known.once(transfers)
+        for one in transfers(known)
         if opcode_traits(one.collective.kind).is_reduction
         and one.collective.element_type in ("bf16", "f16")
         and one.parts

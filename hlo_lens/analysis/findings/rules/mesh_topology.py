@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.model.devices.targets import TARGET_ARGUMENTS, tpu_target
@@ -30,15 +31,15 @@ from hlo_lens.model.devices.targets import TARGET_ARGUMENTS, tpu_target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _DIMENSIONS, _LEAST = 3, 4
 _SIZES = re.compile(r"\d+")
 
 
-def mesh_topology(known: ModuleAnalysis) -> Iterator[Finding]:
+def mesh_topology(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for a slice whose axes should wrap."""
-    text = known.dump.setting(TARGET_ARGUMENTS)
+    text = known.setting(TARGET_ARGUMENTS)
     target = None if text is None else tpu_target(text)
     if target is None or "wrap" in target.options:
         return
@@ -51,7 +52,7 @@ def mesh_topology(known: ModuleAnalysis) -> Iterator[Finding]:
         message=f"compiled for {target.name} without wraparound links; a real slice is a torus",
         fix=f"get_topology_desc({options})",
         evidence=(f"{TARGET_ARGUMENTS} of the dump has no axis that wraps",),
-        severity=Severity.WARNING if known.collectives.collectives else Severity.INFO,
+        severity=Severity.WARNING if collectives(known).collectives else Severity.INFO,
     )
 
 

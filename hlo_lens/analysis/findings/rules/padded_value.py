@@ -28,6 +28,7 @@ from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.places import first_use
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _LEAST_PADDING = 0.25
 """Least share of padding in a value."""
@@ -50,9 +51,10 @@ _MOST_VALUES = 200
 """Limit on the values at the peak that are examined, largest first."""
 
 
-def padded_value(known: ModuleAnalysis) -> Iterator[Finding]:
+def padded_value(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for the padded values at the peak of each shape."""
-    peak = None if known.memory is None else known.memory.peak
+    memory = memory_results(known)
+    peak = None if memory is None else memory.peak
     if peak is None:
         return
     groups: dict[str, list[LiveValue]] = {}
@@ -66,7 +68,7 @@ def padded_value(known: ModuleAnalysis) -> Iterator[Finding]:
 
 
 def _finding(
-    known: ModuleAnalysis, peak: PeakMemory, text: str, values: Sequence[LiveValue]
+    known: ModuleDump, peak: PeakMemory, text: str, values: Sequence[LiveValue]
 ) -> Iterator[Finding]:
     shape = Shape.parse(text)
     found = _short_dimension(shape)

@@ -24,13 +24,17 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.model.hlo.opcodes import opcode_traits
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _LEAST_BYTES = 1 << 20
 _LEAST_SHARE = 0.01
@@ -40,14 +44,14 @@ _MOST = 10
 """Most operands that are findings, the largest ones."""
 
 
-def reordered_operand(known: ModuleAnalysis) -> Iterator[Finding]:
+def reordered_operand(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each of the largest operands that are laid out again."""
-    memory = known.memory
-    if memory is None or memory.peak is None or known.backend in (None, "cpu"):
+    memory = memory_results(known)
+    if memory is None or memory.peak is None or backend_of_dump(known) in (None, "cpu"):
         return
     least = max(_LEAST_BYTES, int(_LEAST_SHARE * memory.statement.total_bytes))
-    rows = known.table.rows_of({"copy", "transpose"})
-    sizes = [(known.table.result_bytes(row) or 0, row) for row in rows]
+    rows = instruction_table(known).rows_of({"copy", "transpose"})
+    sizes = [(instruction_table(known).result_bytes(row) or 0, row) for row in rows]
     alive = {one.value for one in memory.peak.live}
     found = 0
     for size, row in sorted((one for one in sizes if one[0] >= least), key=lambda o: (-o[0], o[1])):
@@ -55,7 +59,7 @@ def reordered_operand(known: ModuleAnalysis) -> Iterator[Finding]:
         if product is None or found == _MOST:
             continue
         found += 1
-        instruction = known.module.instruction(row)
+        instruction = hlo_text(known).instruction(row)
         is_alive = f"{instruction.name}{{}}" in alive
         yield Finding(
             message=(
@@ -64,7 +68,7 @@ def reordered_operand(known: ModuleAnalysis) -> Iterator[Finding]:
             ),
             fix="store the array in the order in which it is contracted, or write the einsum for "
             "the stored order",
-            place=known.origins.place(row),
+            place=origins(known).place(row),
             values=(instruction.name,),
             evidence=(f"{instruction.operand_shape(0)} becomes {instruction.shape_text}",),
             saves=saves_of_temporaries(known, size) if is_alive else Saves(),
@@ -72,10 +76,10 @@ def reordered_operand(known: ModuleAnalysis) -> Iterator[Finding]:
         )
 
 
-def _product(known: ModuleAnalysis, row: int) -> str | None:
+def _product(known: ModuleDump, row: int) -> str | None:
     """Return the product that alone uses an instruction outside of fusions."""
-    module = known.module
-    caller = known.origins.steps.caller(row)
+    module = hlo_text(known)
+    caller = origins(known).steps.caller(row)
     if caller is not None and module.opcodes[caller.row] == "fusion":
         return None
     instruction = module.instruction(row)

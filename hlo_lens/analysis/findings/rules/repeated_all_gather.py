@@ -28,23 +28,24 @@ from hlo_lens.analysis.findings.transfers import Transfer, finding_of, transfers
 from hlo_lens.analysis.findings.values import maker_of, shape_of
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
+from hlo_lens.analysis.program.hlo_text import hlo_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.value_steps import Value
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
 _AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")
 """Parts of the operation paths of the backward pass."""
 
 
-def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
+def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each value that several all-gathers make."""
     groups: dict[object, list[Transfer]] = {}
-    for one in known.once(transfers):
+    for one in transfers(known):
         if one.collective.kind == "all-gather" and len(one.parts) == 1:
             groups.setdefault(_key(known, one), []).append(one)
     for found in groups.values():
@@ -52,7 +53,7 @@ def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
             continue
         gathers = [one.collective for one in found]
         first = gathers[0]
-        what = first.argument or _name(known.module, found[0].parts[0].operand)
+        what = first.argument or _name(hlo_text(known), found[0].parts[0].operand)
         yield finding_of(
             gathers[1:],
             f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}",
@@ -60,10 +61,10 @@ def repeated_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
         )
 
 
-def _key(known: ModuleAnalysis, one: Transfer) -> object:
+def _key(known: ModuleDump, one: Transfer) -> object:
     """Return the key that all-gathers of one result share."""
-    made = maker_of(known.module, one.parts[0].operand)
-    shape = shape_of(known.module, one.parts[0].result)
+    made = maker_of(hlo_text(known), one.parts[0].operand)
+    shape = shape_of(hlo_text(known), one.parts[0].result)
     path = one.collective.op_name or ""
     is_again = any(word in path for word in _AGAIN)
     if made is None:

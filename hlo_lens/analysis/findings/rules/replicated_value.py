@@ -37,12 +37,18 @@ from hlo_lens.analysis.findings.places import (
     maker_place,
 )
 from hlo_lens.analysis.findings.rule import ModuleRule
-from hlo_lens.analysis.findings.whole import Whole
+from hlo_lens.analysis.findings.whole import whole
 from hlo_lens.analysis.memory.argument_copies import ArgumentCopies
 from hlo_lens.analysis.memory.argument_roles import ArgumentRoles
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.role_names import CACHES, OTHER, STATE, WEIGHTS
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program_edits.arguments import index_of
 from hlo_lens.analysis.sharding.result_growth import result_growth
+from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.model.fact import fact
 from hlo_lens.model.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, plural
@@ -50,9 +56,9 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.replicated_bytes import Saving
     from hlo_lens.analysis.sharding.table import ShardedValue
+    from hlo_lens.model.dump import ModuleDump
 
 _MOST_SHOWN = 5
 _LARGE = 0.1
@@ -62,18 +68,19 @@ _LEAST_BYTES = 64 * 1024
 """Least bytes of values over an unknown mesh that leave the rule undecided."""
 
 
-def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
+def replicated_value(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for the values of one argument and role, with the axis that saves most.
 
     Raises:
         MissingDumpError: If the text ends before its entry, or values are replicated over a mesh
             that is not known.
     """
-    if known.shardings is None or is_part(known):
+    shardings = sharding_results(known)
+    if shardings is None or is_part(known):
         return
-    if not known.shardings.is_complete:
+    if not shardings.is_complete:
         raise MissingDumpError("the text ends before the end of its entry computation")
-    replicated = known.shardings.replicated
+    replicated = shardings.replicated
     best: dict[object, Saving] = {}
     on_device = (one for one in replicated.savings if not is_on_host(known, one.value))
     for saving in on_device:  # largest first
@@ -85,7 +92,7 @@ def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
             raise MissingDumpError(f"{format_bytes(size)} are replicated over an unknown mesh")
     if not best:
         return
-    roles = known.once(_argument_roles)
+    roles = _argument_roles(known)
     groups: dict[object, list[Saving]] = {}
     for saving in best.values():
         entry = saving.value.value
@@ -99,8 +106,11 @@ def replicated_value(known: ModuleAnalysis) -> Iterator[Finding]:
         yield _finding(known, savings, roles)
 
 
-def _argument_roles(known: ModuleAnalysis) -> ArgumentRoles:
-    return ArgumentRoles(ArgumentCopies(known.module, known.origins.steps), known.signature)
+@fact
+def _argument_roles(known: ModuleDump) -> ArgumentRoles:
+    return ArgumentRoles(
+        ArgumentCopies(hlo_text(known), origins(known).steps), entry_signature(known)
+    )
 
 
 def _role(roles: ArgumentRoles, value: ShardedValue) -> str:
@@ -109,7 +119,7 @@ def _role(roles: ArgumentRoles, value: ShardedValue) -> str:
     return OTHER if number is None else roles.of_number(number).role
 
 
-def _finding(known: ModuleAnalysis, savings: Sequence[Saving], roles: ArgumentRoles) -> Finding:
+def _finding(known: ModuleDump, savings: Sequence[Saving], roles: ArgumentRoles) -> Finding:
     first = savings[0]
     value, entry = first.value, first.value.value
     size = sum(one.saved_bytes for one in savings)
@@ -149,22 +159,23 @@ def _finding(known: ModuleAnalysis, savings: Sequence[Saving], roles: ArgumentRo
     )
 
 
-def _is_fault(known: ModuleAnalysis, saving: Saving, size: int, roles: ArgumentRoles) -> bool:
+def _is_fault(known: ModuleDump, saving: Saving, size: int, roles: ArgumentRoles) -> bool:
     """Return whether dividing values saves much, and costs little or is what others do."""
-    if known.once(Whole.of).memory_share(size) < _LARGE:
+    if whole(known).memory_share(size) < _LARGE:
         return False
     value, role = saving.value, _role(roles, saving.value)
     if value.value.kind != "parameter":
-        return not result_growth(known.module, known.origins, index_of(value))
+        return not result_growth(hlo_text(known), origins(known), index_of(value))
     if role == STATE:
         return True
     if role == CACHES:
         return value.value.aliased_with is not None
-    if role != WEIGHTS or known.shardings is None:
+    shardings = sharding_results(known)
+    if role != WEIGHTS or shardings is None:
         return role == OTHER and value.value.aliased_with is not None
     return any(
         saving.axis in _axes(one) and _role(roles, one) == WEIGHTS
-        for one in known.shardings.table.values
+        for one in shardings.table.values
         if one.value.kind == "parameter"
     )
 
@@ -175,9 +186,9 @@ def _axes(value: ShardedValue) -> set[str]:
     return {axis for one in entries for axis in ((one,) if isinstance(one, str) else one)}
 
 
-def _saves(known: ModuleAnalysis, size: int, parts: int) -> Saves:
+def _saves(known: ModuleDump, size: int, parts: int) -> Saves:
     """Return a saving; values computed from this one may be divided too, at best all of them."""
-    memory = known.memory
+    memory = memory_results(known)
     if memory is None or memory.statement.total_bytes is None:
         return Saves(own_bytes=size)
     bound = memory.statement.total_bytes * (parts - 1) // parts

@@ -33,7 +33,12 @@ from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.role_names import SAVED
+from hlo_lens.analysis.memory.roles import memory_roles
+from hlo_lens.analysis.program.call_counts import call_counts
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.model.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural
 
@@ -41,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.memory.peak import LiveValue
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.origin import Origin
+    from hlo_lens.model.dump import ModuleDump
 
 _LEAST_SHARE, _WARNING_SHARE = 0.2, 0.5
 """Least share of the memory at the peak that the fix saves; least of a warning."""
@@ -62,10 +67,11 @@ class _Stack(NamedTuple):
     origin: Origin
 
 
-def saved_residuals(known: ModuleAnalysis) -> Iterator[Finding]:
+def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each loop whose saved activations fill the peak."""
-    peak = None if known.memory is None else known.memory.peak
-    if peak is None or BACKWARD not in known.module.columns.source.text:
+    memory = memory_results(known)
+    peak = None if memory is None else memory.peak
+    if peak is None or BACKWARD not in hlo_text(known).columns.source.text:
         return
     loops: dict[str, list[_Stack]] = {}
     for value in peak.live[:_MOST_VALUES]:
@@ -89,10 +95,10 @@ def _loop_of(op_name: str | None) -> str | None:
 
 
 def _finding(
-    known: ModuleAnalysis, loop: str, found: Sequence[_Stack], peak_bytes: int
+    known: ModuleDump, loop: str, found: Sequence[_Stack], peak_bytes: int
 ) -> Iterator[Finding]:
     trips, carried, row = _loop(known, loop, {one.shape.dimensions[0] for one in found})
-    roles = known.memory_roles
+    roles = memory_roles(known)
     stacks = [
         one
         for one in found
@@ -113,7 +119,7 @@ def _finding(
         ),
         fix="wrap the body of the scan in jax.checkpoint(block, prevent_cse=False), with flax "
         "nn.remat(Block, prevent_cse=False)",
-        place=known.origins.place(row),
+        place=origins(known).place(row),
         values=tuple(one.value.value for one in stacks),
         evidence=tuple(_by_line(stacks)),
         saves=saves_of_temporaries(known, size),
@@ -137,14 +143,14 @@ def _by_line(stacks: Sequence[_Stack]) -> Iterator[str]:
 
 
 def _loop(
-    known: ModuleAnalysis, path: str, counts: set[int | None]
+    known: ModuleDump, path: str, counts: set[int | None]
 ) -> tuple[int, set[tuple[int | None, ...]], int | None]:
     """Return trip count, dimensions of what is carried, and row of the loop of a path."""
-    module = known.module
-    for row in known.table.rows_of({"while"}):
+    module = hlo_text(known)
+    for row in instruction_table(known).rows_of({"while"}):
         loop = module.instruction(row)
-        op_name = known.origins.places.op_name(row) or known.origins.of_row(row).op_name
-        trips = known.calls.trip_count(loop)
+        op_name = origins(known).places.op_name(row) or origins(known).of_row(row).op_name
+        trips = call_counts(known).trip_count(loop)
         if op_name is None or not op_name.startswith(f"{path}/while") or trips is None:
             continue
         if loop.shape is None or BACKWARD in op_name or trips not in counts:

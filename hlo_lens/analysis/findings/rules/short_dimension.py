@@ -33,7 +33,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.analysis.findings.finding import Finding, Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.values import maker_of, operand_of
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.call_counts import call_counts
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.analysis.program.instruction_work import WorkFinder
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program.product_sizes import ProductSizes, product_sizes
 from hlo_lens.model.devices.matrix_units import MATRIX_UNITS, SMALLEST_SIDE, SUBLANES
 from hlo_lens.model.devices.targets import TARGET_ARGUMENTS, tpu_target
@@ -42,7 +47,7 @@ from hlo_lens.text.units import format_flops, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.instruction import HloInstruction
     from hlo_lens.model.shapes.shape import Shape
 
@@ -90,9 +95,9 @@ class _Padded:
     saved: int | None
 
 
-def short_dimension(known: ModuleAnalysis) -> Iterator[Finding]:
+def short_dimension(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for the products with a dimension of each size."""
-    if known.backend not in ("tpu", "gpu"):
+    if backend_of_dump(known) not in ("tpu", "gpu"):
         return
     groups: dict[object, list[_Padded]] = {}
     for one in _padded(known):
@@ -101,13 +106,13 @@ def short_dimension(known: ModuleAnalysis) -> Iterator[Finding]:
         yield _finding(known, found)
 
 
-def _padded(known: ModuleAnalysis) -> Iterator[_Padded]:
-    total = known.flops.total or known.flops.at_least or 0
-    padding = _TpuPadding(known) if known.backend == "tpu" else _GpuPadding(known)
-    for one in known.flops.products:
+def _padded(known: ModuleDump) -> Iterator[_Padded]:
+    total = flops(known).total or flops(known).at_least or 0
+    padding = _TpuPadding(known) if backend_of_dump(known) == "tpu" else _GpuPadding(known)
+    for one in flops(known).products:
         if one.run_flops is None or one.times is None or one.run_flops < _LEAST_SHARE * total:
             continue
-        computation = known.module.computation(one.computation)
+        computation = hlo_text(known).computation(one.computation)
         instruction = None if computation is None else computation.instruction(one.name)
         sizes = None if instruction is None else product_sizes(instruction)
         if instruction is None or sizes is None or not sizes.flops:
@@ -133,14 +138,14 @@ class _Side(NamedTuple):
 class _TpuPadding:
     """Finds the padding of products in the matrix unit of a TPU."""
 
-    def __init__(self, known: ModuleAnalysis) -> None:
-        text = known.dump.setting(TARGET_ARGUMENTS)
+    def __init__(self, known: ModuleDump) -> None:
+        text = known.setting(TARGET_ARGUMENTS)
         target = None if text is None else tpu_target(text)
         kind = "" if target is None else target.topology.partition(":")[0]
         self._unit = MATRIX_UNITS.get(kind)
         self._side = SMALLEST_SIDE if self._unit is None else self._unit.side
         self._known = known
-        self._work = WorkFinder(known.table, known.calls)
+        self._work = WorkFinder(instruction_table(known), call_counts(known))
 
     def of(self, instruction: HloInstruction, sizes: ProductSizes, times: int) -> _Padded | None:
         """Return a product whose padding is a large part; None for others."""
@@ -190,8 +195,8 @@ class _TpuPadding:
 
     def _moved(self, instruction: HloInstruction) -> int | None:
         """Return the bytes that a product, or its fusion, moves."""
-        caller = self._known.origins.steps.caller(instruction.row)
-        outer = instruction if caller is None else self._known.module.instruction(caller.row)
+        caller = origins(self._known).steps.caller(instruction.row)
+        outer = instruction if caller is None else hlo_text(self._known).instruction(caller.row)
         outer = outer if outer.opcode == "fusion" else instruction
         return self._work.of(outer.row).size_bytes
 
@@ -199,8 +204,8 @@ class _TpuPadding:
 class _GpuPadding:
     """Finds dimensions of products that tensor cores do not want."""
 
-    def __init__(self, known: ModuleAnalysis) -> None:
-        self._module = known.module
+    def __init__(self, known: ModuleDump) -> None:
+        self._module = hlo_text(known)
 
     def of(self, instruction: HloInstruction, sizes: ProductSizes, times: int) -> _Padded | None:
         """Return a 16-bit product with such a dimension; None for others."""
@@ -257,7 +262,7 @@ def _element_type(shape: Shape | None) -> str | None:
     return None if shape is None else shape.element_type
 
 
-def _finding(known: ModuleAnalysis, found: Sequence[_Padded]) -> Finding:
+def _finding(known: ModuleDump, found: Sequence[_Padded]) -> Finding:
     first = max(found, key=lambda one: one.wasted)
     flops, wasted = sum(one.flops for one in found), sum(one.wasted for one in found)
     savings = [one.saved for one in found if one.saved is not None]
@@ -270,7 +275,7 @@ def _finding(known: ModuleAnalysis, found: Sequence[_Padded]) -> Finding:
         ),
         fix=f"make the dimension of {first.size} a multiple of {first.unit}, or merge it with "
         "another one",
-        place=known.origins.place(first.instruction.row),
+        place=origins(known).place(first.instruction.row),
         values=tuple(one.instruction.name for one in found),
         evidence=(*_products(known, found), *_bound(known, saved)),
         saves=Saves.at_most(flops=saved) if saved else Saves(),
@@ -278,10 +283,10 @@ def _finding(known: ModuleAnalysis, found: Sequence[_Padded]) -> Finding:
     )
 
 
-def _products(known: ModuleAnalysis, found: Sequence[_Padded]) -> Iterator[str]:
+def _products(known: ModuleDump, found: Sequence[_Padded]) -> Iterator[str]:
     """Yield the sizes of the products that waste most, with their lines."""
     for one in sorted(found, key=lambda one: -one.wasted)[:_MOST_SHOWN]:
-        sizes, place = one.sizes, known.origins.place(one.instruction.row)
+        sizes, place = one.sizes, origins(known).place(one.instruction.row)
         yield (
             f"{one.instruction.name}: [{sizes.rows}, {sizes.depth}] x "
             f"[{sizes.depth}, {sizes.columns}]"
@@ -290,7 +295,7 @@ def _products(known: ModuleAnalysis, found: Sequence[_Padded]) -> Iterator[str]:
         )
 
 
-def _bound(known: ModuleAnalysis, saved: int | None) -> tuple[str, ...]:
+def _bound(known: ModuleDump, saved: int | None) -> tuple[str, ...]:
     """Return why the waste saves nothing, or no known amount."""
     if saved:
         return ()
@@ -299,7 +304,7 @@ def _bound(known: ModuleAnalysis, saved: int | None) -> tuple[str, ...]:
             "bound by memory: reading the operands from the device's memory takes longer than the "
             "padded product",
         )
-    if known.backend == "gpu":
+    if backend_of_dump(known) == "gpu":
         return ("how much slower unaligned operands are is not known",)
     return ("the time is not known: the dump does not name the TPU",)
 

@@ -27,21 +27,22 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import Transfer, finding_of, transfers
 from hlo_lens.analysis.findings.values import is_own_slice, uses_of
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
 
-def sliced_all_gather(known: ModuleAnalysis) -> Iterator[Finding]:
+def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line whose all-gathers are only sliced."""
-    module = known.module
+    module = hlo_text(known)
     chains: dict[str | None, list[list[Transfer]]] = {}
-    for chain in _chains(module, known.once(transfers)):
+    for chain in _chains(module, transfers(known)):
         chains.setdefault(chain[-1].collective.source, []).append(chain)
     devices = module.num_partitions * module.replica_count
     for found in chains.values():

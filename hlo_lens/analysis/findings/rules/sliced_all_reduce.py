@@ -31,21 +31,23 @@ from hlo_lens.analysis.findings.transfers import (
     transfers,
 )
 from hlo_lens.analysis.findings.values import is_cut_to_own_part, shape_of
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import hlo_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
 
 
-def sliced_all_reduce(known: ModuleAnalysis) -> Iterator[Finding]:
+def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line whose all-reduces are only sliced."""
-    module = known.module
+    module = hlo_text(known)
     sliced = [
         one
-        for one in known.once(transfers)
+        for one in transfers(known)
         if one.collective.kind == "all-reduce"
         and one.parts
         and all(is_cut_to_own_part(module, part.result) for part in one.parts)
@@ -57,16 +59,16 @@ def sliced_all_reduce(known: ModuleAnalysis) -> Iterator[Finding]:
             f"{subject(group)}: each device uses only its own part of the result",
             "divide the result where it is made: with_sharding_constraint, or lax.psum_scatter",
             saved_share=0.5,
-            severity=Severity.INFO if known.backend == "cpu" else None,
+            severity=Severity.INFO if backend_of_dump(known) == "cpu" else None,
         )
 
 
-def _asked(known: ModuleAnalysis) -> frozenset[object]:
+def _asked(known: ModuleDump) -> frozenset[object]:
     """Return the dimensions of the operands of reduce-scatters that the program asks for.
 
     XLA may perform them as an all-reduce and a slice, which is its choice.
     """
-    before = known.read_before()
+    before = known.before
     if before is None:
         return frozenset()
     rows = (row for row, opcode in enumerate(before.opcodes) if opcode == "reduce-scatter")

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
 from hlo_lens.analysis.findings.finding import Saves, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.analysis.collectives.results import Collective
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 TINY_BYTES = 16 * 1024
 """Largest tiny payload: on H100, XLA's tables give it the time of 1 KiB."""
@@ -44,10 +46,10 @@ WARNING_RUNS = 128
 """Fewest runs that are worth a warning: 4 ms and more between the GPUs of an H100 host."""
 
 
-def tiny_collective(known: ModuleAnalysis) -> Iterator[Finding]:
+def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with tiny collectives in a loop."""
-    is_quick = known.backend == "cpu"
-    for found in by_line(filter(_is_tiny, known.collectives.collectives)):
+    is_quick = backend_of_dump(known) == "cpu"
+    for found in by_line(filter(_is_tiny, collectives(known).collectives)):
         runs = sum(one.dynamic_count or 0 for one in found)
         if runs < MANY_RUNS:
             continue

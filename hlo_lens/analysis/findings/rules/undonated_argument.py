@@ -27,19 +27,22 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.finding import Finding, Remedy, Saves
 from hlo_lens.analysis.findings.places import argument_of, call_place, is_on_host, is_part
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.program.entry_signature import entry_signature
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.sharding.donation import Donation, DonationStatus
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.program.entry_values import EntryValue
+    from hlo_lens.model.dump import ModuleDump
 
 
-def undonated_argument(known: ModuleAnalysis) -> Iterator[Finding]:
+def undonated_argument(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each argument of the function with arrays that could be donated."""
-    shardings = known.shardings
+    shardings = sharding_results(known)
     if shardings is None or not shardings.is_complete or is_part(known):
         return
     groups: dict[str, list[Donation]] = {}
@@ -52,18 +55,16 @@ def undonated_argument(known: ModuleAnalysis) -> Iterator[Finding]:
             yield _finding(known, argument, leaves, counts.get(argument, len(leaves)))
 
 
-def _leaf_counts(known: ModuleAnalysis) -> dict[str, int]:
+def _leaf_counts(known: ModuleDump) -> dict[str, int]:
     """Return the number of arrays of each argument."""
     counts: dict[str, int] = {}
-    for value in known.signature.parameters:
+    for value in entry_signature(known).parameters:
         argument = argument_of(value.name)
         counts[argument] = counts.get(argument, 0) + 1
     return counts
 
 
-def _finding(
-    known: ModuleAnalysis, argument: str, leaves: Sequence[Donation], count: int
-) -> Finding:
+def _finding(known: ModuleDump, argument: str, leaves: Sequence[Donation], count: int) -> Finding:
     size = sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
     names = tuple(str(one.value.value.name) for one in leaves)
     is_whole = names == (argument,)
@@ -71,7 +72,7 @@ def _finding(
     return Finding(
         message=f"argument {argument} ({what}{format_bytes(size)}) is not donated",
         fix=_fix(known, argument, leaves[0].value.value),
-        place=known.once(call_place),
+        place=call_place(known),
         values=names,
         evidence=tuple(
             f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could have the "
@@ -86,9 +87,9 @@ def _finding(
 _MOST_SHOWN = 5
 
 
-def _fix(known: ModuleAnalysis, argument: str, value: EntryValue) -> str:
+def _fix(known: ModuleDump, argument: str, value: EntryValue) -> str:
     """Return how to donate an argument; its position is not known if it has a name."""
-    wrapper, _, function = known.module.name.partition("_")
+    wrapper, _, function = hlo_text(known).name.partition("_")
     where = f"parameter {value.number} of the program ({argument})"
     if wrapper not in ("jit", "pmap"):
         return f"alias {where} with its result when the program is compiled"

@@ -27,13 +27,16 @@ from hlo_lens.analysis.findings.finding import Finding, Severity
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.memory.argument_roles import BACKWARD
 from hlo_lens.analysis.memory.differentiation import RECOMPUTED
+from hlo_lens.analysis.program.flops import flops
+from hlo_lens.analysis.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.text.library_files import is_library_file
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.metadata import SourceLocation
 
 _LEAST, _MANY = 8, 16
@@ -46,18 +49,18 @@ _MOST_PRODUCTS = 5_000
 _DIGITS = re.compile(r"\d+")
 
 
-def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
+def unrolled_computation(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for the line of most copies."""
-    names = {one.name: (one.flops, one.times) for one in known.flops.products if one.flops}
+    names = {one.name: (one.flops, one.times) for one in flops(known).products if one.flops}
     if not _LEAST <= len(names) <= _MOST_PRODUCTS:
         return
     groups: dict[tuple[SourceLocation, str, object], list[str]] = {}
-    for row in known.table.rows_where(lambda traits: traits.is_product):
-        name = known.module.columns.name(row)
-        path = known.origins.places.op_name(row) if name in names else None
+    for row in instruction_table(known).rows_where(lambda traits: traits.is_product):
+        name = hlo_text(known).columns.name(row)
+        path = origins(known).places.op_name(row) if name in names else None
         if path is None or BACKWARD in path or RECOMPUTED in path:
             continue
-        place = known.origins.places.innermost(row)
+        place = origins(known).places.innermost(row)
         if place is not None and not is_library_file(place.file):
             groups.setdefault((place, _DIGITS.sub("#", path), names[name]), []).append(name)
     most = max(groups.items(), key=lambda pair: len(pair[1]), default=None)
@@ -65,10 +68,8 @@ def unrolled_computation(known: ModuleAnalysis) -> Iterator[Finding]:
         yield _finding(known, most[0][0], most[1], sum(len(n) >= _LEAST for n in groups.values()))
 
 
-def _finding(
-    known: ModuleAnalysis, place: SourceLocation, names: Sequence[str], lines: int
-) -> Finding:
-    count = len(known.module.columns)
+def _finding(known: ModuleDump, place: SourceLocation, names: Sequence[str], lines: int) -> Finding:
+    count = len(hlo_text(known).columns)
     is_large = len(names) >= _MANY and count >= _MANY_INSTRUCTIONS
     return Finding(
         message=(

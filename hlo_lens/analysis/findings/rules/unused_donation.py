@@ -25,14 +25,16 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.finding import Finding, Saves
 from hlo_lens.analysis.findings.places import argument_of, call_place, is_part
 from hlo_lens.analysis.findings.rule import ModuleRule
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.sharding.donation import DonationStatus
+from hlo_lens.analysis.sharding.results import sharding_results
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
     from hlo_lens.analysis.sharding.donation import Donation
+    from hlo_lens.model.dump import ModuleDump
 
 _NO_SHAPE = "no output has its shape"
 _NOT_USED = "XLA did not use it"
@@ -40,9 +42,9 @@ _DROPPED = "XLA dropped the alias"
 _MOST_SHOWN = 5
 
 
-def unused_donation(known: ModuleAnalysis) -> Iterator[Finding]:
+def unused_donation(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each argument and reason of donations that are not used."""
-    shardings = known.shardings
+    shardings = sharding_results(known)
     if shardings is None or not shardings.is_complete or is_part(known):
         return
     is_final = _is_final(known)
@@ -57,10 +59,10 @@ def unused_donation(known: ModuleAnalysis) -> Iterator[Finding]:
         yield _finding(known, argument, kind, leaves)
 
 
-def _is_final(known: ModuleAnalysis) -> bool:
+def _is_final(known: ModuleDump) -> bool:
     """Return whether a text shows what XLA made of donations: no stage before the last one."""
-    stage = known.dump.stage
-    return known.module.is_scheduled or stage is None or "after_optimizations" in stage
+    stage = known.stage
+    return hlo_text(known).is_scheduled or stage is None or "after_optimizations" in stage
 
 
 def _kind(one: Donation) -> str:
@@ -71,9 +73,7 @@ def _kind(one: Donation) -> str:
     return _NOT_USED if reason.endswith(_NOT_USED) else reason
 
 
-def _finding(
-    known: ModuleAnalysis, argument: str, kind: str, leaves: Sequence[Donation]
-) -> Finding:
+def _finding(known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donation]) -> Finding:
     size = sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
     is_whole = [one.value.value.name for one in leaves] == [argument]
     what = "" if is_whole else f"{plural(len(leaves), 'array')}, "
@@ -83,7 +83,7 @@ def _finding(
             f"reused: {leaves[0].reason if len(leaves) == 1 else kind}"
         ),
         fix=_fix(kind, argument),
-        place=known.once(call_place),
+        place=call_place(known),
         values=tuple(str(one.value.value.name) for one in leaves),
         evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
         saves=Saves() if kind == _NO_SHAPE else Saves.at_most(size),

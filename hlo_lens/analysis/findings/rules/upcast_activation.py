@@ -32,9 +32,12 @@ from hlo_lens.analysis.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.analysis.findings.temporaries import saves_of_temporaries
 from hlo_lens.analysis.memory.differentiation import Differentiation
 from hlo_lens.analysis.memory.makers import values_of
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.analysis.program.backend import backend_of_dump
 from hlo_lens.analysis.program.call_counts import CallCounts
 from hlo_lens.analysis.program.flops import flops_of
-from hlo_lens.analysis.program.origins import Origins
+from hlo_lens.analysis.program.hlo_text import hlo_text
+from hlo_lens.analysis.program.origins import Origins, origins
 from hlo_lens.analysis.program.value_steps import Value
 from hlo_lens.analysis.result import sum_of
 from hlo_lens.model.hlo.opcodes import opcode_traits
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.metadata import SourceLocation
     from hlo_lens.model.hlo.module import HloModule
 
@@ -96,18 +99,19 @@ class _Upcast(NamedTuple):
     is_sure: bool
 
 
-def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
+def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line that converts to f32 before products, and for pairs.
 
     Raises:
         MissingDumpError: If the module has values of 16 bits, and its text from before
             optimizations is missing or too large.
     """
-    peak = None if known.memory is None else known.memory.peak
+    memory = memory_results(known)
+    peak = None if memory is None else memory.peak
     if peak is None:
         return
     left = [one for one in peak.live[:_MOST_VALUES] if _is_wide(one)]
-    before = known.read_before()
+    before = known.before
     is_read = before is not None and len(before.columns) <= _MOST_ROWS
     for upcast in _upcasts(before) if before is not None and is_read else ():
         made = [one for one in left if _maker(peak, one) in upcast.makers]
@@ -116,9 +120,9 @@ def upcast_activation(known: ModuleAnalysis) -> Iterator[Finding]:
             yield _product_finding(known, upcast, made)
         elif (upcast.flops_share or 0.0) >= _LEAST_FLOPS:
             yield _slow_finding(known, upcast)
-    if known.backend != "cpu":
+    if backend_of_dump(known) != "cpu":
         yield from _pairs(known, peak, left)
-    if not is_read and _has_narrow(known.module):
+    if not is_read and _has_narrow(hlo_text(known)):
         raise MissingDumpError(NO_TEXT_BEFORE if before is None else _TOO_LARGE)
 
 
@@ -247,8 +251,8 @@ def _is_f32(module: HloModule, value: Value) -> bool:
     return shape is not None and shape.element_type == "f32" and shape.rank > 0
 
 
-def _product_finding(known: ModuleAnalysis, upcast: _Upcast, made: Sequence[LiveValue]) -> Finding:
-    is_cpu = known.backend == "cpu"
+def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValue]) -> Finding:
+    is_cpu = backend_of_dump(known) == "cpu"
     size = sum(one.owned_bytes for one in made)
     is_small = (upcast.flops_share or 1.0) < _LEAST_FLOPS
     note = ("CPU computes bf16 in f32 in any case: there the fix saves less",) if is_cpu else ()
@@ -271,7 +275,7 @@ def _product_finding(known: ModuleAnalysis, upcast: _Upcast, made: Sequence[Live
     )
 
 
-def _slow_finding(known: ModuleAnalysis, upcast: _Upcast) -> Finding:
+def _slow_finding(known: ModuleDump, upcast: _Upcast) -> Finding:
     """Return the finding about products in f32 whose operands are not at the peak."""
     what = "the forward pass" if upcast.is_sure else "products that may be of the forward pass"
     return Finding(
@@ -285,7 +289,9 @@ def _slow_finding(known: ModuleAnalysis, upcast: _Upcast) -> Finding:
             f"the largest conversion has {format_bytes(upcast.bytes)}, on all devices",
             *_doubt(upcast),
         ),
-        severity=Severity.WARNING if upcast.is_sure and known.backend != "cpu" else Severity.INFO,
+        severity=Severity.WARNING
+        if upcast.is_sure and backend_of_dump(known) != "cpu"
+        else Severity.INFO,
     )
 
 
@@ -302,9 +308,9 @@ def _shape(value: LiveValue) -> str:
 # ---- pairs of both types -------------------------------------------------------------------------
 
 
-def _pairs(known: ModuleAnalysis, peak: PeakMemory, live: Sequence[LiveValue]) -> Iterator[Finding]:
+def _pairs(known: ModuleDump, peak: PeakMemory, live: Sequence[LiveValue]) -> Iterator[Finding]:
     """Yield a finding for each line whose f32 conversions live beside the values converted."""
-    module, steps = known.module, known.origins.steps
+    module, steps = hlo_text(known), origins(known).steps
     held = {
         steps.definition(value): name
         for name, value in values_of(module, (one.value for one in peak.live)).items()
@@ -315,7 +321,7 @@ def _pairs(known: ModuleAnalysis, peak: PeakMemory, live: Sequence[LiveValue]) -
         source = None if made is None else _converted(known, made.row)
         twin = None if source is None else held.get(steps.definition(source))
         if made is not None and twin is not None:
-            groups.setdefault(known.origins.place(made.row), []).append((one, twin))
+            groups.setdefault(origins(known).place(made.row), []).append((one, twin))
     for place, pairs in groups.items():
         size = sum(one.owned_bytes for one, _ in pairs)
         yield Finding(
@@ -334,23 +340,23 @@ def _pairs(known: ModuleAnalysis, peak: PeakMemory, live: Sequence[LiveValue]) -
         )
 
 
-def _converted(known: ModuleAnalysis, row: int) -> Value | None:
+def _converted(known: ModuleDump, row: int) -> Value | None:
     """Return the 16-bit value that an instruction only converts, as the program asks."""
-    steps = known.origins.steps
+    steps = origins(known).steps
     root = steps.root(row) if steps.opcodes[row] == "fusion" else row
     if root is None or steps.opcodes[root] != "convert":
         return None
-    shape = known.module.instruction(root).operand_shape(0)
+    shape = hlo_text(known).instruction(root).operand_shape(0)
     if shape is None or shape.element_type not in _NARROW:
         return None
-    path = known.origins.places.op_name(root) or ""
+    path = origins(known).places.op_name(root) or ""
     operand = steps.operand(root, 0)
     if operand is None or not path.endswith(_CONVERT):
         return None
     source = steps.definition(operand)
     if steps.opcodes[source.row] != "parameter" or root == row:
         return source
-    number = known.module.instruction(source.row).parameter_number
+    number = hlo_text(known).instruction(source.row).parameter_number
     return None if number is None else steps.operand(row, number)
 
 

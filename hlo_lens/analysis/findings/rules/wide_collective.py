@@ -23,24 +23,26 @@ from typing import TYPE_CHECKING
 from hlo_lens.analysis.findings.rule import ModuleRule
 from hlo_lens.analysis.findings.transfers import by_line, finding_of, subject, transfers
 from hlo_lens.analysis.findings.values import converted_from, is_converted
+from hlo_lens.analysis.program.backend import backend_of_dump
+from hlo_lens.analysis.program.hlo_text import hlo_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.analysis.findings.finding import Finding
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 _NARROW = ("bf16", "f16")
 
 
-def wide_collective(known: ModuleAnalysis) -> Iterator[Finding]:
+def wide_collective(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line whose collectives are between conversions."""
-    if known.backend not in ("gpu", "tpu"):
+    if backend_of_dump(known) not in ("gpu", "tpu"):
         return
-    module = known.module
+    module = hlo_text(known)
     found = [
         one.collective
-        for one in known.once(transfers)
+        for one in transfers(known)
         if one.collective.element_type == "f32"
         and one.parts
         and all(

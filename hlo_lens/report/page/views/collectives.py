@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collective_groups import collectives_by
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.collectives.schedule_places import schedule_places
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.report.collectives.page import collectives_notes, collectives_text
 from hlo_lens.report.page.payload import printable_list
 
@@ -24,20 +28,22 @@ KINDS = ("report", "check")
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return sums, instants and overlapping instructions; None without collectives."""
     analysis = subject.analysis
-    if not analysis.has_hlo or not analysis.collectives.collectives:
+    if not analysis.has_hlo or not collectives(analysis).collectives:
         return None
-    places = analysis.collective_places
-    memory = analysis.memory
+    places = schedule_places(analysis)
+    memory = memory_results(analysis)
     return {
         "text": collectives_text(analysis),
-        "notes": printable_list(collectives_notes(analysis.collectives)),
-        "groups": analysis.collectives_by().objects(),
-        "by_axis": analysis.collectives_by("axis").objects(),
+        "notes": printable_list(collectives_notes(collectives(analysis))),
+        "groups": collectives_by(collectives(analysis).collectives).objects(),
+        "by_axis": collectives_by(collectives(analysis).collectives, "axis").objects(),
         "length": None if memory is None else memory.layout.length,
         "start": [-1 if one.start is None else one.start for one in places],
         "end": [-1 if one.end is None else one.end for one in places],
         "work": [None if one.work is None else strings.numbers(one.work) for one in places],
-        "meshes": [_mesh_object(one.mesh, subject.topology) for one in analysis.collectives.meshes],
+        "meshes": [
+            _mesh_object(one.mesh, subject.topology) for one in collectives(analysis).meshes
+        ],
     }
 
 

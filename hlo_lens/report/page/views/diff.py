@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.grouping import PARAMETERS, nameless_group
+from hlo_lens.analysis.memory.grouping import PARAMETERS, nameless_group, peak_by
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.analysis.memory.statement import space_name
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.model.hlo.columns import END, NAME
 from hlo_lens.report.page.payload import differences
 from hlo_lens.text.printable import printable
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.analysis.comparison.module_diff import ModuleDiff
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.analysis.memory.layout import MemoryLayout
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.model.snapshot.rows import SpacePeak
     from hlo_lens.report.page.payload import Strings, Subject
@@ -53,7 +56,7 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
         return None
     is_whole = base is not None and has_texts(head)
     spaces: list[Mapping[str, object]] = []
-    if base is not None and is_whole and base.memory is not None and head.memory is not None:
+    if base is not None and is_whole:
         spaces = _spaces(base, head, strings)
     return {
         "snapshots": [
@@ -71,31 +74,28 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     }
 
 
-def has_texts(analysis: ModuleAnalysis) -> bool:
+def has_texts(analysis: ModuleDump) -> bool:
     """Return whether texts of a module are known, not only its snapshot."""
-    return bool(analysis.dump.files) or analysis.has_hlo
+    return bool(analysis.files) or analysis.has_hlo
 
 
-def _spaces(
-    base: ModuleAnalysis, head: ModuleAnalysis, strings: Strings
-) -> list[Mapping[str, object]]:
+def _spaces(base: ModuleDump, head: ModuleDump, strings: Strings) -> list[Mapping[str, object]]:
     """Return the bytes held over both schedules, for each memory space with any."""
-    assert base.memory is not None
-    assert head.memory is not None
-    colors = sorted({*base.memory.layout.colors, *head.memory.layout.colors})
+    memories = memory_results(base), memory_results(head)
+    if memories[0] is None or memories[1] is None:
+        return []
+    colors = sorted({*memories[0].layout.colors, *memories[1].layout.colors})
     found: list[Mapping[str, object]] = []
     for color in colors:
-        sides = [_side(one, color, strings) for one in (base, head)]
+        sides = [_side(one.layout, color, strings) for one in memories if one]
         if any(side is not None and side["largest"] for side in sides):
-            name = space_name(color, head.memory.backend)
+            name = space_name(color, memories[1].backend)
             found.append({"color": color, "name": name, "base": sides[0], "head": sides[1]})
     return found
 
 
-def _side(analysis: ModuleAnalysis, color: int, strings: Strings) -> dict[str, object] | None:
+def _side(layout: MemoryLayout, color: int, strings: Strings) -> dict[str, object] | None:
     """Return the largest instants of a schedule; None where live ranges are not known."""
-    assert analysis.memory is not None
-    layout = analysis.memory.layout
     held, schedule = layout.held_series(color), layout.schedule
     if held is None or schedule is None:
         return None
@@ -113,10 +113,10 @@ def _side(analysis: ModuleAnalysis, color: int, strings: Strings) -> dict[str, o
 
 
 def _groups(
-    base: ModuleAnalysis, head: ModuleAnalysis, by: str, strings: Strings
+    base: ModuleDump, head: ModuleDump, by: str, strings: Strings
 ) -> Mapping[str, object] | None:
     """Return label, bytes before and bytes after of each group of values at the peaks."""
-    sides = [one.peak_by(by) for one in (base, head)]
+    sides = [peak_by(one, by) for one in (base, head)]
     if sides[0] is None or sides[1] is None:
         return None
     mine, yours = ({group[0]: group[1] for group in side.groups} for side in sides if side)
@@ -167,7 +167,7 @@ def _computations(subject: Subject) -> list[Mapping[str, object]]:
     base = subject.base
     if base is None or not base.has_hlo or not subject.analysis.has_hlo:
         return []
-    modules = base.module, subject.analysis.module
+    modules = hlo_text(base), hlo_text(subject.analysis)
     left = MOST_CHARACTERS
     found: list[Mapping[str, object]] = []
     for pair in subject.computations:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.loops import loops
 from hlo_lens.analysis.result import sum_of
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     """Return the levels of a program with loops or branches; None where it has none."""
     del strings
     analysis = subject.analysis
-    if not analysis.has_hlo or len(analysis.loops.levels) < 2:
+    if not analysis.has_hlo or len(loops(analysis).levels) < 2:
         return None
-    levels = analysis.loops.levels
-    rows = zip(analysis.loops.objects(), levels[:MOST_LEVELS], strict=False)
+    levels = loops(analysis).levels
+    rows = zip(loops(analysis).objects(), levels[:MOST_LEVELS], strict=False)
     others = levels[MOST_LEVELS:]
     return {
         "levels": [{**row, "collectives": level.groups.objects()} for row, level in rows],

@@ -10,8 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.memory.described_values import described_values
 from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
+from hlo_lens.analysis.memory.loop_bands import loop_bands
+from hlo_lens.analysis.memory.results import memory_results, peak_of
 from hlo_lens.analysis.memory.role_names import ROLES
+from hlo_lens.analysis.memory.role_series import role_series
+from hlo_lens.analysis.memory.roles import memory_roles
 from hlo_lens.analysis.memory.statement import space_name
 from hlo_lens.report.page.payload import differences
 
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.analysis.memory.peak import LiveValue, PeakMemory
     from hlo_lens.analysis.memory.results import MemoryResults
     from hlo_lens.analysis.memory.role_series import RoleSeries
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.report.page.payload import Strings, Subject
 
 ORDER = 20
@@ -46,7 +51,7 @@ _ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return the memory of a module over its schedule; None where live ranges are not known."""
     analysis = subject.analysis
-    memory = analysis.memory
+    memory = memory_results(analysis)
     if memory is None or not has_schedule(analysis):
         return None
     spaces = [
@@ -54,7 +59,7 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
         for color in memory.layout.colors
         if memory.layout.held_bytes(color) or any(memory.layout.temporary_series(color) or ())
     ]
-    bands = analysis.loop_bands
+    bands = loop_bands(analysis)
     return {
         "source": memory.layout.source,
         "is_exact": memory.statement.is_exact,
@@ -69,19 +74,19 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     }
 
 
-def has_schedule(analysis: ModuleAnalysis) -> bool:
+def has_schedule(analysis: ModuleDump) -> bool:
     """Return whether the memory of a module over its schedule is known."""
-    memory = analysis.memory
+    memory = memory_results(analysis)
     return memory is not None and memory.layout.schedule is not None and memory.peak is not None
 
 
 def _space(
-    analysis: ModuleAnalysis, memory: MemoryResults, color: int, strings: Strings
+    analysis: ModuleDump, memory: MemoryResults, color: int, strings: Strings
 ) -> Mapping[str, object]:
     """Return one memory space."""
     layout = memory.layout
-    peak = memory.peak if color == DEFAULT_SPACE else analysis.peak_of(color)
-    series = analysis.role_series(color)
+    peak = memory.peak if color == DEFAULT_SPACE else peak_of(analysis, color)
+    series = role_series(analysis, color)
     assert series is not None  # there is a schedule
     assert peak is not None
     held = layout.held_series(color) or []
@@ -153,10 +158,11 @@ class _Values:
         peak: Memory held at the peak of the space; its values are all listed.
     """
 
-    def __init__(self, analysis: ModuleAnalysis, peak: PeakMemory) -> None:
-        assert analysis.memory is not None
+    def __init__(self, analysis: ModuleDump, peak: PeakMemory) -> None:
+        memory = memory_results(analysis)
+        assert memory is not None
         self._analysis = analysis
-        layout = analysis.memory.layout
+        layout = memory.layout
         self._listed: list[LiveValue] = sorted(peak.live, key=lambda one: -one.size_bytes)
         known = {(one.value, one.allocation) for one in peak.live if one.category == "temp"}
         self.least = peak.total_bytes // LEAST_SHARE
@@ -222,7 +228,7 @@ class _Values:
     def _roles(
         self, names: Sequence[str], allocations: Sequence[int], strings: Strings
     ) -> Mapping[str, list[int]]:
-        roles = self._analysis.memory_roles
+        roles = memory_roles(self._analysis)
         assert roles is not None
         found = [roles.of_value(*one) for one in zip(names, allocations, strict=True)]
         return {
@@ -232,7 +238,7 @@ class _Values:
 
     def _origins(self, names: Sequence[str], strings: Strings) -> Mapping[str, list[int]]:
         """Return opcode, source line, operation path, argument and call stack of values."""
-        described = self._analysis.described_values(names)
+        described = described_values(self._analysis, names)
         return {
             key: strings.numbers(getattr(one, key) for one in described)
             for key in ("opcode", "source", "op_name", "argument", "stack")

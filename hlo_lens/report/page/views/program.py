@@ -9,8 +9,15 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.collectives.loops import loops
+from hlo_lens.analysis.collectives.schedule_places import schedule_places
 from hlo_lens.analysis.memory.makers import rows_of_names
+from hlo_lens.analysis.memory.results import memory_results, peak_of
+from hlo_lens.analysis.program.hlo_text import hlo_text
 from hlo_lens.analysis.program.instruction_list import entry_first, users_of
+from hlo_lens.analysis.program.largest_instructions import largest_instructions
+from hlo_lens.analysis.program.origins import origins
 from hlo_lens.analysis.program.source_places import stack_texts
 from hlo_lens.model.hlo.columns import END, NAME, NOTHING
 from hlo_lens.text.printable import printable
@@ -18,7 +25,7 @@ from hlo_lens.text.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
     from hlo_lens.model.hlo.module import HloModule
     from hlo_lens.report.page.payload import Strings, Subject
 
@@ -43,10 +50,10 @@ _MOST_OF_A_KIND = 1000
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return columns of instructions; None without HLO text."""
     analysis = subject.analysis
-    if not analysis.has_hlo or not len(analysis.module.columns):
+    if not analysis.has_hlo or not len(hlo_text(analysis).columns):
         return None
     rows = _rows(analysis)
-    module = analysis.module
+    module = hlo_text(analysis)
     names = list(module.columns.names(rows))
     owners = module.links.owners
     texts = [_text(analysis, row) for row in rows]
@@ -77,10 +84,10 @@ def _calls(module: HloModule, row: int) -> list[tuple[str, str]]:
 
 
 def _callers(
-    analysis: ModuleAnalysis, strings: Strings, places: Iterable[int]
+    analysis: ModuleDump, strings: Strings, places: Iterable[int]
 ) -> Mapping[int, tuple[list[int], int]]:
     """Return the callers of computations, by the number of the computation's name."""
-    module = analysis.module
+    module = hlo_text(analysis)
     found = {}
     for place in sorted(places):
         rows = dict.fromkeys(call.row for call in module.links.calls.of_computation(place))
@@ -91,12 +98,12 @@ def _callers(
 
 
 def _origins(
-    analysis: ModuleAnalysis, rows: Sequence[int], strings: Strings
+    analysis: ModuleDump, rows: Sequence[int], strings: Strings
 ) -> Mapping[str, list[int]]:
     """Return source line, operation path and call stack of instructions."""
-    origins = analysis.origins
-    found = [origins.of_row(row) for row in rows]
-    stacks = (" < ".join(stack_texts(origins.stack(one))) or None for one in found)
+    known = origins(analysis)
+    found = [known.of_row(row) for row in rows]
+    stacks = (" < ".join(stack_texts(known.stack(one))) or None for one in found)
     return {
         "source": strings.numbers(one.marked_source for one in found),
         "op_name": strings.numbers(one.op_name for one in found),
@@ -104,9 +111,9 @@ def _origins(
     }
 
 
-def _rows(analysis: ModuleAnalysis) -> list[int]:
+def _rows(analysis: ModuleDump) -> list[int]:
     """Return the rows that are listed: those of the entry, then the others in text order."""
-    module = analysis.module
+    module = hlo_text(analysis)
     names = dict.fromkeys(_names(analysis))
     known = rows_of_names(module, set(names))
     first = (known[name] for name in names if name in known)
@@ -121,32 +128,31 @@ def _rows(analysis: ModuleAnalysis) -> list[int]:
     return entry_first(module, chosen)
 
 
-def _names(analysis: ModuleAnalysis) -> Iterator[str]:
+def _names(analysis: ModuleDump) -> Iterator[str]:
     """Yield the names of instructions that other views show, the important ones first."""
-    found = analysis.collectives.collectives[:_MOST_OF_A_KIND]
+    found = collectives(analysis).collectives[:_MOST_OF_A_KIND]
     for one in found:
         yield from filter(None, (one.name, one.started_by, one.ended_by))
-    yield from (level.loop for level in analysis.loops.levels[:_MOST_OF_A_KIND])
-    for place in analysis.collective_places[:_MOST_OF_A_KIND]:
+    yield from (level.loop for level in loops(analysis).levels[:_MOST_OF_A_KIND])
+    for place in schedule_places(analysis)[:_MOST_OF_A_KIND]:
         yield from place.work or ()
-    if analysis.memory is not None:
-        peak = analysis.peak_of(0)
+    memory = memory_results(analysis)
+    if memory is not None:
+        peak = peak_of(analysis, 0)
         yield from () if peak is None else (one.value.partition("{")[0] for one in peak.live)
-        values = sorted(analysis.memory.layout.values, key=lambda one: -one.size)
+        values = sorted(memory.layout.values, key=lambda one: -one.size)
         yield from (one.instruction_name for one in values[:_MOST_OF_A_KIND])
-    yield from (str(row[0]) for row in islice(analysis.largest.rows(), 100))
+    yield from (str(row[0]) for row in islice(largest_instructions(analysis).rows(), 100))
 
 
-def _text(analysis: ModuleAnalysis, row: int) -> tuple[str, int]:
+def _text(analysis: ModuleDump, row: int) -> tuple[str, int]:
     """Return the text of an instruction, cut, and the number of characters that are left out."""
-    whole = analysis.module.columns.text(row, NAME, END)
+    whole = hlo_text(analysis).columns.text(row, NAME, END)
     return printable(whole[:LONGEST_TEXT]), max(0, len(whole) - LONGEST_TEXT)
 
 
-def _edges(
-    analysis: ModuleAnalysis, strings: Strings, rows: Sequence[int]
-) -> tuple[list[int], int]:
+def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple[list[int], int]:
     """Return the names of the first rows, and the number of all."""
     known = [row for row in rows if row != NOTHING]
-    names = analysis.module.columns.names(known[:MOST_EDGES])
+    names = hlo_text(analysis).columns.names(known[:MOST_EDGES])
     return strings.numbers(names), len(known)

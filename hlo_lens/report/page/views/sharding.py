@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.analysis.sharding.tile_devices import tile_devices
 from hlo_lens.report.sharding.page import donation_text, mesh_text, replicated_text, total_text
 from hlo_lens.text.units import plural
 
@@ -24,10 +26,10 @@ KINDS = ("report", "check")
 def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return facts, replication and tiles; None for a program of one device."""
     del strings
-    results = subject.analysis.shardings
+    results = sharding_results(subject.analysis)
     if results is None or results.table.num_devices < 2 or not results.is_complete:
         return None
-    found = subject.analysis.tile_devices
+    found = tile_devices(subject.analysis)
     return {
         "facts": [list(fact) for fact in _facts(results)],
         "replicated": results.replicated.objects(),

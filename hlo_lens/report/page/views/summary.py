@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.analysis.collectives.collectives import collectives
+from hlo_lens.analysis.program.largest_instructions import largest_instructions
 from hlo_lens.report.collectives.page import groups_table
 from hlo_lens.report.memory.page import leading_table
 from hlo_lens.report.page.sections import section_object
@@ -29,7 +31,7 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     del strings
     analysis = subject.analysis
     if not analysis.has_hlo:
-        files = ("files", ", ".join(analysis.dump.files))
+        files = ("files", ", ".join(analysis.files))
         section = Section(title=subject.title, facts=(files, *memory_lines(analysis)))
         return section_object(section, _ROWS)
     section = Section(
@@ -47,7 +49,7 @@ def _tables(subject: Subject) -> Iterator[Table]:
     if found is not None:
         table, option = found
         yield replace(table, command=f"hlo-lens memory {tail} {option}".rstrip())
-    elif analysis.largest.row_count:
-        yield largest_table(analysis.largest)
-    if analysis.collectives.collectives:
+    elif largest_instructions(analysis).row_count:
+        yield largest_table(largest_instructions(analysis))
+    if collectives(analysis).collectives:
         yield replace(groups_table(analysis), command=f"hlo-lens collectives {tail}")

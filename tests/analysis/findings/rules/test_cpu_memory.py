@@ -12,12 +12,12 @@ from tests.analysis.findings.programs import analysis_of_text, listed
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 CPU = 'backend_config={"outer_dimension_partitions":["2"]}'
 
 
-def _program(size: int, config: str = CPU, partitions: int = 8) -> ModuleAnalysis:
+def _program(size: int, config: str = CPU, partitions: int = 8) -> ModuleDump:
     head = f"HloModule jit_step, is_scheduled=true, num_partitions={partitions}"
     body = f"x = f32[{size}]{{0}} parameter(0)\n  ROOT y = f32[{size}]{{0}} negate(x), {config}"
     return analysis_of_text(f"{head}\n\nENTRY main {{\n  {body}\n}}\n")

@@ -9,7 +9,7 @@ from hlo_lens.analysis.findings.rules.different_hosts import different_hosts
 from tests.analysis.findings.programs import analysis_of_text, listed
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 TEXT = """HloModule jit_step, is_scheduled=true
 
@@ -20,9 +20,9 @@ ENTRY main {
 """
 
 
-def _of_process(text: str, folder: str) -> ModuleAnalysis:
+def _of_process(text: str, folder: str) -> ModuleDump:
     known = analysis_of_text(text, name="module_0000.jit_step")
-    known.dump.number, known.dump.folder = 0, folder
+    known.number, known.folder = 0, folder
     return known
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rules.fragmented_heap import fragmented_heap
+from hlo_lens.analysis.memory.results import memory_results
+from hlo_lens.model.fact import plant
 from tests.analysis.findings.programs import analysis_of_text
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 TEXT = """HloModule m, is_scheduled=true
 
@@ -24,14 +26,14 @@ ENTRY main {
 """
 
 
-def _known(lost: int) -> ModuleAnalysis:
+def _known(lost: int) -> ModuleDump:
     """Return a program whose heap has some free bytes at the peak."""
     known = analysis_of_text(TEXT)
-    memory = known.memory
+    memory = memory_results(known)
     assert memory is not None
     spaces = tuple(replace(one, fragmentation_bytes=lost) for one in memory.statement.spaces)
     statement = replace(memory.statement, spaces=spaces, is_exact=True)
-    known.__dict__["memory"] = replace(memory, statement=statement)
+    plant(known, memory_results, replace(memory, statement=statement))
     return known
 
 
@@ -43,10 +45,10 @@ def test_free_bytes_at_the_peak_are_found(lost: int, severity: Severity | None) 
 
 def test_less_than_a_quarter_of_the_memory_is_an_info() -> None:
     known = _known(64 << 20)
-    memory = known.memory
+    memory = memory_results(known)
     assert memory is not None
     statement = replace(memory.statement, total_bytes=512 << 20)
-    known.__dict__["memory"] = replace(memory, statement=statement)
+    plant(known, memory_results, replace(memory, statement=statement))
     assert [one.severity for one in fragmented_heap(known)] == [Severity.INFO]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hlo_lens.analysis.findings.finding import Severity
 from hlo_lens.analysis.findings.rules.mesh_topology import mesh_topology
-from hlo_lens.model.dump import given
+from hlo_lens.model.dump import already_read
 from tests.analysis.findings.programs import analysis_of_text
 
 TEXT = """HloModule m, is_scheduled=true
@@ -28,7 +28,7 @@ ARGUMENTS = """tpu_topology_args {
 
 def _findings(arguments: str) -> list[tuple[str, Severity | None]]:
     known = analysis_of_text(TEXT)
-    known.dump.settings = {"target_arguments.txt": given(arguments)}
+    known.settings = {"target_arguments.txt": already_read(arguments)}
     return [(one.fix, one.severity) for one in mesh_topology(known)]
 
 

@@ -9,16 +9,16 @@ from hlo_lens.analysis.findings.rules.recompiled_function import recompiled_func
 from tests.analysis.findings.programs import analysis_of_text, listed
 
 if TYPE_CHECKING:
-    from hlo_lens.analysis.module_analysis import ModuleAnalysis
+    from hlo_lens.model.dump import ModuleDump
 
 
-def _compile(size: int, number: int, steps: int = 120) -> ModuleAnalysis:
+def _compile(size: int, number: int, steps: int = 120) -> ModuleDump:
     shape = f"f32[{size},8]{{1,0}}"
     lines = [f"  v{n} = {shape} negate(v{n - 1})" for n in range(1, steps)]
     head = f"HloModule jit_step, is_scheduled=true\n\nENTRY main {{\n  v0 = {shape} parameter(0)\n"
     last = f"\n  ROOT y = {shape} cosine(v{steps - 1})\n}}\n"
     known = analysis_of_text(head + "\n".join(lines) + last, name=f"module_{number:04}.jit_step")
-    known.dump.number = number
+    known.number = number
     return known
 
 
@@ -43,5 +43,5 @@ def test_equal_shapes_other_processes_and_small_functions_have_no_finding() -> N
     assert list(recompiled_function(listed(*small))) == []
     others = [_compile(8 * number, number) for number in range(1, 6)]
     for number, one in enumerate(others):
-        one.dump.folder = f"host_{number}"
+        one.folder = f"host_{number}"
     assert list(recompiled_function(listed(*others))) == []
