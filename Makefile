@@ -56,7 +56,7 @@ golden: $(VENV)/.dev ## rewrite the expected texts in tests/golden; read each hu
 	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/golden
 
 docs: $(VENV)/.dev ## rewrite the outputs in README and handbook; read each hunk
-	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/docs tests/jax_bridge/test_manual.py
+	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/docs tests/load/jax/test_manual.py
 
 pictures: $(VENV)/.dev ## remake the screenshots of the handbook from samples (needs chromium)
 	$(BIN)/python -m tests.pictures
@@ -66,7 +66,7 @@ oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
 
 estimates: $(VENV)/.dev ## compare estimates with the corpus; rewrite their table and the exact forms
 	$(BIN)/python -m tests.estimate_table --write
-	$(BIN)/ruff format --quiet hlo_lens/analysis/memory/exact_forms.py
+	$(BIN)/ruff format --quiet hlo_lens/questions/memory/exact_forms.py
 
 what-if-table: $(VENV)/.dev ## compile the corpus again; rewrite the table in the handbook
 	$(BIN)/python -m tests.what_if_table --write

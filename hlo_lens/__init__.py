@@ -23,7 +23,7 @@ if sys.version_info < (3, 11, 5):
         " of 3.11.0 to 3.11.4 misreads patterns that hlo-lens uses (CPython issue gh-106052)"
     )
 
-from hlo_lens.model.text_reader import HloReader, use_reader
+from hlo_lens.hlo.text_reader import HloReader, use_reader
 from hlo_lens.text.version import __version__ as __version__
 
 
@@ -54,7 +54,7 @@ def __dir__() -> list[str]:
 
 
 def _make_reader() -> HloReader:
-    from hlo_lens.syntax.hlo.reader import HloTextReader
+    from hlo_lens.hlo.reader import HloTextReader
 
     return HloTextReader()
 

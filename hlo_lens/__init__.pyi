@@ -2,69 +2,69 @@
 
 __all__: list[str]
 
-from hlo_lens.api.capture import Capture as Capture, capture as capture
-from hlo_lens.api.collectives import collectives as collectives, loops as loops
-from hlo_lens.api.comparison.changes import Diff as Diff, diff as diff
-from hlo_lens.api.comparison.check import Checked as Checked, check as check
-from hlo_lens.api.comparison.sides import snapshot as snapshot
-from hlo_lens.api.findings.lint import Lint as Lint, lint as lint
-from hlo_lens.api.graphs import call_graph as call_graph
-from hlo_lens.api.instructions import instruction as instruction
-from hlo_lens.api.memory import memory as memory
-from hlo_lens.api.modules import modules_of as modules_of
-from hlo_lens.api.recompile.bisect import Bisected as Bisected, bisect as bisect
-from hlo_lens.api.recompile.fit import Fit as Fit, fit as fit
-from hlo_lens.api.recompile.fit_scale import ScaledFit as ScaledFit
-from hlo_lens.api.recompile.what_if import WhatIf as WhatIf, what_if as what_if
-from hlo_lens.api.report import report_on as report_on
-from hlo_lens.api.sharding import shardings as shardings, signature as signature
-from hlo_lens.jax_bridge import from_compiled as from_compiled, from_lowered as from_lowered
-from hlo_lens.load import load as load
-from hlo_lens.model.buffers.assignment import (
+from hlo_lens.buffers.assignment import (
     BufferAllocation as BufferAllocation,
     BufferAssignment as BufferAssignment,
 )
-from hlo_lens.model.buffers.live_range import HloLiveRange as HloLiveRange
-from hlo_lens.model.buffers.memory_usage_report import MemoryUsageReport as MemoryUsageReport
-from hlo_lens.model.buffers.values import (
+from hlo_lens.buffers.assignment_reader import (
+    parse_buffer_assignment as parse_buffer_assignment,
+    parse_buffer_values as parse_buffer_values,
+)
+from hlo_lens.buffers.live_range import HloLiveRange as HloLiveRange
+from hlo_lens.buffers.live_range_reader import parse_live_range as parse_live_range
+from hlo_lens.buffers.memory_usage_reader import (
+    parse_memory_usage_report as parse_memory_usage_report,
+)
+from hlo_lens.buffers.memory_usage_report import MemoryUsageReport as MemoryUsageReport
+from hlo_lens.buffers.values import (
     AssignedValue as AssignedValue,
     BufferValues as BufferValues,
     HloPosition as HloPosition,
     HloUse as HloUse,
     HloValue as HloValue,
 )
-from hlo_lens.model.call_tree import (
+from hlo_lens.call_trees.call_tree import (
     CallFrame as CallFrame,
     CallTree as CallTree,
     CallTrees as CallTrees,
 )
-from hlo_lens.model.dump import Dump as Dump, ModuleDump as ModuleDump
-from hlo_lens.model.hlo.computation import HloComputation as HloComputation
-from hlo_lens.model.hlo.framework import Framework as Framework, FrameworkValue as FrameworkValue
-from hlo_lens.model.hlo.graph_export import (
+from hlo_lens.call_trees.drawn_trees import parse_call_trees as parse_call_trees
+from hlo_lens.hlo.computation import HloComputation as HloComputation
+from hlo_lens.hlo.framework import Framework as Framework, FrameworkValue as FrameworkValue
+from hlo_lens.hlo.graph_export import (
     def_use_graph as def_use_graph,
     to_dot as to_dot,
     to_graphml as to_graphml,
 )
-from hlo_lens.model.hlo.instruction import HloInstruction as HloInstruction
-from hlo_lens.model.hlo.module import HloModule as HloModule
-from hlo_lens.model.logs.log import BufferLog as BufferLog, LogText as LogText
-from hlo_lens.model.shapes.replica_groups import expand_replica_groups as expand_replica_groups
-from hlo_lens.model.shapes.shape import Layout as Layout, Shape as Shape
-from hlo_lens.model.shapes.sharding import HloSharding as HloSharding
-from hlo_lens.model.snapshot.module_snapshot import Snapshot as Snapshot
-from hlo_lens.syntax.buffers.assignment import (
-    parse_buffer_assignment as parse_buffer_assignment,
-    parse_buffer_values as parse_buffer_values,
-)
-from hlo_lens.syntax.buffers.live_range import parse_live_range as parse_live_range
-from hlo_lens.syntax.buffers.memory_usage import (
-    parse_memory_usage_report as parse_memory_usage_report,
-)
-from hlo_lens.syntax.call_trees.drawn_trees import parse_call_trees as parse_call_trees
-from hlo_lens.syntax.hlo.module import parse_hlo as parse_hlo
-from hlo_lens.syntax.logs.buffer_log import parse_buffer_log as parse_buffer_log
-from hlo_lens.syntax.logs.log import parse_log as parse_log
+from hlo_lens.hlo.instruction import HloInstruction as HloInstruction
+from hlo_lens.hlo.module import HloModule as HloModule
+from hlo_lens.hlo.module_reader import parse_hlo as parse_hlo
+from hlo_lens.load import load as load
+from hlo_lens.load.capture import Capture as Capture, capture as capture
+from hlo_lens.load.graphs import call_graph as call_graph
+from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
+from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump
+from hlo_lens.load.programs import modules_of as modules_of
+from hlo_lens.logs.buffer_log import parse_buffer_log as parse_buffer_log
+from hlo_lens.logs.log import BufferLog as BufferLog, LogText as LogText
+from hlo_lens.logs.logs_log import parse_log as parse_log
+from hlo_lens.questions.check.api import Checked as Checked, check as check
+from hlo_lens.questions.collectives.api import collectives as collectives, loops as loops
+from hlo_lens.questions.diff.api import Diff as Diff, diff as diff
+from hlo_lens.questions.diff.sides import snapshot as snapshot
+from hlo_lens.questions.dumps.show import instruction as instruction
+from hlo_lens.questions.memory.api import memory as memory
+from hlo_lens.questions.plans.bisect import Bisected as Bisected, bisect as bisect
+from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit
+from hlo_lens.questions.plans.fit_scale import ScaledFit as ScaledFit
+from hlo_lens.questions.plans.lint import Lint as Lint, lint as lint
+from hlo_lens.questions.report.api import report_on as report_on
+from hlo_lens.questions.sharding.api import shardings as shardings, signature as signature
+from hlo_lens.questions.snapshots.module_snapshot import Snapshot as Snapshot
+from hlo_lens.questions.what_if.api import WhatIf as WhatIf, what_if as what_if
+from hlo_lens.shapes.replica_groups import expand_replica_groups as expand_replica_groups
+from hlo_lens.shapes.shape import Layout as Layout, Shape as Shape
+from hlo_lens.shapes.sharding import HloSharding as HloSharding
 from hlo_lens.text.errors import (
     DumpMismatchError as DumpMismatchError,
     DumpSyntaxError as DumpSyntaxError,

@@ -50,7 +50,7 @@ text = open(path, encoding="utf-8").read()
 if what == "xla":
     from jaxlib._hlo import hlo_module_from_text as parse
 elif what == "values":
-    from hlo_lens.syntax.buffers.assignment import parse_buffer_values as parse
+    from hlo_lens.buffers.assignment_reader import parse_buffer_values as parse
 else:
     from hlo_lens import parse_hlo as parse
     parse("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
@@ -123,7 +123,7 @@ DIFF = """
 import gc, json, sys, time
 gc.disable()
 from hlo_lens import parse_hlo
-from hlo_lens.analysis.program_diff.difference import program_diff
+from hlo_lens.questions.diff.matching.difference import program_diff
 parse_hlo("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
 texts = [open(path, encoding="utf-8").read() for path in sys.argv[1:]]
 start = time.perf_counter()
@@ -134,7 +134,7 @@ done = time.perf_counter()
 counts = (found.unchanged, found.changed, found.added, found.removed, found.moved)
 assert counts == (len(modules[0].columns) - 1, 1, 0, 0, 0), counts
 del modules, texts, found
-from hlo_lens.api.comparison.check import compare
+from hlo_lens.questions.check.api import compare
 from hlo_lens.load import load
 started = time.perf_counter()
 modules = [load(path).modules[0].hlo for path in sys.argv[1:]]
@@ -252,8 +252,8 @@ ESTIMATE = """
 import gc, json, sys, time
 gc.disable()
 from hlo_lens import load, parse_hlo
-from hlo_lens.analysis.memory.estimate import memory_estimate
-from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.questions.memory.estimate import memory_estimate
+from hlo_lens.hlo.query import tabulate
 memory_estimate(tabulate(parse_hlo(
     "HloModule warm, is_scheduled=true\\nENTRY e { ROOT p = f32[2]{0} parameter(0) }"
 )))

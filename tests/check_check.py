@@ -13,8 +13,8 @@ BIN = Path(sys.executable).parent
 PLANTS = {
     "mypy": ("hlo_lens/text/planted.py", '"""Planted."""\n\nCOUNT: int = "three"\n', ["mypy"]),
     "import-linter": (
-        "hlo_lens/model/planted.py",
-        '"""Planted."""\n\nfrom hlo_lens.syntax import grammar\n\n__all__ = ["grammar"]\n',
+        "hlo_lens/text/planted.py",
+        '"""Planted."""\n\nfrom hlo_lens import hlo\n\n__all__ = ["hlo"]\n',
         ["lint-imports", "--no-cache"],
     ),
     "ruff": ("hlo_lens/text/planted.py", "import os\n", ["ruff", "check", "."]),

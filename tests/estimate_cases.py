@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.analysis.memory.estimate import memory_estimate, why_no_estimate
-from hlo_lens.analysis.memory.forms import forms_of
-from hlo_lens.analysis.memory.layout import DEFAULT_SPACE
-from hlo_lens.analysis.memory.peak import peaks_of
-from hlo_lens.analysis.memory.statement import memory_statement
-from hlo_lens.model.hlo.query import tabulate
+from hlo_lens.hlo.query import tabulate
+from hlo_lens.questions.memory.estimate import memory_estimate, why_no_estimate
+from hlo_lens.questions.memory.forms import forms_of
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.peak import peaks_of
+from hlo_lens.questions.memory.statement import memory_statement
 from tests.corpus import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.memory.estimate import MemoryEstimate
+    from hlo_lens.questions.memory.estimate import MemoryEstimate
 
 TPU_PAGE = 16384
 FIGURES = ("argument", "output", "alias", "temp")

@@ -2,7 +2,7 @@
 
 Usage: ``python -m tests.estimate_table [--all] [--write]``, or ``make estimates``. It prints one
 row for each set of compiles, then the texts whose estimate is not exact (``--all``: all). With
-``--write`` it writes the forms that are exact (`hlo_lens.analysis.memory.exact_forms`) and the
+``--write`` it writes the forms that are exact (`hlo_lens.questions.memory.exact_forms`) and the
 table of the handbook. What counts as true is in `tests.estimate_cases`.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LEAST_TEXTS = 8
 """Least texts with a form, all exact, for which it counts as exact."""
 
-FORMS_FILE = ROOT / "hlo_lens/analysis/memory/exact_forms.py"
+FORMS_FILE = ROOT / "hlo_lens/questions/memory/exact_forms.py"
 TOPIC = ROOT / "hlo_lens/manual/estimates.md"
 
 SUMMARY = ("texts", "equal", "dumps", "as_text", "exact", "wrong", "outside")

@@ -32,29 +32,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.analysis.collectives.loops import loops
-from hlo_lens.analysis.gate.budget import read_budget
-from hlo_lens.analysis.gate.rules import short_rule
-from hlo_lens.analysis.memory.layout import layout_of_dump
-from hlo_lens.api.report import report_modules
-from hlo_lens.model.shapes.mesh import Mesh
-from hlo_lens.model.shapes.partition_spec import read_partition_spec
-from hlo_lens.model.shapes.shardy import meshes_by_name
-from hlo_lens.model.snapshot.reading import read_snapshot
-from hlo_lens.report import render_as
-from hlo_lens.report.collectives.loops import loops_page
-from hlo_lens.report.collectives.page import CollectivesView, collectives_page
-from hlo_lens.report.program.page import module_object
-from hlo_lens.report.render.envelope import report_of_pages
-from hlo_lens.report.render.table import RenderOptions
-from hlo_lens.report.sharding.page import ShardingView, sharding_page
-from hlo_lens.syntax.hlo.lowered import parse_stablehlo
-from hlo_lens.syntax.proto import read_proto
+from hlo_lens.hlo.lowered_reader import parse_stablehlo
+from hlo_lens.load.proto import read_proto
+from hlo_lens.questions.check.budget import read_budget
+from hlo_lens.questions.check.rules import short_rule
+from hlo_lens.questions.collectives.loops import loops
+from hlo_lens.questions.collectives.loops_page import loops_page
+from hlo_lens.questions.collectives.page import CollectivesView, collectives_page
+from hlo_lens.questions.memory.layout import layout_of_dump
+from hlo_lens.questions.report.api import report_modules
+from hlo_lens.questions.report.module_page import module_object
+from hlo_lens.questions.sharding.page import ShardingView, sharding_page
+from hlo_lens.questions.snapshots.reading import read_snapshot
+from hlo_lens.render.envelope import report_of_pages
+from hlo_lens.render.formats import render_as
+from hlo_lens.render.table import RenderOptions
+from hlo_lens.shapes.mesh import Mesh
+from hlo_lens.shapes.partition_spec import read_partition_spec
+from hlo_lens.shapes.shardy import meshes_by_name
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.source import decode
 from tests import hlo_texts
-from tests.analysis import texts
 from tests.corpus import CORPUS, SAMPLES
+from tests.questions import texts
 
 if TYPE_CHECKING:
     from types import FrameType

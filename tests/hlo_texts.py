@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.syntax.hlo.module import parse_hlo
+from hlo_lens.hlo.module_reader import parse_hlo
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
 
 
 def read(text: str) -> HloModule:

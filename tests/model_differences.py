@@ -9,16 +9,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.model.buffers.assignment import BufferAssignment
-from hlo_lens.model.buffers.live_range import HloLiveRange
-from hlo_lens.model.buffers.values import BufferValues
-from hlo_lens.model.hlo.module import HloModule
-from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.buffers.assignment import BufferAssignment
+from hlo_lens.buffers.live_range import HloLiveRange
+from hlo_lens.buffers.values import BufferValues
+from hlo_lens.hlo.module import HloModule
+from hlo_lens.hlo.opcodes import opcode_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from hlo_lens.model.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.instruction import HloInstruction
 
 _LONGEST = 200
 """Characters of a value that are kept for the report."""

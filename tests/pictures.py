@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from hlo_lens.api.modules import modules_of
-from hlo_lens.api.report import report_modules
+from hlo_lens.load.programs import modules_of
+from hlo_lens.questions.report.api import report_modules
 from tests.corpus import ROOT
-from tests.report.page.conftest import chromium, options
-from tests.report.page.pages import page_of
+from tests.questions.report.html.conftest import chromium, options
+from tests.questions.report.html.pages import page_of
 
 FOLDER = ROOT / "hlo_lens" / "manual" / "pictures"
 LARGEST = 200_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
-from hlo_lens.model.snapshot.facts import (
+from hlo_lens.questions.snapshots.facts import (
     CollectivesFacts,
     CoverageFacts,
     HostBytes,
@@ -15,8 +15,8 @@ from hlo_lens.model.snapshot.facts import (
     ShardingFacts,
     SpaceFacts,
 )
-from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot
-from hlo_lens.model.snapshot.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
+from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
 
 GROUP = AliveGroup(
     category="temp",

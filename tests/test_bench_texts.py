@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import parse_hlo
-from hlo_lens.model.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.opcodes import opcode_traits
 from tests.bench_texts import SPECIAL, Growth, grown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloModule
 
 
 def module_of(growth: Growth, folder: Path) -> HloModule:

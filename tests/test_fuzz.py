@@ -10,7 +10,7 @@ import pytest
 import hlo_lens
 from hlo_lens.text.errors import HloLensError, UsageError
 from tests import fuzz
-from tests.analysis.texts import LOOP
+from tests.questions.texts import LOOP
 
 if TYPE_CHECKING:
     from pathlib import Path

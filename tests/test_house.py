@@ -71,20 +71,20 @@ def _circles(imports: list[Import]) -> list[list[str]]:
 def test_the_graph_has_imports_inside_functions_and_none_for_types() -> None:
     source = """
 if TYPE_CHECKING:
-    from hlo_lens.model.dump import Dump
+    from hlo_lens.load.module import Dump
 else:
     import hlo_lens.load
 def read():
-    from hlo_lens.syntax.hlo.module import parse_hlo
+    from hlo_lens.hlo.module_reader import parse_hlo
 """
     assert list(_imports(source, "m")) == [
         Import("m", "hlo_lens.load", ""),
-        Import("m", "hlo_lens.syntax.hlo.module", "parse_hlo"),
+        Import("m", "hlo_lens.hlo.module_reader", "parse_hlo"),
     ]
 
 
 def test_a_circle_is_found() -> None:
-    one, other = "hlo_lens.model.dump", "hlo_lens.load"
+    one, other = "hlo_lens.load.module", "hlo_lens.load"
     there, back = Import(one, other, "load"), Import(other, one, "Dump")
     assert _circles([there]) == []
     assert _circles([there, back]) == [sorted([one, other])]

@@ -26,11 +26,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hlo_lens.api.modules import modules_of
-from hlo_lens.api.recompile.recompiling import Means
-from hlo_lens.api.recompile.what_if import Asked, what_if_modules
-from hlo_lens.jax_bridge.recompile.environment import environment_python
-from hlo_lens.jax_bridge.recompile.process import toolchain_of
+from hlo_lens.load.programs import modules_of
+from hlo_lens.questions.what_if.api import Asked, what_if_modules
+from hlo_lens.questions.what_if.process.environment import environment_python
+from hlo_lens.questions.what_if.process.process import toolchain_of
+from hlo_lens.questions.what_if.recompiling import Means
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
 from tests.what_if.pairs import WORK, Truth, pairs, truths

@@ -41,7 +41,31 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check flags and versions, and what a dump or an empty folder lacks.",
     "help": "Print the handbook: a topic for each command, the glossary, the limits.",
 }
-"""Purpose of each command; its name, with _ for -, is that of its module in this package."""
+"""Purpose of each command."""
+
+_HOMES: Mapping[str, str] = {
+    "report": "questions.report.command",
+    "ls": "questions.dumps.ls_command",
+    "memory": "questions.memory.command",
+    "collectives": "questions.collectives.command",
+    "show": "questions.dumps.show_command",
+    "passes": "questions.dumps.passes_command",
+    "loops": "questions.collectives.loops_command",
+    "sharding": "questions.sharding.command",
+    "lint": "questions.plans.lint_command",
+    "explain": "questions.findings.explain_command",
+    "tree": "call_trees.command",
+    "diff": "questions.diff.command",
+    "what-if": "questions.what_if.command",
+    "bisect": "questions.plans.bisect_command",
+    "fit": "questions.plans.fit_command",
+    "check": "questions.check.command",
+    "save": "questions.snapshots.command",
+    "shard": "questions.sharding.shard_command",
+    "doctor": "questions.dumps.doctor_command",
+    "help": "cli.help",
+}
+"""File of each command, which has a function of its name."""
 
 _HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
 
@@ -56,7 +80,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command = getattr(importlib.import_module(f"hlo_lens.cli.{name}"), name)
+        home = importlib.import_module(f"hlo_lens.{_HOMES[cmd_name]}")
+        command = getattr(home, name)
         return _with_topic(command) if isinstance(command, click.Command) else None
 
     def resolve_command(

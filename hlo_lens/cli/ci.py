@@ -11,16 +11,16 @@ import click
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import option_group
 from hlo_lens.cli.output import Output, open_output
-from hlo_lens.report import render_as
-from hlo_lens.report.render.table import RenderOptions, Report
+from hlo_lens.render.formats import render_as
+from hlo_lens.render.table import RenderOptions, Report
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.api.comparison.changes import Diff
-    from hlo_lens.api.comparison.check import Checked
-    from hlo_lens.report.render.to_github import Annotation
+    from hlo_lens.questions.check.api import Checked
+    from hlo_lens.questions.diff.api import Diff
+    from hlo_lens.render.to_github import Annotation
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -47,7 +47,7 @@ class CiOutput:
         if self.has_summary:
             self._append_summary(report)
         if self.has_annotations:
-            from hlo_lens.report.render.to_github import annotation_lines
+            from hlo_lens.render.to_github import annotation_lines
 
             is_free = output.format == "text" or output.path_out not in (None, "-")
             for line in annotation_lines(annotations):

@@ -20,7 +20,7 @@ _PATHS = ("path", "head", "base")
 def complete_instruction(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the instructions of the dump whose names begin with a word."""
     del parameter
-    from hlo_lens.api.names import instruction_names
+    from hlo_lens.cli.names import instruction_names
 
     return _matching(word, (name for path in _dumps(ctx) for name in instruction_names(path)))
 
@@ -28,14 +28,14 @@ def complete_instruction(ctx: click.Context, parameter: click.Parameter, word: s
 def complete_collective(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the collectives of the dump whose names begin with a word."""
     del parameter
-    from hlo_lens.api.names import collective_names
+    from hlo_lens.cli.names import collective_names
 
     return _matching(word, (name for path in _dumps(ctx) for name in collective_names(path)))
 
 
 def complete_subject(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return what ``passes --track`` takes: collectives, temp, alias, and instructions."""
-    from hlo_lens.model.hlo.opcodes import COLLECTIVE_KINDS
+    from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 
     fixed = _matching(word, ("temp", "alias", *COLLECTIVE_KINDS))
     return [*fixed, *complete_instruction(ctx, parameter, word)]
@@ -44,7 +44,7 @@ def complete_subject(ctx: click.Context, parameter: click.Parameter, word: str) 
 def complete_module(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the modules of the dump whose names begin with a word."""
     del parameter
-    from hlo_lens.api.names import module_names
+    from hlo_lens.cli.names import module_names
 
     return _matching(word, (name for path in _dumps(ctx) for name in module_names(path)))
 

@@ -19,13 +19,13 @@ from hlo_lens.text.printable import printable_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.analysis.dumps.listing_facts import ListingFacts
-    from hlo_lens.api.modules import Progress
-    from hlo_lens.api.recompile.recompiling import Means
     from hlo_lens.cli.output import Output
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.shapes.mesh import Mesh
-    from hlo_lens.report.render.table import Report
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.load.programs import Progress
+    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.what_if.recompiling import Means
+    from hlo_lens.render.table import Report
+    from hlo_lens.shapes.mesh import Mesh
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -82,7 +82,7 @@ class Reading:
 
     def read(self, path: str, progress: Progress | None = None) -> tuple[ModuleDump, ...]:
         """Return the selected modules of a path, at the selected stage."""
-        from hlo_lens.api.modules import read_dump
+        from hlo_lens.load.programs import read_dump
 
         return self.select(read_dump(path, progress=progress).modules)
 
@@ -92,7 +92,7 @@ class Reading:
         Raises:
             UnknownNameError: If there are none.
         """
-        from hlo_lens.api.modules import select_modules
+        from hlo_lens.load.programs import select_modules
 
         chosen = select_modules(modules, self.pattern)
         return chosen if self.stage is None else self._at_stage(chosen, self.stage)
@@ -115,7 +115,7 @@ class Reading:
 
     def judge(self, modules: Sequence[ModuleDump]) -> None:
         """Print the gaps on standard error; raise HloLensError if there are too many."""
-        from hlo_lens.analysis.program.summary import coverage_of
+        from hlo_lens.program.summary import coverage_of
 
         gaps = [gap for module in modules for gap in module.gaps]
         if gaps:
@@ -207,7 +207,7 @@ class Compiling:
     @property
     def means(self) -> Means:
         """The same for the API."""
-        from hlo_lens.api.recompile.recompiling import Means
+        from hlo_lens.questions.what_if.recompiling import Means
 
         return Means(python=self.python, minutes=self.minutes)
 
@@ -243,7 +243,7 @@ def compiling_options(
 
 def _mesh(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Mesh | None:
     del ctx, parameter
-    from hlo_lens.model.shapes.mesh import Mesh
+    from hlo_lens.shapes.mesh import Mesh
 
     return None if value is None else Mesh.from_sizes_text(value)
 

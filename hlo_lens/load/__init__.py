@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.file_readers import Opened, modules_of
+from hlo_lens.load.module import Dump, ModuleDump, SkippedCounter, SkippedFiles
 from hlo_lens.load.stored import (
     STDIN,
     DiskFile,
@@ -17,7 +18,6 @@ from hlo_lens.load.stored import (
     cannot_be_read,
     read_source,
 )
-from hlo_lens.model.dump import Dump, ModuleDump, SkippedCounter, SkippedFiles
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import UnreadableError

@@ -32,7 +32,7 @@ from hlo_lens.text.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.model.dump import SkippedCounter
+    from hlo_lens.load.module import SkippedCounter
 
 MOST_KEPT = 1 << 30
 """Most bytes of the dumps in compressed tars that are kept in memory."""

@@ -20,7 +20,7 @@ from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.text.source import Source
 
 _VALUES = re.compile(r"^(?:Total bytes used: [^\n]*\n\s*)?Used values:", re.MULTILINE)

@@ -19,8 +19,8 @@ from hlo_lens.load.embedded_dumps import (
     printed_files,
 )
 from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_trees
+from hlo_lens.load.module import BufferTexts, Lazy, ModuleDump, Stage, already_read
 from hlo_lens.load.stored import StoredFile, chunks, name_of, source_of
-from hlo_lens.model.dump import BufferTexts, Lazy, ModuleDump, Stage, already_read
 from hlo_lens.text import log_words
 from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
 from hlo_lens.text.dump_files import split_file_name
@@ -35,7 +35,7 @@ from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloModule
 
     Progress = Callable[[int, int], None]
 
@@ -161,7 +161,7 @@ def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloMod
 
 def _read_module(file: StoredFile, *, strict: bool) -> HloModule:
     """Return the module of a file; one that cannot be read is an empty module with a gap."""
-    from hlo_lens.syntax.hlo.module import unread_module
+    from hlo_lens.hlo.module_reader import unread_module
 
     try:
         (module, *_) = modules_of(file)
@@ -183,9 +183,9 @@ def _proto_module(
         DumpSyntaxError: If it is damaged.
         MissingPackageError: If the protobuf package is not installed.
     """
-    from hlo_lens.syntax.buffers.assignment import parse_buffer_assignment
-    from hlo_lens.syntax.hlo.module import parse_hlo_modules
-    from hlo_lens.syntax.proto import read_proto
+    from hlo_lens.buffers.assignment_reader import parse_buffer_assignment
+    from hlo_lens.hlo.module_reader import parse_hlo_modules
+    from hlo_lens.load.proto import read_proto
 
     texts = read_proto(data, file.path)
     source = clean(texts.hlo, file.path)
@@ -250,7 +250,7 @@ def _unmixed(content: Content) -> Content:
 
 def _hlo_modules(content: Content) -> Iterator[ModuleDump]:
     """Yield the modules in an HLO text or log, and the log's messages around them."""
-    from hlo_lens.syntax.hlo.module import parse_hlo_modules  # imports Lark; --help must not
+    from hlo_lens.hlo.module_reader import parse_hlo_modules  # imports Lark; --help must not
 
     source = content.source
     report = _of_size(content.progress, len(source.text))
@@ -335,7 +335,7 @@ def _without_hlo(content: Content) -> Iterator[ModuleDump]:
     """Yield the buffer-side texts, call trees and log messages in a text without HLO."""
     source = content.source
     if content.kind is DumpKind.MLIR:
-        from hlo_lens.syntax.hlo.lowered import parse_stablehlo  # imports Lark
+        from hlo_lens.hlo.lowered_reader import parse_stablehlo  # imports Lark
 
         yield replace(_part_of_file(content), lowered_text=already_read(parse_stablehlo(source)))
         return

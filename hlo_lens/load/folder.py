@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.file_readers import SiblingFiles, lazy_module, modules_of, proto_texts
 from hlo_lens.load.lazy_texts import buffer_texts
+from hlo_lens.load.module import Lazy, ModuleDump, SkippedCounter, Stage
 from hlo_lens.load.module_files import ModuleFiles, sort_files
 from hlo_lens.load.stored import STDIN, DiskFile, StoredFile, name_of, read_source
-from hlo_lens.model.dump import Lazy, ModuleDump, SkippedCounter, Stage
 from hlo_lens.text.dump_files import BEFORE, split_file_name, stage_order, stage_rank
 from hlo_lens.text.dump_kinds import PROTO, DumpKind
 from hlo_lens.text.errors import UnreadableError

@@ -6,17 +6,17 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hlo_lens.load.module import BufferTexts, Lazy
 from hlo_lens.load.stored import StoredFile, read_source
-from hlo_lens.model.dump import BufferTexts, Lazy
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, BUFFER_ROWS, ROW_OF, DumpKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.model.buffers.live_range import HloLiveRange
-    from hlo_lens.model.call_tree import CallTrees
-    from hlo_lens.model.hlo.module import HloModule
-    from hlo_lens.model.logs.log import LogText
+    from hlo_lens.buffers.live_range import HloLiveRange
+    from hlo_lens.call_trees.call_tree import CallTrees
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.logs.log import LogText
     from hlo_lens.text.source import Source
 
 
@@ -42,7 +42,7 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
 
 def _instructions(texts: BufferTexts) -> HloModule | None:
     """Return the instructions that the used values print; None without used values."""
-    from hlo_lens.syntax.buffers.value_instructions import value_instructions  # imports Lark
+    from hlo_lens.buffers.value_instructions import value_instructions  # imports Lark
 
     assignment = None if texts.assignment is None else texts.assignment.get()
     if assignment is None:
@@ -91,7 +91,7 @@ def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0)
 
 
 def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
-    from hlo_lens.syntax.logs.log import parse_log
+    from hlo_lens.logs.logs_log import parse_log
 
     log = parse_log(source, may_be_empty=may_be_empty)
     log.dump_lines = dump_lines

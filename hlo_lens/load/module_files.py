@@ -19,15 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.stored import (
-    DiskFile,
-    StoredFile,
-    cannot_be_read,
-    head_kind,
-    head_of,
-    name_of,
-)
-from hlo_lens.model.dump import (
+from hlo_lens.load.module import (
     CUT_OUT,
     LINKED_FOLDER,
     REFUSED,
@@ -37,6 +29,14 @@ from hlo_lens.model.dump import (
     UNREADABLE,
     UNREADABLE_FOLDER,
     SkippedCounter,
+)
+from hlo_lens.load.stored import (
+    DiskFile,
+    StoredFile,
+    cannot_be_read,
+    head_kind,
+    head_of,
+    name_of,
 )
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_files import (

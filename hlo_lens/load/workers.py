@@ -16,13 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.processes.forks import cores, is_fork_safe
+from hlo_lens.load.processes.forks import cores, is_fork_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.context import BaseContext
 
-    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.load.module import ModuleDump
 
     Progress = Callable[[int, int], None]
 

@@ -8,16 +8,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
-from hlo_lens.analysis.gate.judge import FAIL, UNDECIDED, Verdict
-from hlo_lens.api.comparison.check import Checked, check
-from hlo_lens.api.comparison.sides import snapshot
-from hlo_lens.api.comparison.snapshot_files import read_snapshot_file
-from hlo_lens.model.dump import Dump, ModuleDump
-from hlo_lens.model.snapshot.module_snapshot import ModuleSnapshot, Snapshot
-from hlo_lens.model.snapshot.reading import read_snapshot
-from hlo_lens.model.snapshot.writing import snapshot_text
-from hlo_lens.report.comparison.verdicts import amount_texts, check_report
-from hlo_lens.report.render.replaced_file import replaced_file
+from hlo_lens.load.module import Dump, ModuleDump
+from hlo_lens.questions.check.api import Checked, check
+from hlo_lens.questions.check.judge import FAIL, UNDECIDED, Verdict
+from hlo_lens.questions.check.page import amount_texts, check_report
+from hlo_lens.questions.diff.sides import snapshot
+from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
+from hlo_lens.questions.snapshots.reading import read_snapshot
+from hlo_lens.questions.snapshots.snapshot_files import read_snapshot_file
+from hlo_lens.questions.snapshots.writing import snapshot_text
+from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hlo_lens.api.capture import Capture
+    from hlo_lens.load.capture import Capture
     from hlo_lens.pytest_plugin.compiling import Compiling
 
 _BETWEEN = " :: "
@@ -38,7 +38,7 @@ def captured() -> Iterator[Capture | None]:
     if find_spec("jax") is None:
         yield None
         return
-    from hlo_lens.api.capture import capture
+    from hlo_lens.load.capture import capture
 
     with capture() as found:
         yield found

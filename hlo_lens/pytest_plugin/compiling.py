@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.load.module import ModuleDump
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _LONGEST_NAME = 120
@@ -41,8 +41,8 @@ class Compiling:
         Raises:
             MissingPackageError: If jax is not installed.
         """
-        from hlo_lens.jax_bridge import from_compiled
-        from hlo_lens.jax_bridge.compile_hooks import import_jax
+        from hlo_lens.load.jax import from_compiled
+        from hlo_lens.load.jax.compile_hooks import import_jax
 
         jax = import_jax()
         jitted = function if hasattr(function, "lower") else jax.jit(function)
@@ -81,7 +81,7 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
 
 def _page(dumps: Sequence[ModuleDump], folder: Path) -> Path | None:
     """Write the page of HTML on some dumps into their folder; None if one cannot be reported on."""
-    from hlo_lens.api.report import report_modules
+    from hlo_lens.questions.report.api import report_modules
 
     try:
         text = report_modules(dumps).to_html()

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hlo_lens.analysis.program.hlo_text import hlo_text
-from hlo_lens.api.comparison.changes import compare_programs
-from hlo_lens.api.findings.lint import findings_at_least
-from hlo_lens.api.memory import memory
-from hlo_lens.api.modules import Program, analysis_of
-from hlo_lens.report.comparison.program import program_diff_facts
-from hlo_lens.report.findings.page import finding_text
+from hlo_lens.load.programs import Program, analysis_of
+from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.questions.diff.api import compare_programs
+from hlo_lens.questions.diff.program_section import program_diff_facts
+from hlo_lens.questions.findings.page import finding_text
+from hlo_lens.questions.memory.api import memory
+from hlo_lens.questions.plans.lint import findings_at_least
 from hlo_lens.testing.evidence import (
     SHOWN,
     Axes,
@@ -171,7 +171,7 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
         AssertionError: If a module does not fit, or if it is not known whether it does.
     """
     __tracebackhide__ = True
-    from hlo_lens.api.recompile.what_if import what_if  # few tests compile again
+    from hlo_lens.questions.what_if.api import what_if  # few tests compile again
 
     for row in what_if(program, module=module, target=target).modules:
         refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]

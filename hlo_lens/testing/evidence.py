@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.analysis.collectives.collectives import collectives
-from hlo_lens.analysis.memory.results import memory_results, peak_of
-from hlo_lens.analysis.sharding.results import sharding_results
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.memory.results import memory_results, peak_of
+from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
@@ -17,11 +17,11 @@ from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.analysis.collectives.results import Collective, Collectives
-    from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.sharding.table import ShardedValue
-    from hlo_lens.model.dump import ModuleDump
-    from hlo_lens.model.snapshot.facts import SpaceFacts
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.collectives.results import Collective, Collectives
+    from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.questions.snapshots.facts import SpaceFacts
 
 SHOWN = 5
 """Contributors that a failure lists; the others are counted."""

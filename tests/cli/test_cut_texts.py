@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hlo_lens.api.modules import modules_of
 from hlo_lens.cli import main
-from hlo_lens.report.program.page import module_object
-from hlo_lens.syntax.hlo.module import parse_hlo
+from hlo_lens.hlo.module_reader import parse_hlo
+from hlo_lens.load.programs import modules_of
+from hlo_lens.questions.report.module_page import module_object
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import CORPUS, SAMPLES, needs_corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloModule
 
 STEM = "module_0000.jit_train_step.cpu_after_optimizations"
 WHOLE = SAMPLES / "cpu" / "tp_mlp" / f"{STEM}.txt"

@@ -99,7 +99,7 @@ def _fails_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> tuple[
     def load(path: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("hlo_lens.api.modules.load", load)
+    monkeypatch.setattr("hlo_lens.load.programs.load", load)
     return _run("report", "x.txt")
 
 

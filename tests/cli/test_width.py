@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.report.render import to_text
-from hlo_lens.report.render.column_roles import Role, role_of
-from hlo_lens.report.render.table_lines import TableLines, fitted_columns, table_lines
+from hlo_lens.render import to_text
+from hlo_lens.render.column_roles import Role, role_of
+from hlo_lens.render.table_lines import TableLines, fitted_columns, table_lines
 from tests.cli.test_column_names import COMMANDS
 from tests.commands import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hlo_lens.report.render.table import CutTable
+    from hlo_lens.render.table import CutTable
 
 WIDTHS = (80, 100, 120)
 DECIDING = (

@@ -10,16 +10,15 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens import analysis
-from hlo_lens.analysis.findings.registry import all_rules
-from hlo_lens.analysis.findings.rule import PARTS
-from hlo_lens.analysis.result import Result, Unit
+from hlo_lens.questions.findings.registry import all_rules
+from hlo_lens.questions.findings.rule import PARTS
+from hlo_lens.render.result import Result, Unit
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.analysis.findings.rule import Rule
+    from hlo_lens.questions.findings.rule import Rule
 
 _WIDTH = 78
 _PACKAGE = ROOT / "hlo_lens"
@@ -27,8 +26,9 @@ _PACKAGE = ROOT / "hlo_lens"
 
 def columns() -> str:
     """Return each kind of result with its columns: name, unit, meaning."""
-    for module in pkgutil.walk_packages(analysis.__path__, "hlo_lens.analysis."):
-        importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(hlo_lens.__path__, "hlo_lens."):
+        if "__main__" not in module.name and "pytest_plugin" not in module.name:
+            importlib.import_module(module.name)
     results = sorted(set(_results(Result)), key=lambda r: r.KIND)
     return "\n".join("".join(_lines_of(result)) for result in results)
 

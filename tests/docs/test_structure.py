@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from hlo_lens.analysis.memory.estimate_limit import MOST_ESTIMATED
 from hlo_lens.cli import COMMANDS, exit_codes, main
+from hlo_lens.questions.memory.estimate_limit import MOST_ESTIMATED
 from tests.corpus import ROOT
 from tests.docs.documents import DOCUMENTS, MANUAL, README, TOPICS, blocks, prose
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.memory.live_ranges import TRACES
-from hlo_lens.analysis.memory.results import memory_results
-from hlo_lens.model.buffers.assignment import HeapEventKind
-from hlo_lens.syntax.proto import schema
+from hlo_lens.buffers.assignment import HeapEventKind
+from hlo_lens.load.proto import schema
+from hlo_lens.questions.memory.live_ranges import TRACES
+from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.content_kind import proto_message
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError

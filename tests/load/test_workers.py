@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, load
-from hlo_lens.api.listing import facts_of
 from hlo_lens.load.workers import map_modules
+from hlo_lens.questions.dumps.listing import facts_of
 from tests.corpus import ROOT
 from tests.load.test_load import hlo, write
 from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.load.module import ModuleDump
 
 
 def many(folder: Path, count: int = 12) -> tuple[ModuleDump, ...]:
@@ -121,7 +121,7 @@ def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     code = (
         "import os, time\n"
-        "import hlo_lens.analysis.dumps.listing_facts as facts\n"
+        "import hlo_lens.questions.dumps.listing_facts as facts\n"
         "def slow(dump, **options):\n"
         f"    os.write({writing}, b'.')\n"
         f"    time.sleep({PATIENCE_SECONDS})\n"

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.collectives.collectives import Collective, Collectives, collectives
-from hlo_lens.analysis.program.call_counts import call_counts
-from hlo_lens.analysis.program.hlo_text import instruction_table
-from hlo_lens.analysis.program.trip_counts import trip_counts
-from hlo_lens.api.modules import modules_of
+from hlo_lens.hlo.query import InstructionTable, tabulate
 from hlo_lens.load import load
-from hlo_lens.model.hlo.query import InstructionTable, tabulate
+from hlo_lens.load.programs import modules_of
+from hlo_lens.program.call_counts import call_counts
+from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.trip_counts import trip_counts
+from hlo_lens.questions.collectives.collectives import Collective, Collectives, collectives
 from tests import corpus
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.memory.exact_forms import EXACT_FORMS
+from hlo_lens.questions.memory.exact_forms import EXACT_FORMS
 from tests.corpus import needs_corpus
 from tests.estimate_table import TOPIC, all_cases, exact_forms, topic_text
 

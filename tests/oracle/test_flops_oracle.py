@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from hlo_lens.analysis.program.flops import flops
-from tests.analysis.texts import module_of
+from hlo_lens.program.flops import flops
 from tests.oracle import xla
+from tests.questions.texts import module_of
 
 
 def some_convolution(seed: int) -> str:

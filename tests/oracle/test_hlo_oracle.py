@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from hlo_lens.syntax.hlo.module import parse_hlo
+from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 from tests.oracle import xla
@@ -23,9 +23,9 @@ from tests.strategies.modules import modules
 from tests.strategies.printing import STYLES, print_module
 
 if TYPE_CHECKING:
-    from hlo_lens.model.hlo.computation import HloComputation
-    from hlo_lens.model.hlo.instruction import HloInstruction
-    from hlo_lens.model.hlo.module import HloModule
+    from hlo_lens.hlo.computation import HloComputation
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.text.errors import Gap
     from tests.strategies.programs import Module
 

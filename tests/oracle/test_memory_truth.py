@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.load import load
+from hlo_lens.questions.memory.results import memory_results
 from tests import corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.analysis.memory.results import MemoryResults
-    from hlo_lens.analysis.memory.statement import MemoryStatement
+    from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.memory.statement import MemoryStatement
 
 KINDS = ("argument", "output", "alias", "temp")
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.analysis.collectives.collectives import collectives
-from hlo_lens.analysis.memory.grouping import UNATTRIBUTED, peak_by_source
-from hlo_lens.analysis.program.hlo_text import hlo_text
-from hlo_lens.analysis.program.origin import Basis
 from hlo_lens.load import load
+from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.origin import Basis
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.memory.grouping import UNATTRIBUTED, peak_by_source
 from tests import corpus
 
 if TYPE_CHECKING:
-    from hlo_lens.model.dump import ModuleDump
+    from hlo_lens.load.module import ModuleDump
 
 MOST_UNATTRIBUTED = 0.05
 """Most of the bytes at the peak that may have no origin."""

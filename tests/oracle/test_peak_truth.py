@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.analysis.memory.results import memory_results
 from hlo_lens.load import load
+from hlo_lens.questions.memory.results import memory_results
 from tests import corpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hlo_lens.analysis.memory.results import MemoryResults
+    from hlo_lens.questions.memory.results import MemoryResults
 
 XPROF, PJRT = "XProf's memory viewer", "PJRT's peak_memory_in_bytes"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.syntax.proto import read_proto
+from hlo_lens.load.proto import read_proto
 from tests import corpus
 from tests.oracle import xla
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.analysis.sharding.results import sharding_results
-from hlo_lens.analysis.sharding.spellings import sharding_spellings
 from hlo_lens.load import load
-from hlo_lens.model.shapes.mesh import Mesh
-from hlo_lens.model.shapes.partition_spec import read_partition_spec
-from hlo_lens.model.shapes.shape import Shape
-from hlo_lens.model.shapes.sharding import HloSharding
+from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.spellings import sharding_spellings
+from hlo_lens.shapes.mesh import Mesh
+from hlo_lens.shapes.partition_spec import read_partition_spec
+from hlo_lens.shapes.shape import Shape
+from hlo_lens.shapes.sharding import HloSharding
 from tests import corpus
 from tests.oracle import xla
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from hlo_lens.analysis.sharding.results import ShardingResults
-    from hlo_lens.analysis.sharding.table import ShardedValue
-    from hlo_lens.model.shapes.partition_spec import PartitionSpec
+    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.shapes.partition_spec import PartitionSpec
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="jax is not installed"

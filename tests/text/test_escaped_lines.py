@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hlo_lens.syntax.logs.log import parse_log
+from hlo_lens.logs.logs_log import parse_log
 from hlo_lens.text.escaped_lines import without_escapes
 from hlo_lens.text.source import Source
 

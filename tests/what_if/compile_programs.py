@@ -27,8 +27,8 @@ if __name__ == "__main__":  # not where the tests of this module are collected
 
 import jax
 
-from hlo_lens.jax_bridge.recompile.worker.compile_options import _flag
-from hlo_lens.jax_bridge.recompile.worker.target_devices import target_devices
+from hlo_lens.questions.what_if.process.worker.compile_options import _flag
+from hlo_lens.questions.what_if.process.worker.target_devices import target_devices
 from tests.what_if.more_programs import PROGRAMS
 from tests.what_if.programs import Variant
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hlo_lens.api.recompile.what_if import Asked
-from hlo_lens.jax_bridge.recompile.process import toolchain_of
-from hlo_lens.model.devices.targets import parse_target
+from hlo_lens.load.devices.targets import parse_target
+from hlo_lens.questions.what_if.api import Asked
+from hlo_lens.questions.what_if.process.process import toolchain_of
 from tests.corpus import ROOT
 
 FIGURES = ("argument", "output", "alias", "temp", "generated_code")

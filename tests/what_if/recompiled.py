@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hlo_lens.api.modules import modules_of
-from hlo_lens.api.recompile.recompiling import Means
-from hlo_lens.api.recompile.what_if import what_if_modules
+from hlo_lens.load.programs import modules_of
+from hlo_lens.questions.what_if.api import what_if_modules
+from hlo_lens.questions.what_if.recompiling import Means
 from hlo_lens.text.errors import HloLensError
 from tests.what_if.pairs import FIGURES, Pair, Truth
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.analysis.comparison.recompiled import Figures, Recompiled, figures
-from hlo_lens.api.modules import modules_of
-from hlo_lens.api.recompile.simulating import simulated_modules
+from hlo_lens.load.programs import modules_of
+from hlo_lens.questions.what_if.recompiled import Figures, Recompiled, figures
+from hlo_lens.questions.what_if.simulating import simulated_modules
 
 if TYPE_CHECKING:
     from tests.what_if.pairs import Pair, Truth

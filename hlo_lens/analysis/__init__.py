@@ -1,1 +1,0 @@
-"""Passes: each takes model objects and returns one typed result; none reads files or prints."""

@@ -1,1 +1,0 @@
-"""Sums, groups, outlines and differences of call trees, and the tree of a module."""

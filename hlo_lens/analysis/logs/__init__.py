@@ -1,1 +1,0 @@
-"""Passes on log messages: out of memory, printed shardings, warnings."""

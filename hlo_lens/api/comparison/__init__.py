@@ -1,1 +1,0 @@
-"""Two compiles compared, and compiles judged by rules."""

@@ -1,1 +1,0 @@
-"""Findings of programs, with the user's settings, baselines and proofs."""

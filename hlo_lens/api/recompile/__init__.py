@@ -1,1 +1,0 @@
-"""Programs of dumps compiled again or simulated: with changes, to a limit, by version or flag."""

@@ -1,0 +1,269 @@
+"""Rules for asynchronous operations: starts, updates, dones, copies and transfers.
+
+A start's result is a tuple of the operands, the result and contexts. Values defined in its
+computation live until the done.
+
+Source: xla/hlo/analysis/hlo_dataflow_analysis.cc, as of August 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo_lens.buffers.estimate.shape_tree import NODES, ShapeTree
+from hlo_lens.buffers.estimate.walk import COMPUTATION, Invocation, Rule, Walk
+from hlo_lens.hlo.opcodes import opcode_traits
+
+
+def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the operands in the start's result and the results of its computation."""
+    tree = walk.tree(row)
+    arguments = walk.arguments(row)
+    called = walk.called(row)
+    walk.wrapped[row] = called[0] if called else None
+    given = _passed_operands(tree, arguments)
+    _run_wrapped(walk, row, row, tree, arguments, given)
+    return walk.fill(row, given.get)
+
+
+def _run_wrapped(
+    walk: Walk,
+    row: int,
+    start: int,
+    tree: ShapeTree,
+    arguments: Sequence[list[int]],
+    given: dict[int, int],
+) -> None:
+    """Walk the computation of an async operation once all its operands are known."""
+    computation = walk.wrapped.get(start)
+    if computation is None:
+        return
+    opcodes = walk.opcodes
+    wanted = sum(opcodes[inner] == "parameter" for inner in computation.rows)
+    if len(arguments) < wanted:
+        return
+    first = len(walk.values)
+    result = walk.enter(computation, list(arguments)).root
+    walk.wrapped[start] = None
+    walk.async_values[row] = range(first, len(walk.values))
+    below = tree.children(0)
+    if len(below) > 1 and len(result) == tree.sizes[below[1]]:
+        for offset, value in enumerate(result):
+            if not tree.parts[below[1] + offset].is_tuple:
+                given[below[1] + offset] = value
+
+
+def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Find the values of ``slice-start(a, b)``: an async-start whose computation is not printed.
+
+    ``Compiled.as_text()`` prints an async computation of one instruction this way. The parameters
+    and the instruction itself take one instant each, scheduled under the name of the start.
+    """
+    tree = walk.tree(row)
+    arguments = walk.arguments(row)
+    given = _passed_operands(tree, arguments)
+    if _has_result(tree):
+        _run_unprinted(walk, call, row, tree, arguments, given)
+    else:  # the operands come with an update, as those of a SparseCore do
+        walk.unfinished.add(row)
+    found = walk.fill(row, given.get)
+    walk.join_in_place(row, found, opcode_traits(walk.opcodes[row]).base, (1,))
+    walk.sugared.add(row)
+    return found
+
+
+def _has_result(tree: ShapeTree) -> bool:
+    """Whether a step of an async operation has a result; that of no operands yet is ``()``."""
+    below = tree.children(0)
+    return len(below) < 2 or not tree.parts[below[1]].is_tuple or tree.sizes[below[1]] > 1
+
+
+def _run_unprinted(
+    walk: Walk,
+    call: Invocation,
+    row: int,
+    tree: ShapeTree,
+    arguments: list[list[int]],
+    given: dict[int, int],
+) -> None:
+    """Define the result of the one instruction of a computation that is not printed."""
+    walk.schedule += [row] * len(arguments)
+    called = walk.called(row) if walk.opcodes[row] == "call-start" else []
+    first = len(walk.values)
+    below = tree.children(0)
+    result = range(below[1], below[1] + tree.sizes[below[1]]) if len(below) > 1 else range(0)
+    if called:
+        ran = walk.enter(called[0], arguments).root
+        defined = dict(zip(result, ran, strict=False)) if len(ran) == len(result) else {}
+    else:
+        # numbered like a computation of its own before this one
+        place = call.computation.place
+        order = (place * COMPUTATION - COMPUTATION // 2 + len(walk.schedule)) * NODES
+        defined = {
+            node: walk.values.add(
+                row * NODES + node, tree.parts[node], order + node, *[len(walk.schedule)] * 2
+            )
+            for node in result
+        }
+    walk.use("fusion", walk.operands[row], len(walk.schedule))
+    walk.schedule.append(row)
+    walk.async_values[row] = range(first, len(walk.values))
+    given.update((k, value) for k, value in defined.items() if not tree.parts[k].is_tuple)
+
+
+def _is_wrapped(walk: Walk, row: int) -> bool:
+    """Whether a start is an async-start under the older name: ``((operands), result)``.
+
+    Since 2026 XLA prints async-starts of all-gathers, all-reduces and collective-permutes so. The
+    older starts begin with a tuple only if they have several operands, and never in an all-reduce;
+    the two are then distinguished by a key of the GPU backend config (observed, jaxlib 0.12).
+    """
+    tree = walk.tree(row)
+    below = tree.children(0)
+    if len(below) < 2 or not tree.parts[below[0]].is_tuple:
+        return False
+    if len(tree.children(below[0])) == 1 or walk.opcodes[row] == "all-reduce-start":
+        return True
+    return '"communication_domain"' in walk.module.columns.attributes_text(row)
+
+
+def unless_wrapped(rule: Rule | None) -> Rule:
+    """Return a rule of an older start (None: it defines its result), for both forms of it."""
+
+    def start(walk: Walk, call: Invocation, row: int) -> list[int]:
+        if _is_wrapped(walk, row):
+            return sugared_start(walk, call, row)
+        return walk.define_all(row) if rule is None else rule(walk, call, row)
+
+    return start
+
+
+def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
+    """Return node to value for the operands in element 0 of a start's result."""
+    given: dict[int, int] = {}
+    top = tree.children(0)
+    if not top:
+        return given
+    slots = tree.children(top[0]) if tree.parts[top[0]].is_tuple else [top[0]]
+    if tree.parts[top[0]].is_tuple and len(slots) != len(arguments) and len(arguments) == 1:
+        slots = [top[0]]
+    for slot, argument in zip(slots, arguments, strict=False):
+        if tree.sizes[slot] == len(argument):
+            for offset, value in enumerate(argument):
+                if not tree.parts[slot + offset].is_tuple:
+                    given[slot + offset] = value
+    return given
+
+
+def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the values of the step before; operands may be first passed here."""
+    _prolong(walk, row)
+    places = walk.operands[row]
+    if not places:
+        return walk.define_all(row)
+    source, base = divmod(places[0], NODES)
+    before, tree = walk.tree(source), walk.tree(row)
+    operand = walk.operand(row, 0)
+    if len(operand) < before.sizes[base]:  # a damaged text: its source is not before it
+        walk.skip("async-update before its source")
+        return walk.define_all(row)
+    given: dict[int, int] = {}
+    arguments: list[list[int]] = []
+    for number, (old, new) in enumerate(zip(before.children(base), tree.children(0), strict=False)):
+        old_parts = before.children(old) or [old]
+        new_parts = tree.children(new) or [new]
+        if number == 0:
+            spans = [(k - base, before.sizes[k]) for k in before.children(old)]
+            arguments = [operand[k : k + size] for k, size in spans]
+            arguments += [walk.operand(row, k) for k in range(1, len(places))]
+            given.update(_passed_operands(tree, arguments))
+        if number > 1 and row in walk.aliasing:
+            continue  # its own values there share the bytes
+        for one, two in zip(old_parts, new_parts, strict=False):
+            if before.sizes[one] == tree.sizes[two] and not tree.parts[two].is_tuple:
+                given.setdefault(two, operand[one - base])
+    start = walk.chain.get(source, source)
+    walk.chain[row] = start
+    if start in walk.unfinished and _has_result(tree):
+        walk.unfinished.discard(start)
+        _run_unprinted(walk, call, row, tree, arguments, given)
+    else:
+        _run_wrapped(walk, row, start, tree, arguments, given)
+    return walk.fill(row, given.get)
+
+
+def _prolong(walk: Walk, row: int) -> None:
+    """Extend the values of an async operation to its done."""
+    places = walk.operands[row]
+    defined = walk.async_values.get(places[0] // NODES) if places else None
+    if defined is None:
+        return
+    walk.async_values[row] = defined
+    values, instant = walk.values, len(walk.schedule)
+    for value in defined:
+        if values.position_ends[value] < instant:
+            values.position_ends[value] = instant
+            values.last_places[value] = values.places[value]
+        values.ends[value] = max(values.ends[value], instant)
+
+
+def async_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the result in the start or the last update."""
+    _prolong(walk, row)
+    operand = walk.operand(row, 0)
+    parts = walk.tree(row).parts
+    places = walk.operands[row]
+    if places and operand:
+        source, base = divmod(places[0], NODES)
+        tree = walk.tree(source)
+        below = tree.children(base)
+        if len(below) > 1 and tree.sizes[below[1]] == len(parts):
+            first = below[1] - base
+            return walk.fill(
+                row, lambda node: None if parts[node].is_tuple else operand[first + node]
+            )
+    return walk.define_all(row)
+
+
+def copy_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a new value, and the operand as the source."""
+    operand = walk.operand(row, 0)
+    source = walk.tree(row).at((1,))
+    return walk.fill(row, lambda node: operand[0] if operand and node == source else None)
+
+
+def copy_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the copied value."""
+    operand = walk.operand(row, 0)
+    return operand[1:2] if len(operand) > 1 else walk.define_all(row)
+
+
+def two_sided_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the operands and new values for the results."""
+    tree = walk.tree(row)
+    arguments = walk.arguments(row)
+    given = _passed_operands(tree, arguments)
+    if walk.opcodes[row] == "collective-permute-start":
+        top = tree.children(0)
+        if top and tree.parts[top[0]].is_tuple:  # XLA gives this table no value of its own
+            given[0] = given[top[0]] = walk.define(row, 0, tree.parts[0])
+    return walk.fill(row, given.get)
+
+
+def send(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a tuple that holds the operand."""
+    return _with_first(walk, row, 0)
+
+
+def recv_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a tuple that holds the received value."""
+    return _with_first(walk, row, 1)
+
+
+def _with_first(walk: Walk, row: int, node_of_operand: int) -> list[int]:
+    """Return a tuple whose first element is a part of the operand."""
+    operand = walk.operand(row, 0)
+    below = walk.tree(row).children(0)
+    if not below or len(operand) <= node_of_operand:
+        return walk.define_all(row)
+    return walk.fill(row, lambda node: operand[node_of_operand] if node == below[0] else None)

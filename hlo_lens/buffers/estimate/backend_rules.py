@@ -1,0 +1,191 @@
+"""Backend rules of buffer assignment: sizes of shapes, alignments, heap packing.
+
+Sizes: on CPU and GPU an array takes its elements, a tuple 8 bytes per element
+(cpu_executable.cc, gpu_compiler.cc: ShapeSizeBytes). On TPU an array takes its tiles; an array
+without tiles takes multiples of 1024 elements, except semaphores (space 2); a tuple takes 4 bytes
+per element, rounded up as in `tuple_tables`. Compiler versions are inferred from marks in the text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.buffers.estimate.allocations import LayoutRules
+from hlo_lens.buffers.estimate.packing import pack_in_time
+from hlo_lens.buffers.estimate.tuple_tables import TableStep, table_step
+from hlo_lens.shapes.shape import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.shapes.shape import Shape
+
+TPU_PAGE = 16384
+"""Alignment of a TPU heap; Compiled.memory_analysis() rounds temporaries up to it."""
+
+SEMAPHORES = 2
+"""Memory space of semaphores, for which asynchronous operations wait."""
+
+_SPARSE_SPACES = range(7, 16)
+"""Memory spaces of SparseCores."""
+
+_TPU_STEPS = {SEMAPHORES: 4, 6: 512, **dict.fromkeys(_SPARSE_SPACES, 4)}
+"""Alignment in other memory spaces than HBM and VMEM: semaphores, scalars (observed)."""
+
+POINTER = 8
+"""Bytes of a pointer in a tuple's table on CPU and GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRules:
+    """Rules of one backend and compiler version.
+
+    Attributes:
+        backend: ``cpu``, ``gpu`` or ``tpu``.
+        measure: Bytes of an array or of the table of a tuple; None where they are not known.
+        layout: How its heaps are laid out.
+        color: Memory space of an array.
+        whole: Shape of a result that is no element of a tuple, from the printed one; None for the
+            same.
+        tables: Sizes of the tables of tuples of a TPU; None for other backends.
+        compilers: Versions of the compiler and chips that have these rules, in words.
+        are_known: Whether the text shows that its compiler is one of these.
+        notes: Which rules are guesses.
+    """
+
+    backend: str
+    measure: Callable[[Shape], int | None]
+    layout: LayoutRules
+    color: Callable[[Shape], int] = operator.attrgetter("memory_space")
+    whole: Callable[[Shape], Shape] | None = None
+    tables: TableStep | None = None
+    compilers: str = ""
+    are_known: bool = True
+    notes: tuple[str, ...] = ()
+
+
+def backend_rules(module: HloModule, told: str | None, target: str | None = None) -> BackendRules:
+    """Return the rules for a module, inferred from marks of compiler and chip in its text.
+
+    Args:
+        module: The module.
+        told: ``cpu``, ``gpu`` or ``tpu``; None if unknown, which is taken as ``cpu``.
+        target: libtpu's description of a TPU; None if there is none.
+    """
+    text = module.columns.source.text
+    if told == "tpu":
+        tables = table_step(module, target)
+        is_old = _is_old_libtpu(text)
+        age = "libtpu 0.0.42 and older" if is_old else "libtpu 0.0.50 and newer"
+        return BackendRules(
+            backend="tpu",
+            measure=lambda shape: _tpu_bytes(shape, tables.step),
+            color=_tpu_color,
+            whole=_tpu_whole,
+            layout=LayoutRules(
+                alignment=TPU_PAGE,
+                alignments=_TPU_STEPS,
+                pack=pack_in_time,
+                reuses_outputs=is_old,
+            ),
+            compilers=f"tpu, {age}, tables of {tables.step} bytes",
+            are_known=any(key in text for key in _NEW_LIBTPU),
+            tables=tables,
+            notes=tables.note,
+        )
+    if told == "gpu":
+        # kXlaAllocatedBufferAlignBytes went from 128 to 256 between jaxlib 0.5.3 and 0.6.2
+        is_old = '"operation_queue_id"' in text and _GPU_OF_2025.search(text) is None
+        return BackendRules(
+            backend="gpu",
+            measure=_plain_bytes,
+            layout=LayoutRules(alignment=128 if is_old else 256),
+            compilers=f"gpu, jaxlib {'0.5.3 and older' if is_old else '0.7.2 and newer'}",
+            are_known=is_old or '"device_type"' in text,
+        )
+    note = () if told else ("the text does not show its backend; assumed to be cpu",)
+    is_old = _is_old_cpu(text)
+    return BackendRules(
+        backend="cpu",
+        measure=_plain_bytes,
+        layout=LayoutRules(alignment=16 if is_old else 64),
+        compilers=f"cpu, jaxlib {'0.4.30 and older' if is_old else '0.4.35 and newer'}",
+        are_known=told is not None and (is_old or _NAMED_FUSION.search(text) is not None),
+        notes=note,
+    )
+
+
+_GPU_OF_2025 = re.compile(
+    r'"device_type"|"force_earliest_schedule":\w+,"reification_cost"'
+    r'|"reification_cost":\[[^]]*\],"(?:force_earliest_schedule|operation_queue_id|wait_on_op)'
+)
+"""Keys of backend configs since jaxlib 0.6; 0.5.3 has the second one in those of collectives."""
+
+_NUMBERED_FUSION = re.compile(r"^ *(?:ROOT )?%?fusion[\w.]* = ", re.MULTILINE)
+_NAMED_FUSION = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+_fusion[\w.]* = ", re.MULTILINE)
+
+
+def _is_old_cpu(text: str) -> bool:
+    """Whether a CPU text is of jaxlib 0.4.30 or before, which aligned to 16 bytes.
+
+    By the names of fusions: numbers only; since 0.4.35 named after their operations (observed).
+    """
+    return _NAMED_FUSION.search(text) is None and _NUMBERED_FUSION.search(text) is not None
+
+
+_NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
+"""Keys of backend configs since libtpu 0.0.50; only dumps sort the first one first."""
+
+
+def _is_old_libtpu(text: str) -> bool:
+    """Whether a TPU text is of libtpu 0.0.42 or before, by keys of its backend configs."""
+    return '"flag_configs":[' in text and not any(key in text for key in _NEW_LIBTPU)
+
+
+def _plain_bytes(shape: Shape) -> int | None:
+    if shape.is_tuple:
+        return POINTER * len(shape.tuple_shapes)
+    if shape.is_opaque:
+        return POINTER
+    size = shape.size_bytes
+    if size is not None and any(shape.dynamic_dimensions):
+        size += 4 * shape.rank  # the dimension sizes follow the data
+    return size
+
+
+def _tpu_color(shape: Shape) -> int:
+    """Return the memory space of an array; ``Compiled.as_text()`` omits that of semaphores."""
+    if shape.element_type == "u32" and shape.layout is None and not shape.rank:
+        return SEMAPHORES
+    return shape.memory_space
+
+
+def _tpu_whole(shape: Shape) -> Shape:
+    """Return a scalar with a layout: only semaphores, in tuples of async starts, have none."""
+    if shape.is_tuple or shape.layout is not None or shape.rank or shape.element_type != "u32":
+        return shape
+    return dataclasses.replace(shape, layout=Layout(minor_to_major=()))
+
+
+def _tpu_bytes(shape: Shape, step: int) -> int | None:
+    if shape.is_tuple:
+        return round_up(4 * len(shape.tuple_shapes), step)
+    layout = shape.layout
+    if shape.is_token or shape.is_opaque or _tpu_color(shape) in (SEMAPHORES, *_SPARSE_SPACES):
+        return shape.size_bytes
+    count, size = shape.element_count, shape.size_bytes
+    if layout is not None and layout.tiles:
+        return shape.padded_size_bytes
+    if not count or size is None:
+        return size
+    return round_up(count, 1024) * (size // count)
+
+
+def round_up(number: int, multiple: int) -> int:
+    """Return a number rounded up to a multiple."""
+    return -(-number // multiple) * multiple

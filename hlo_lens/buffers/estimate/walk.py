@@ -1,0 +1,337 @@
+"""The walk over a scheduled module that finds its values, with its state.
+
+Each computation is walked when its caller is reached, before the caller itself: that order is the
+flattened schedule. An instruction's values are found by the *rule* of its opcode (in
+`hlo_lens.buffers.estimate.dataflow`); without a rule it defines its whole result.
+
+Sources: hlo_dataflow_analysis.cc, hlo_live_range.cc (FlattenSchedule), hlo_value.cc
+(MayUseOperandValue), as of August 2026.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.buffers.estimate.fused_bodies import DEEPEST, FusedBodies
+from hlo_lens.buffers.estimate.in_place import IN_PLACE, aliasing_pairs, in_place_pairs
+from hlo_lens.buffers.estimate.shape_tree import NODES, Part, ShapeTree, ShapeTrees
+from hlo_lens.buffers.estimate.values import PHI_ORDER, DisjointSets, Values
+from hlo_lens.hlo.columns import NOTHING, SHAPE, SHAPE_END, STRIDE
+from hlo_lens.hlo.computation import HloComputation
+from hlo_lens.hlo.opcodes import opcodes_where
+
+if TYPE_CHECKING:
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.shapes.shape import ShapeIndex
+
+COMPUTATION = 1 << 32
+"""Numbers that a computation has for its instructions."""
+
+_HANDING = opcodes_where(lambda traits: traits.is_handing)
+
+
+@dataclass(slots=True, eq=False)
+class Invocation:
+    """A computation with its arguments.
+
+    Attributes:
+        computation: The computation.
+        start: Instant of its first instruction.
+        arguments: Values of each parameter; None for an entry, whose parameters define theirs.
+        parameter_instant: Instant of its parameter 0.
+        root: Values of its result; empty until the walk over it ends.
+    """
+
+    computation: HloComputation
+    start: int
+    arguments: list[list[int]] | None
+    parameter_instant: int
+    root: list[int] = field(default_factory=list)
+
+
+class Walk:
+    """One walk over the flattened schedule.
+
+    Args:
+        table: The module.
+        trees: Shapes of its instructions.
+        rules: Rules by opcode; all other opcodes define their whole results.
+
+    Attributes:
+        values: The values found so far.
+        merged: Values that are equal because a loop carries them unchanged.
+        joined: Values that share bytes.
+        value_lists: Row to the values at each node of its shape.
+        operands: Row to the places of its operands.
+        schedule: Rows in execution order, flattened; the position is the instant.
+        done: Position of a computation to its invocation.
+        parameters: Number of an entry parameter to the values at each node of it.
+        numbers: Row to XLA's number, which orders a computation's instructions.
+        aliasing: Rows with ``output_to_operand_aliasing``.
+        fusions: The computations of fusions.
+        async_values: Row of an async operation to the values of its computation.
+        sugared: Rows of async-starts under the name of what they start; joined by their rule.
+        unfinished: Rows of those of them whose operands come with an update.
+        wrapped: Row of an async-start to its computation; None once that has been walked.
+        chain: Row of an async-update to the row of its start.
+        skipped: Descriptions of what was not understood, and their counts.
+    """
+
+    def __init__(
+        self, table: InstructionTable, trees: ShapeTrees, rules: Mapping[str, Rule]
+    ) -> None:
+        self.table = table
+        self.module = table.module
+        self.opcodes = table.opcodes
+        self.trees = trees
+        self.values = Values()
+        self.merged = DisjointSets()
+        self.joined = DisjointSets()
+        self.value_lists: dict[int, list[int]] = {}
+        self.operands: dict[int, list[int]] = {}
+        self.schedule: list[int] = []
+        self.done: dict[int, Invocation] = {}
+        self.parameters: dict[int, list[int]] = {}
+        self.numbers: dict[int, int] = {}
+        self.fusions = FusedBodies(table)
+        self.async_values: dict[int, range] = {}
+        self.sugared: set[int] = set()
+        self.unfinished: set[int] = set()
+        self.wrapped: dict[int, HloComputation | None] = {}
+        self.chain: dict[int, int] = {}
+        self.skipped: dict[str, int] = {}
+        self._rules = rules
+        self._text = table.module.columns.source.text
+        self._spans = table.module.columns.spans
+        self._instants: dict[int, int] = {}
+        self._phis = 0
+        self._depth = 0
+        aliasing = table.module.columns.rows_with_attribute_text("output_to_operand_aliasing=")
+        self.aliasing = set(aliasing)
+
+    def tree(self, row: int) -> ShapeTree:
+        """Return the shape of a row's result."""
+        base = row * STRIDE
+        spans = self._spans
+        return self.trees.of(self._text[spans[base + SHAPE] : spans[base + SHAPE_END]])
+
+    def called(self, row: int) -> list[HloComputation]:
+        """Return the computations that a row calls."""
+        calls = self.module.links.calls.of_row(row)
+        return [HloComputation(self.module, call.place) for call in calls if call.place != NOTHING]
+
+    def skip(self, what: str) -> None:
+        """Note something that was not understood."""
+        self.skipped[what] = self.skipped.get(what, 0) + 1
+
+    def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
+        """Walk a computation, unless it has been walked before."""
+        known = self.done.get(computation.place)
+        if known is not None:
+            self.skip("computation that is called twice")
+            return known
+        return self.computation(computation, arguments)
+
+    def computation(
+        self, computation: HloComputation, arguments: list[list[int]] | None
+    ) -> Invocation:
+        """Walk a computation, and before each instruction the computations that it calls."""
+        start = len(self.schedule)
+        call = Invocation(computation, start, arguments, start)
+        self.done[computation.place] = call
+        if self._depth == DEEPEST:
+            self.skip("computation nested too deep")
+            return call
+        self._read_operands(call)
+        self._depth += 1
+        for row in computation.rows:
+            self._visit(call, row)
+        self._depth -= 1
+        root = computation.root_row
+        call.root = self.value_lists.get(root, [])
+        self._hold(call.root, root, len(self.schedule))
+        return call
+
+    def _read_operands(self, call: Invocation) -> None:
+        operands, links = self.operands, self.module.links
+        offsets, targets = links.operand_offsets, links.operand_rows
+        rows = call.computation.rows
+        for row in rows:
+            operands[row] = found = [o * NODES for o in targets[offsets[row] : offsets[row + 1]]]
+            if found and (min(found) < 0 or row in links.operand_elements):
+                operands[row] = self._operand_places(row)
+        order = links.post_order(rows)
+        self.numbers.update(zip(order, itertools.count(call.computation.place * COMPUTATION)))
+
+    def _operand_places(self, row: int) -> list[int]:
+        """Return the places of a row's operands; undefined names are left out."""
+        links = self.module.links
+        operands = links.operands_of(row)
+        indices = links.operand_elements.get(row, ((),) * len(operands))
+        found: list[int] = []
+        for operand, index in zip(operands, indices, strict=True):
+            node = None if operand == NOTHING else self.tree(operand).at(index)
+            if node is None:
+                self.skip("undefined operand")
+            else:
+                found.append(operand * NODES + node)
+        return found
+
+    def _visit(self, call: Invocation, row: int) -> None:
+        """Find the values of one row, and note its uses of its operands."""
+        opcode = self.opcodes[row]
+        rule = self._rules.get(opcode)
+        found = self.define_all(row) if rule is None else rule(self, call, row)
+        instant = len(self.schedule)
+        self.schedule.append(row)
+        self._instants[row] = instant
+        self.value_lists[row] = found
+        if rule is not None:  # values that a row defines already have this position
+            self._hold(found, row, instant)
+        if operands := self.operands[row]:
+            self.use(opcode, operands, instant)
+        if row not in self.sugared and (opcode in IN_PLACE or row in self.aliasing):
+            self.join_in_place(row, found, opcode)
+
+    def _hold(self, found: Sequence[int], row: int, instant: int) -> None:
+        """Note the position of values at a row, at an instant."""
+        values, find = self.values, self.merged.find
+        position_ends, last_places, ends = values.position_ends, values.last_places, values.ends
+        base = row * NODES
+        for node, value in enumerate(found):
+            held = find(value)
+            if instant > position_ends[held]:
+                position_ends[held] = instant
+                last_places[held] = base + node
+                if instant > ends[held]:
+                    ends[held] = instant
+
+    def use(self, opcode: str, operands: Sequence[int], instant: int) -> None:
+        """Extend the operands' values to an instant. Source: hlo_value.cc, MayUseOperandValue."""
+        passed = opcode in _HANDING
+        top_only = opcode in ("get-tuple-element", "copy")
+        ends = self.values.ends
+        find = self.merged.find
+        for place in operands:
+            row, node = divmod(place, NODES)
+            listed = self.value_lists.get(row)
+            if not listed:
+                continue
+            if node:
+                listed = self._hidden_element(row, node, listed)
+            if passed:
+                continue
+            for value in listed[:1] if top_only else listed:
+                held = find(value)
+                if instant > ends[held]:
+                    ends[held] = instant
+
+    def _hidden_element(self, row: int, node: int, listed: list[int]) -> list[int]:
+        """Return a part of a result, as a get-tuple-element directly after it would."""
+        values = self.values
+        find = self.merged.find
+        chosen = listed[node : node + self.tree(row).sizes[node]]
+        top = find(listed[0])
+        after = self._instants[row] + 1
+        values.ends[top] = max(values.ends[top], after)
+        for value in chosen:
+            held = find(value)
+            if values.position_ends[held] < after:
+                values.position_ends[held] = max(values.position_ends[held], after - 1)
+                values.last_places[held] = -1 - (row * NODES + node)
+            values.ends[held] = max(values.ends[held], after)
+        return chosen
+
+    def define(self, row: int, node: int, part: Part, start: int | None = None) -> int:
+        """Return a new value of a row, which lives from here on, or from an earlier instant."""
+        instant = len(self.schedule)
+        place = row * NODES + node
+        begins = instant if start is None else start
+        return self.values.add(place, part, self.numbers[row] * NODES + node, begins, instant)
+
+    def define_all(self, row: int) -> list[int]:
+        """Return new values for all nodes of a row's result."""
+        parts = self.tree(row).parts
+        if len(parts) == 1:
+            return [self.define(row, 0, parts[0])]
+        return [self.define(row, node, part) for node, part in enumerate(parts)]
+
+    def define_phi(self, row: int, node: int, part: Part, start: int) -> int:
+        """Return a new phi."""
+        self._phis += 1
+        instant = len(self.schedule)
+        order = PHI_ORDER + self._phis
+        return self.values.add(row * NODES + node, part, order, start, instant)
+
+    def fill(self, row: int, given: Callable[[int], int | None]) -> list[int]:
+        """Return a value for each node: the given one, else a new one of the row."""
+        found = []
+        for node, part in enumerate(self.tree(row).parts):
+            value = given(node)
+            found.append(self.define(row, node, part) if value is None else value)
+        return found
+
+    def operand(self, row: int, number: int) -> list[int]:
+        """Return the values of an operand at each node of it; empty if unknown."""
+        places = self.operands[row]
+        if number >= len(places):
+            return []
+        source, node = divmod(places[number], NODES)
+        listed = self.value_lists.get(source, [])
+        if node == 0:
+            return listed
+        return listed[node : node + self.tree(source).sizes[node]]
+
+    def arguments(self, row: int) -> list[list[int]]:
+        """Return the values of all operands."""
+        return [self.operand(row, number) for number in range(len(self.operands[row]))]
+
+    def join_in_place(
+        self, row: int, found: Sequence[int], opcode: str, prefix: ShapeIndex = ()
+    ) -> None:
+        """Put the outputs that a row updates in place into the buffers of their operands.
+
+        Args:
+            row: The instruction.
+            found: Its values.
+            opcode: Its opcode.
+            prefix: Index of these outputs in its shape.
+        """
+        tree, find, places = self.tree(row), self.merged.find, self.operands[row]
+        fused = self.fusions.in_place(row) if opcode == "fusion" else ()
+        pairs = itertools.chain(fused, in_place_pairs(opcode, len(places), tree))
+        found_pairs = [(number, index, (*prefix, *output)) for number, index, output in pairs]
+        if row in self.aliasing:
+            found_pairs += (
+                (number, index, _in_start(tree, prefix, output))
+                for number, index, output in aliasing_pairs(
+                    self.module.columns.attributes_text(row)
+                )
+            )
+        for number, index, output in found_pairs:
+            if number >= len(places):
+                continue
+            source, base = divmod(places[number], NODES)
+            part = self.tree(source)
+            node = part.at((*part.index(base), *index))
+            target = tree.at(output)
+            listed = self.value_lists.get(source)
+            if node is None or target is None or not listed:
+                continue
+            self.joined.union(find(listed[node]), find(found[target]))
+
+
+def _in_start(tree: ShapeTree, prefix: ShapeIndex, output: ShapeIndex) -> ShapeIndex:
+    """Return the index of an aliased output in a start's shape.
+
+    The text has the index in the result of the started instruction or that in the start's shape.
+    """
+    inner = (*prefix, *output)
+    is_outer = output[: len(prefix)] == prefix and (len(output) > 1 or tree.at(inner) is None)
+    return output if is_outer else inner
+
+
+Rule: TypeAlias = Callable[[Walk, Invocation, int], list[int]]

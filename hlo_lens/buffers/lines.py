@@ -1,0 +1,369 @@
+"""Base of the scanners of buffer-side texts: lines, shapes, the grammar as fallback, gaps.
+
+A scanner matches lines in XLA's layout. A line of the dump in another layout goes to the grammar; a
+line that the grammar refuses is a gap. Text of other dumps in the same file is no gap, as it has
+readers of its own.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput
+
+from hlo_lens.grammar.parsers import syntax_error
+from hlo_lens.hlo.patterns import LINE
+from hlo_lens.shapes.shape_reader import parse_shape
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hlo_lens.buffers.assignment import BufferAssignment
+    from hlo_lens.buffers.live_range import HloLiveRange
+    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.buffers.values import BufferValues
+
+Node = Tree[Token]
+
+GRAMMAR_LIMIT = 1 << 20
+"""Longest line or block, in characters, that the grammar parses."""
+
+_MOST_ASKED = 4096
+"""Most failed parses by the grammar in one text."""
+
+_MOST_GAPS = 4096
+"""Most separate gaps; further ones are counted in the last."""
+
+_INDENTATION = re.compile(r"[ \t]*+")
+BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
+
+
+ANY_HEADER = "|".join((r"\*\*\* ", "HloModule ", *map(re.escape, BUFFER_HEADERS)))
+"""Beginnings of the header lines of all dumps that may be in one file."""
+
+
+def header_of_others(*own: DumpKind) -> re.Pattern[str]:
+    """Return the pattern of lines that begin a dump of another kind than some."""
+    others = [re.escape(w) for row in BUFFER_ROWS if row.kind not in own for w in row.headers]
+    if DumpKind.BUFFER_VALUES not in own:
+        others.append("Total bytes used: ")
+    return re.compile("|".join((r"\*\*\* (?:Begin|End) ", r"HloModule[ ,\n]", *others)))
+
+
+NAMES: Mapping[str, str] = {
+    "NATURAL": "a number",
+    "SIGNED": "a number",
+    "SPACED": "a number",
+    "HUMAN_SIZE": "a size such as 8.00MiB",
+    "VALUE_NAME": "a name",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "AT": "'@'",
+    "VBAR": "'|'",
+    "SEMICOLON": "';'",
+    "MINUS": "'-'",
+    "PHI": "'(phi)'",
+    "OTHER": "a word",
+}
+"""Names for users of the terminals of the buffer grammars."""
+
+_Scan = TypeVar("_Scan", bound="LineScan")
+_Found = TypeVar(
+    "_Found", bound="BufferAssignment | BufferValues | HloLiveRange | MemoryUsageReport"
+)
+
+
+class LineScan:
+    """One pass over the lines of a source, with the gaps so far.
+
+    Attributes:
+        junk: Number of runs of lines that were not of the dump.
+        is_damaged: Whether a line of the dump itself was refused, or the last one is cut off.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.gaps: list[Gap] = []
+        self.junk = 0
+        self.is_damaged = False
+        self._asked = 0
+        self._first_gap = 0
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while position < size:
+            blank = BLANK.match(self.text, position)
+            position = self._unit(position) if blank is None else blank.end()
+        self.end()
+
+    def end(self) -> None:
+        """End the dump that is being filled."""
+        raise NotImplementedError
+
+    def take_gaps(self) -> tuple[Gap, ...]:
+        """Return the gaps since the last call."""
+        gaps = tuple(self.gaps[self._first_gap :])
+        self._first_gap = len(self.gaps)
+        return gaps
+
+    def _unit(self, position: int) -> int:
+        """Read from the start of a line that is not blank; return the offset after it."""
+        raise NotImplementedError
+
+    def line_end(self, position: int) -> int:
+        """Return the end of the line of an offset, without its line end."""
+        end = self.text.find("\n", position)
+        return len(self.text) if end < 0 else end
+
+    def next_line(self, position: int) -> int:
+        """Return the start of the line after that of an offset."""
+        return min(len(self.text), self.line_end(position) + 1)
+
+    def next_match(self, position: int, pattern: re.Pattern[str]) -> int:
+        """Return the end of the next match of a pattern that begins with a line end."""
+        match = pattern.search(self.text, self.line_end(position))
+        return len(self.text) if match is None else match.end()
+
+    def after_other_dump(self, position: int, own: re.Pattern[str]) -> int:
+        """Return the offset after a frame of a log, or after a dump of another kind."""
+        if self.text.startswith("***", position):
+            return self.next_line(position)
+        return self.next_match(position, own)
+
+    def add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
+        """Note a gap for the text between two offsets."""
+        if self._has_room(lines):
+            span = Span(start, max(end, start + 1))
+            self.gaps.append(Gap.at(self.source, span, message, lines))
+
+    def add_error(self, error: DumpSyntaxError, lines: int = 1) -> None:
+        """Note a gap at an error of the grammar or of a check."""
+        self.is_damaged = True
+        if self._has_room(lines):
+            self.gaps.append(Gap.of(error, lines))
+
+    def _has_room(self, lines: int) -> bool:
+        """Return whether a gap can be added; if not, count its lines in the last one."""
+        if len(self.gaps) < _MOST_GAPS:
+            return True
+        self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
+        return False
+
+    def refuse(self, position: int, end: int, message: str) -> None:
+        """Note a gap for lines of the dump that make no sense at their place."""
+        self.is_damaged = True
+        lines = self.text.count("\n", position, max(position, end - 1)) + 1
+        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
+
+    def skip_junk(self, position: int, resume: re.Pattern[str], expected: str) -> int:
+        """Note a gap for text that is not of the dump; return the offset after it."""
+        end = self.next_match(position, resume)
+        lines = self.text[position:end].rstrip().count("\n") + 1
+        self.junk += 1
+        if end == len(self.text) and not self.text.endswith("\n"):
+            self.is_damaged = True
+        message = f"expected {expected}"
+        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
+        return end
+
+    def _first_word(self, position: int) -> int:
+        """Return the start of a line after its indentation."""
+        match = _INDENTATION.match(self.text, position)
+        return position if match is None else match.end()
+
+    def ask(
+        self, parser: Lark, names: Mapping[str, str], rule: str, start: int, end: int
+    ) -> Node | None:
+        """Return the tree of the text between two offsets; None, with a gap, if it is refused."""
+        lines = self.text.count("\n", start, max(start, end - 1)) + 1
+        if end - start > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
+            self.is_damaged = True
+            size = f"{(end - start) / 1e6:.1f} MB"
+            self.add_gap(start, start + 1, f"not written as XLA prints it ({size})", lines)
+            return None
+        try:
+            return grammar_tree(parser, names, self.source, rule, start, end)
+        except DumpSyntaxError as error:
+            self._asked += 1
+            self.add_error(error, lines)
+            return None
+
+
+_JUDGED = 1 << 20
+"""Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
+
+_REMEMBERED = 1 << 16
+"""Longest shape, in characters, in the cache, except for the last one."""
+
+_MOST_WRONG = 256
+"""Most malformed shapes in the cache."""
+
+_BALANCED = re.compile(LINE.shape)
+
+
+class ShapeCheck:
+    """Checks shapes, each distinct text once.
+
+    Attributes:
+        right: Texts of correct shapes.
+    """
+
+    def __init__(self) -> None:
+        self.right: set[str] = set()
+        self._wrong: dict[str, DumpSyntaxError] = {}
+        self._long = ""
+
+    def problem(self, text: str) -> DumpSyntaxError | None:
+        """Return the error of a malformed shape, with its place in the text, or None."""
+        if text in self.right or text == self._long:
+            return None
+        if text in self._wrong:
+            return self._wrong[text]
+        try:
+            if len(text) <= _JUDGED:
+                parse_shape(text)
+            elif _BALANCED.fullmatch(text) is None:
+                return DumpSyntaxError("expected a shape")
+        except DumpSyntaxError as error:
+            if len(text) <= _REMEMBERED and len(self._wrong) < _MOST_WRONG:
+                self._wrong[text] = error
+            return error
+        if len(text) > _REMEMBERED:
+            self._long = text
+        else:
+            self.right.add(text)
+        return None
+
+
+def grammar_tree(
+    parser: Lark, names: Mapping[str, str], source: Source, rule: str, start: int, end: int
+) -> Node:
+    """Return the tree of the text between two offsets; its offsets count from `start`.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    try:
+        return parser.parse(source.text[start:end], start=rule)
+    except UnexpectedInput as error:
+        raise syntax_error(error, source, names, offset=start, end=end) from error
+
+
+def find_all(node: Node, rule: str) -> Iterator[Node]:
+    """Yield the trees of a rule among the children of a tree, in order."""
+    return (c for c in node.children if isinstance(c, Tree) and c.data == rule)
+
+
+def optional_token(node: Node, kind: str) -> Token | None:
+    """Return the first child of a terminal, or None."""
+    return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)
+
+
+def tokens(node: Node, kind: str) -> list[str]:
+    """Return the texts of all children of a terminal."""
+    return [str(c) for c in node.children if isinstance(c, Token) and c.type == kind]
+
+
+def source_of(text: str | bytes | Source, path: str) -> Source:
+    """Return the source of a text or of the bytes of a file; a source unchanged.
+
+    The branches of a stack-trace tree become ``|``, ``+``, `` ` `` and ``-``: a single character
+    that is not ASCII doubles the memory of the text in Python.
+    """
+    if isinstance(text, Source):
+        return text
+    if isinstance(text, str):
+        return clean(text, path)
+    if text.isascii() or text[:2] in _UTF16 or _is_mostly_foreign(text):
+        return clean(decode(text), path)
+    return clean(text.decode("ascii", errors=_HANDLER), path)
+
+
+_HANDLER = "hlo-lens-branches"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ASCII = bytes(range(128))
+_BRANCHES = {"│": "|", "├": "+", "└": "`", "─": "-"}
+_DEEPEST_BRANCH = 4096
+"""Longest distance, in bytes, of a branch from the start of its line."""
+
+_BEFORE_BRANCH = re.compile(rb"(?:[ ]|\xe2\x94[\x80\x82\x94\x9c])*+")
+_CHARACTER = re.compile(
+    rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\x80-\xff]"
+)
+
+
+def _is_mostly_foreign(data: bytes) -> bool:
+    """Return whether too much is not ASCII to decode it character by character."""
+    return len(data.translate(None, _ASCII)) * 8 > len(data)
+
+
+def _decode_other(error: UnicodeError) -> tuple[str, int]:
+    """Decode one character that is not ASCII; a branch of a tree becomes ASCII."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    match = _CHARACTER.match(data, start)
+    end = start + 1 if match is None else match.end()
+    text = decode(data[start:end])
+    if text in _BRANCHES:
+        line = data.rfind(b"\n", max(0, start - _DEEPEST_BRANCH), start) + 1
+        before = _BEFORE_BRANCH.match(data, line, end)
+        if line and before is not None and before.end() == end:
+            text = _BRANCHES[text]
+    return text, end
+
+
+codecs.register_error(_HANDLER, _decode_other)
+
+
+def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
+    """Return a finished scan; if lines were junk, one without the prefixes of a log."""
+    scan = make(source)
+    scan.run()
+    if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
+        scan = make(cut)
+        scan.run()
+    return scan
+
+
+def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
+    """Return the error for a text without the dump."""
+    if scan.gaps:
+        return scan.gaps[0].as_error()
+    message = f"expected {expected}, found nothing"
+    return DumpSyntaxError(message, path=scan.source.path)
+
+
+def first_found(
+    scan: LineScan,
+    found: Sequence[_Found],
+    expected: str,
+    second: str,
+    *,
+    strict: bool,
+    width: int = 1,
+) -> _Found:
+    """Return the first dump of a scan; the start of a second one is a gap of `width` characters.
+
+    Raises:
+        DumpSyntaxError: If there is none, or, when strict, at the first gap.
+    """
+    if not found:
+        raise nothing_found(scan, expected)
+    first = found[0]
+    if len(found) > 1:
+        start = found[1].start
+        message = f"expected the end of the text, found {second}"
+        first.gaps = (*first.gaps, Gap.at(scan.source, Span(start, start + width), message))
+    if strict and first.gaps:
+        raise first.gaps[0].as_error()
+    return first

@@ -1,0 +1,138 @@
+"""``hlo-lens tree``: a trace of calls, or the Python stacks of a module, as a tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.call_trees.section import TreeView
+from hlo_lens.cli import exit_codes
+from hlo_lens.cli.options import Reading, option_group, reading_options, regular_expression
+from hlo_lens.cli.output import Output, open_output, output_options
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.dump_kinds import ROW_OF, TREE_FORMS, DumpKind
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.call_trees.tree_analysis import CallTreeAnalysis
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.load.programs import Progress
+
+_MEASURES = ("calls", "memory", "wire-bytes", "count")
+_BY = ("function", "file", "package", "communication", "repeats")
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens tree trace.txt
+  hlo-lens tree trace.txt --by communication --find 'my_exchange'
+  hlo-lens tree DIR --measure wire-bytes
+  hlo-lens tree trace.txt --folded - | flamegraph.pl > calls.svg
+  hlo-lens tree new.txt --against old.txt --exit-code
+"""
+
+
+_view_options = option_group(
+    "view",
+    TreeView,
+    click.option("--by", type=click.Choice(_BY), help="Show one table alone."),
+    click.option(
+        "--sort",
+        type=click.Choice(["own", "total"]),
+        default="own",
+        show_default=True,
+        help="Order of groups: by their own amounts, or with all nodes below them.",
+    ),
+    click.option(
+        "--find",
+        metavar="REGEX",
+        callback=regular_expression,
+        help="Count functions whose 'function, file:line' matches as communication.",
+    ),
+    click.option(
+        "--program",
+        metavar="REGEX",
+        callback=regular_expression,
+        help="Files of your program; recognized by their folders if not given.",
+    ),
+    click.option("--depth", type=click.IntRange(min=1), help="Levels of the tree to show."),
+)
+"""The options of the view; the command gets them as ``view``."""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.option(
+    "--measure",
+    type=click.Choice(_MEASURES),
+    help="Amount of a node: calls (of a trace), or for a module bytes alive at the peak (memory), "
+    "bytes that leave each device in one run (wire-bytes), or instructions (count).",
+)
+@click.option(
+    "--folded", metavar="FILE", help="Write folded stacks for flame graphs; - is standard output."
+)
+@click.option("--against", metavar="BASE", help="Show the differences to the tree of this input.")
+@click.option("--exit-code", is_flag=True, help="With --against, exit with 1 if anything differs.")
+@reading_options
+@output_options
+@_view_options
+def tree(
+    path: str,
+    measure: str | None,
+    folded: str | None,
+    against: str | None,
+    exit_code: bool,
+    view: TreeView,
+    reading: Reading,
+    output: Output,
+) -> None:
+    """Show a call tree: callers, callees, counts, and the calls that communicate.
+
+    PATH is a trace with drawn branches, a log that contains one, or any dump of a module, whose
+    Python call stacks are then the tree.
+    """
+    from hlo_lens.call_trees.api import call_trees, folded_lines, tree_report
+
+    with progress_bar("reading") as progress:
+        modules = _read(path, reading, progress)
+    trees = call_trees(modules, measure, view)
+    if folded is not None:
+        with open_output(folded) as out:
+            out.writelines(f"{line}\n" for line in folded_lines(trees, view.depth))
+    elif against is None:
+        output.write(tree_report(trees, replace(view, lines=output.rows), modules))
+    else:
+        base = call_trees(reading.read(against), measure, view)
+        _write_difference(base, trees, output, is_strict=exit_code)
+    reading.judge(modules)
+
+
+def _read(path: str, reading: Reading, progress: Progress | None) -> Sequence[ModuleDump]:
+    """Return the modules and texts of a path; the error for others names the accepted forms."""
+    try:
+        return reading.read(path, progress)
+    except DumpSyntaxError as error:
+        if error.message != ROW_OF[DumpKind.OTHER].refusal:
+            raise
+        raise DumpSyntaxError(
+            f"found neither HLO text nor a call tree; expected {TREE_FORMS}", path=error.path
+        ) from error
+
+
+def _write_difference(
+    base: Sequence[CallTreeAnalysis],
+    head: Sequence[CallTreeAnalysis],
+    output: Output,
+    *,
+    is_strict: bool,
+) -> None:
+    """Write the differences between the trees of two inputs; if strict, exit with 1 if any."""
+    from hlo_lens.call_trees.api import tree_diff_report
+    from hlo_lens.call_trees.page import has_changes
+
+    report = tree_diff_report(base, head)
+    output.write(report)
+    if is_strict and has_changes(report):
+        click.get_current_context().exit(exit_codes.RULE_FAILED)

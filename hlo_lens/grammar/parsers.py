@@ -1,0 +1,188 @@
+"""Parsers built from the grammar files, and conversion of Lark's exceptions to ours.
+
+Grammars do not import each other (imported terminals are renamed, and their callbacks are silently
+not called); a parser is built from the joined text of the files it needs.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lark import Lark, Transformer
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from hlo_lens.grammar.misplaced import MisplacedError
+from hlo_lens.text.errors import BrokenInstallError, DumpSyntaxError
+from hlo_lens.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.resources.abc import Traversable
+
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+
+SHOWN_ALTERNATIVES = 4
+"""Number of alternatives that a message lists."""
+
+COMMON_NAMES = {
+    "COMMA": "','",
+    "COLON": "':'",
+    "EQUAL": "'='",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "HASH": "'#'",
+    "INT": "a number",
+    "NUMBER": "a number",
+    "NAME": "a name",
+    "STRING": "a string",
+    "QUOTED": "a quoted name",
+    "BOOL": "true or false",
+    "$END": "the end of the text",
+}
+"""Names for users of the terminals of hlo_tokens and of punctuation."""
+
+_FOUND = re.compile(r"-?[\w.]+|\S")
+_LONGEST_FOUND = 32
+
+
+def parse_with(
+    parser: Lark, source: Source, names: Mapping[str, str], *, start: str | None = None
+) -> object:
+    """Parse a text with a parser that has an embedded transformer, and return its result.
+
+    Args:
+        parser: Parser from `build_parser`.
+        source: The text; errors have places in it.
+        names: Names of the terminals for users, in addition to `COMMON_NAMES`.
+        start: Start rule, if the parser has several.
+
+    Raises:
+        DumpSyntaxError: If the text is not of this form.
+    """
+    try:
+        return parser.parse(source.text, start=start)
+    except UnexpectedInput as error:
+        raise syntax_error(error, source, names) from error
+    except MisplacedError as error:
+        raise DumpSyntaxError.at(source, Span(error.start, error.end), error.message) from error
+
+
+def syntax_error(
+    error: UnexpectedInput,
+    source: Source,
+    names: Mapping[str, str],
+    *,
+    offset: int = 0,
+    end: int | None = None,
+) -> DumpSyntaxError:
+    """Return the error for an exception of Lark: expected, found, and the place.
+
+    Args:
+        error: The exception of Lark.
+        source: Text in which the error has its place.
+        names: Terminal to its name for users; the first ones are listed first.
+        offset: Offset in the source of the text that was parsed.
+        end: Offset of its end; None for the end of the source.
+    """
+    last = len(source.text) if end is None else end
+    while last > offset and source.text[last - 1].isspace():
+        last -= 1
+    start = min(offset + _position(error, last - offset), last)
+    match = _FOUND.match(source.text, start, last)
+    if match is None:
+        found, stop = "the end", start + 1
+    else:
+        word = match[0]
+        shown = word if len(word) <= _LONGEST_FOUND else word[: _LONGEST_FOUND - 3] + "..."
+        found, stop = f"'{shown}'", match.end()
+    message = f"expected {_alternatives(_expected(error), names)}, found {found}"
+    return DumpSyntaxError.at(source, Span(start, stop), message)
+
+
+def _position(error: UnexpectedInput, length: int) -> int:
+    """Return the offset of the error; Lark puts the end of input at the last token."""
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return length
+    position: int | None = getattr(error, "pos_in_stream", None)
+    return length if position is None else position
+
+
+def _expected(error: UnexpectedInput) -> set[str]:
+    """Return the terminals that are allowed at the place of an error.
+
+    Lark's own list also has terminals of other contexts (LALR merges contexts), so each is tried.
+    None is allowed where the text is complete but continues.
+    """
+    parser: InteractiveParser | None = getattr(error, "interactive_parser", None)
+    accepted: set[str] = parser.accepts() if parser else set()  # type: ignore[no-untyped-call]
+    return accepted or {"$END"}
+
+
+def _alternatives(terminals: set[str], names: Mapping[str, str]) -> str:
+    """Return the names of terminals for users, joined by commas and "or"."""
+    ranks = {name: rank for rank, name in enumerate((*names, *COMMON_NAMES))}
+    ordered = sorted(terminals, key=lambda name: (ranks.get(name, len(ranks)), name))
+    words = list(dict.fromkeys(_word(name, names) for name in ordered))
+    shown = words[:SHOWN_ALTERNATIVES]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _word(terminal: str, names: Mapping[str, str]) -> str:
+    """Return the name of a terminal for users."""
+    word = names.get(terminal) or COMMON_NAMES.get(terminal)
+    return word or terminal.lower().replace("_", " ")
+
+
+@functools.cache
+def grammar_folder() -> Traversable | Path:
+    """Return the folder of the grammars: the installed copy, else the one in the checkout."""
+    shipped = files("hlo_lens") / "_grammars"
+    if shipped.is_dir():
+        return shipped
+    checkout = Path(__file__).resolve().parents[2] / "grammars"
+    if checkout.is_dir():
+        return checkout
+    raise BrokenInstallError("the grammars are missing from this installation; reinstall hlo-lens")
+
+
+@functools.cache
+def grammar_text(*names: str) -> str:
+    """Return the joined text of grammar files, named without ``.lark``."""
+    folder = grammar_folder()
+    return "\n".join((folder / f"{name}.lark").read_text("utf-8") for name in names)
+
+
+def build_parser(
+    *names: str,
+    start: str | list[str],
+    transformer: Transformer[Any, Any] | None = None,
+    has_positions: bool = False,
+    has_placeholders: bool = True,
+) -> Lark:
+    """Return an LALR parser with a contextual lexer for the joined grammar files.
+
+    Args:
+        names: Grammar files without ``.lark``, each after the files that its head comment needs.
+        start: Start rule, or several.
+        transformer: Applied while parsing, so that no tree is kept.
+        has_positions: Whether trees have the positions of their text.
+        has_placeholders: Whether an optional part that is missing is None in its tree.
+    """
+    return Lark(
+        grammar_text(*names),
+        start=start,
+        parser="lalr",
+        lexer="contextual",
+        transformer=transformer,
+        propagate_positions=has_positions,
+        maybe_placeholders=has_placeholders,
+    )

@@ -1,0 +1,306 @@
+"""Columns of instructions and computations: offsets of their parts in the text."""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.hlo.name_index import NameIndex
+    from hlo_lens.shapes.shape import ShapeIndex
+    from hlo_lens.text.source import Source
+
+NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, END = range(9)
+"""Columns of one row. Attributes: from OPERANDS_END + 1 to END. No shape: SHAPE == SHAPE_END."""
+STRIDE = 9
+
+NOTHING = -1
+"""Row of an operand, or position of a computation, that the text does not define."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloOperand:
+    """One operand as written.
+
+    Attributes:
+        name: Name of the instruction, without ``%``.
+        index: Tuple index after ``#`` (compact get-tuple-element), outermost first; () for none.
+        shape_text: The operand's shape where it is printed, else None.
+    """
+
+    name: str
+    index: ShapeIndex = ()
+    shape_text: str | None = None
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Facts of one row that its spans do not give, because the text does not print them plainly.
+
+    Attributes:
+        name: Generated name of an instruction that the text nests in an operand list.
+        operands: Operands, with the generated names of nested ones.
+        attributes: Attribute list that the splitter cannot cut (nested deeper than it follows).
+        called: Names of computations whose bodies the text prints in place.
+    """
+
+    name: str | None = None
+    operands: tuple[HloOperand, ...] | None = None
+    attributes: tuple[tuple[str, str], ...] | None = None
+    called: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class InstructionColumns:
+    """Offsets of the parts of every instruction in the text; one row per instruction.
+
+    Attributes:
+        source: The text.
+        spans: `STRIDE` offsets for each row.
+        roots: Rows marked ROOT, ascending.
+        overlays: Facts of single rows that their spans do not give.
+    """
+
+    source: Source
+    spans: array[int] = field(default_factory=lambda: array("I"))
+    roots: array[int] = field(default_factory=lambda: array("I"))
+    overlays: dict[int, Overlay] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.spans) // STRIDE
+
+    def extend(self, spans: array[int], roots: Iterable[int], first: int) -> None:
+        """Append rows.
+
+        Args:
+            spans: Their offsets.
+            roots: Those marked ROOT, counted from row `first`.
+            first: That row.
+        """
+        self.spans.extend(spans)
+        self.roots.extend([first + root for root in roots])
+
+    def column(self, column: int) -> memoryview[int]:
+        """Return one column of all rows, without a copy; no row can be added while it is held."""
+        return memoryview(self.spans)[column::STRIDE]
+
+    def texts(self, first: int, last: int) -> Iterator[str]:
+        """Yield the text between two columns of each row."""
+        places = map(slice, self.column(first), self.column(last))
+        return map(self.source.text.__getitem__, places)
+
+    def text(self, row: int, first: int, last: int) -> str:
+        """Return the text between two columns of a row."""
+        base = row * STRIDE
+        return self.source.text[self.spans[base + first] : self.spans[base + last]]
+
+    def name(self, row: int) -> str:
+        """Return the name of a row's instruction, without ``%``."""
+        overlay = self.overlays.get(row)
+        if overlay is not None and overlay.name is not None:
+            return overlay.name
+        return self.text(row, NAME, NAME_END)
+
+    def names(self, rows: Sequence[int]) -> Iterator[str]:
+        """Yield the names of some rows, without ``%``."""
+        if self.overlays or not isinstance(rows, range):
+            return map(self.name, rows)
+        spans = self.spans[rows.start * STRIDE : rows.stop * STRIDE]
+        places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
+        return map(self.source.text.__getitem__, places)
+
+    def root_among(self, rows: Sequence[int]) -> int:
+        """Return the last row marked ROOT of some ascending rows; -1 if none is."""
+        place = bisect.bisect_right(self.roots, rows[-1]) if rows else 0
+        while place and self.roots[place - 1] >= rows[0]:
+            place -= 1
+            root = self.roots[place]
+            if rows[bisect.bisect_left(rows, root)] == root:
+                return root
+        return -1
+
+    def rows_with_attribute_text(self, word: str) -> Iterator[int]:
+        """Yield the rows whose attributes contain a word, in text order.
+
+        Rows are in text order, except where the text nests instructions: then each row is searched.
+        """
+        text = self.source.text
+        if not len(self):
+            return
+        starts, ends = self.column(OPERANDS_END), self.column(END)
+        if self.overlays:
+            for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+                if text.find(word, start, end) >= 0:
+                    yield row
+            return
+        place = text.find(word, starts[0])
+        while place >= 0:
+            row = bisect.bisect_right(starts, place) - 1
+            if place + len(word) <= ends[row]:
+                yield row
+            following = starts[row + 1] if row + 1 < len(starts) else len(text)
+            place = text.find(word, following)
+
+    def attributes_text(self, row: int) -> str:
+        """Return the text after the operand list, with its leading comma."""
+        base = row * STRIDE
+        return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
+
+
+START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LAST_ROW = range(9)
+"""Columns of one computation: its start, its name, ``(parameters) -> shape``, the text after its
+closing brace, and its rows as a half-open range."""
+_STRIDE = 9
+
+LONG_NUMBER = 20
+"""Digits that no number of XLA has, which is of 64 bits; Python refuses more than 4,300."""
+
+_ENTRY, _COMPLETE, _INLINE = 1, 2, 4
+_NOWHERE = (0, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class ComputationParts:
+    """The parts of one computation, as the scanner finds them.
+
+    Attributes:
+        start: Its offset in the text.
+        name: Span of its name, or the name itself if the text does not print it.
+        signature: Span of ``(parameters) -> shape``.
+        attributes: Span of the attributes after the closing brace, with the leading comma.
+        rows: Its rows in the columns of instructions.
+        is_entry: Whether it is the entry.
+        is_complete: Whether its closing brace was found.
+        is_inline: Whether its body is printed inside the instruction that calls it.
+    """
+
+    start: int = 0
+    name: tuple[int, int] | str = _NOWHERE
+    signature: tuple[int, int] = _NOWHERE
+    attributes: tuple[int, int] = _NOWHERE
+    rows: Sequence[int] = ()
+    is_entry: bool = False
+    is_complete: bool = True
+    is_inline: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ComputationColumns:
+    """Offsets of the parts of every computation; a large module has tens of thousands.
+
+    Attributes:
+        spans: Nine offsets for each computation.
+        flags: Bits of each computation: entry, complete, inline.
+        names: Names that the text does not print.
+        scattered: Rows of computations that contain others, whose rows lie between theirs.
+        name_indexes: Instructions of a computation by name, made when first asked for.
+        small_indexes: The same for small computations, of those asked for last.
+    """
+
+    spans: array[int] = field(default_factory=lambda: array("I"))
+    flags: bytearray = field(default_factory=bytearray)
+    names: dict[int, str] = field(default_factory=dict)
+    scattered: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    name_indexes: dict[int, NameIndex] = field(default_factory=dict)
+    small_indexes: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return the pickled state, without indexes: hashes are those of one process."""
+        return self.spans, self.flags, self.names, self.scattered
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.spans, self.flags, self.names, self.scattered = state
+        self.name_indexes = {}
+        self.small_indexes = {}
+
+    def add(self, parts: ComputationParts) -> None:
+        """Append a computation."""
+        name, rows = parts.name, parts.rows
+        if isinstance(name, str):
+            self.names[len(self)] = name
+            name = _NOWHERE
+        if isinstance(rows, range):
+            first, last = rows.start, rows.stop
+        else:
+            self.scattered[len(self)] = tuple(rows)
+            first, last = _NOWHERE
+        places = (*_where(name), *_where(parts.signature), *_where(parts.attributes))
+        self.spans.extend((parts.start, *places, first, last))
+        self.flags.append(
+            parts.is_entry * _ENTRY | parts.is_complete * _COMPLETE | parts.is_inline * _INLINE
+        )
+
+    def extend(self, others: ComputationColumns, first: int) -> None:
+        """Append computations with printed names, whose rows are ranges counted from a row."""
+        spans = others.spans[:]
+        for column in (FIRST_ROW, LAST_ROW):
+            rows = [first + row for row in spans[column::_STRIDE]]
+            spans[column::_STRIDE] = array(spans.typecode, rows)
+        self.spans.extend(spans)
+        self.flags.extend(others.flags)
+
+    def cut(self, count: int) -> None:
+        """Remove all computations but the first ones."""
+        del self.spans[count * _STRIDE :], self.flags[count:]
+        for known in (self.names, self.scattered):
+            for place in [place for place in known if place >= count]:
+                del known[place]
+
+    def start(self, place: int) -> int:
+        """Return the offset of a computation."""
+        return self.spans[place * _STRIDE]
+
+    def span(self, place: int, first: int) -> tuple[int, int]:
+        """Return the span of a part of a computation, from a column to the next."""
+        base = place * _STRIDE + first
+        return self.spans[base], self.spans[base + 1]
+
+    def all_names(self, text: str) -> list[str]:
+        """Return the names of all computations, without ``%``; empty where the text prints none.
+
+        Args:
+            text: The text that the offsets refer to.
+        """
+        places = map(slice, self.spans[TITLE::_STRIDE], self.spans[TITLE_END::_STRIDE])
+        found = list(map(text.__getitem__, places))
+        for place, name in self.names.items():
+            found[place] = name
+        return found
+
+    def rows(self, place: int) -> Sequence[int]:
+        """Return the rows of a computation."""
+        if place in self.scattered:
+            return self.scattered[place]
+        return range(*self.span(place, FIRST_ROW))
+
+    def all_rows(self) -> list[Sequence[int]]:
+        """Return the rows of all computations."""
+        firsts, lasts = self.spans[FIRST_ROW::_STRIDE], self.spans[LAST_ROW::_STRIDE]
+        found: list[Sequence[int]] = list(map(range, firsts, lasts))
+        for place, rows in self.scattered.items():
+            found[place] = rows
+        return found
+
+    def is_entry(self, place: int) -> bool:
+        """Return whether a computation is the entry."""
+        return bool(self.flags[place] & _ENTRY)
+
+    def is_complete(self, place: int) -> bool:
+        """Return whether the closing brace of a computation was found."""
+        return bool(self.flags[place] & _COMPLETE)
+
+    def is_inline(self, place: int) -> bool:
+        """Return whether the body of a computation is printed inside the instruction."""
+        return bool(self.flags[place] & _INLINE)
+
+
+def _where(span: tuple[int, int]) -> tuple[int, int]:
+    """Return a span; `_NOWHERE` for an empty one and for a group without a match."""
+    return span if span[1] > span[0] else _NOWHERE

@@ -1,0 +1,172 @@
+"""Origin of an instruction: OpMetadata and the stack frame tables of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hlo_lens.text.library_files import is_library_file
+from hlo_lens.text.rows import Records
+
+_Record = TypeVar("_Record")
+
+MAX_FRAMES = 1000
+"""Length limit of a call stack; dumps of one week of January 2026 have cycles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpMetadata:
+    """Metadata that the framework attached to an instruction.
+
+    Source: xla/hlo/ir/hlo_op_metadata.cc, OpMetadataToString. A field that is not printed is None.
+
+    Attributes:
+        op_type: Operation of the framework.
+        op_name: Scope path, such as ``jit(f)/while/body/dot_general``; for a parameter its name.
+        source_file: File of the user's program; since December 2025 in the stack frames instead.
+        source_line: 1-based line in that file.
+        stack_frame_id: 1-based entry in the module's StackFrames table.
+        scheduling_name: Name at scheduling time.
+        deduplicated_name: Name of the fusion that shares this one's code.
+        other: Every other field, name to text as written without quotes.
+    """
+
+    op_type: str | None = None
+    op_name: str | None = None
+    source_file: str | None = None
+    source_line: int | None = None
+    source_end_line: int | None = None
+    source_column: int | None = None
+    source_end_column: int | None = None
+    stack_frame_id: int | None = None
+    scheduling_name: str | None = None
+    deduplicated_name: str | None = None
+    other: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLocation:
+    """A place in the user's program; ``line`` is 1-based, None where the dump has none."""
+
+    file: str
+    line: int | None = None
+    function: str | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLocation:
+    """Entry of the FileLocations table; ids are 1-based, 0 means none."""
+
+    file_name_id: int = 0
+    function_name_id: int = 0
+    line: int = 0
+    end_line: int = 0
+    column: int = 0
+    end_column: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFrame:
+    """Entry of the StackFrames table.
+
+    Attributes:
+        file_location_id: 1-based entry of FileLocations.
+        parent_frame_id: 1-based entry of the caller's frame, 0 for none. XLA prints it plus one
+            (hlo_module.cc, PrintStackFrameIndex); this is the real one.
+    """
+
+    file_location_id: int = 0
+    parent_frame_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFrames:
+    """The four tables by which instructions share their call stacks.
+
+    Source: xla/hlo/ir/stack_frames.cc. Entry number n of a table is at index n - 1.
+    """
+
+    file_names: Sequence[str] = ()
+    function_names: Sequence[str] = ()
+    file_locations: Records[FileLocation] = field(default_factory=lambda: file_locations(()))
+    frames: Records[StackFrame] = field(default_factory=lambda: stack_frames(()))
+
+    def __bool__(self) -> bool:
+        return bool(self.frames)
+
+    def location(self, stack_frame_id: int) -> SourceLocation | None:
+        """Return the place of one frame, or None where the tables do not have it."""
+        if not 0 < stack_frame_id <= len(self.frames):
+            return None
+        entry = self.frames.columns["file_location_id"][stack_frame_id - 1] - 1
+        if not 0 <= entry < len(self.file_locations):
+            return None
+        columns = self.file_locations.columns  # not one record for each of a million frames
+        file = _entry(self.file_names, columns["file_name_id"][entry])
+        if file is None:
+            return None
+        return SourceLocation(
+            file=file,
+            line=columns["line"][entry] or None,
+            function=_entry(self.function_names, columns["function_name_id"][entry]),
+            column=columns["column"][entry] or None,
+        )
+
+    def stack(self, stack_frame_id: int) -> tuple[SourceLocation, ...]:
+        """Return the call stack of a frame, innermost first; empty for an unknown id.
+
+        Each frame is there once: XLA's inliner prints the frames around a call again for each
+        call that it inlines.
+        """
+        places = map(self.location, reversed(self.chain(stack_frame_id)))
+        found = [place for place in places if place is not None]
+        if not found:
+            return ()
+        innermost = found[-1]
+        outer = dict.fromkeys(place for place in found if place != innermost)
+        return (innermost, *reversed(outer))
+
+    def user_location(self, stack_frame_id: int) -> SourceLocation | None:
+        """Return the innermost place outside libraries; without one the innermost place."""
+        innermost: SourceLocation | None = None
+        for frame in self.chain(stack_frame_id):
+            place = self.location(frame)
+            if place is not None and not is_library_file(place.file):
+                return place
+            innermost = innermost or place
+        return innermost
+
+    def chain(self, stack_frame_id: int) -> list[int]:
+        """Return the ids of a frame and of its callers, innermost first."""
+        found: dict[int, None] = {}
+        frame, parents = stack_frame_id, self.frames.columns["parent_frame_id"]
+        while 0 < frame <= len(parents) and frame not in found and len(found) < MAX_FRAMES:
+            found[frame] = None
+            frame = parents[frame - 1]
+        return list(found)
+
+
+def file_locations(numbers: Sequence[int]) -> Records[FileLocation]:
+    """Return locations from the fields of one after the other."""
+    return _records(FileLocation, FileLocation.__slots__, numbers)
+
+
+def stack_frames(numbers: Sequence[int]) -> Records[StackFrame]:
+    """Return frames from the fields of one after the other."""
+    return _records(StackFrame, StackFrame.__slots__, numbers)
+
+
+def _records(
+    make: Callable[..., _Record], names: Sequence[str], numbers: Sequence[int]
+) -> Records[_Record]:
+    columns = {name: numbers[place :: len(names)] for place, name in enumerate(names)}
+    return Records(make, columns)
+
+
+def _entry(table: Sequence[str], number: int) -> str | None:
+    return table[number - 1] if 0 < number <= len(table) else None

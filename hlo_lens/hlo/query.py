@@ -1,0 +1,270 @@
+"""Instruction table of a module, for passes that read every instruction.
+
+A module has up to hundreds of thousands of instructions. The table of `tabulate` reads them once:
+opcodes, the bytes of results, which instructions produce arrays. A shape is parsed once per
+distinct text.
+"""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from hlo_lens.hlo.columns import NAME, NAME_END
+from hlo_lens.hlo.opcodes import OpcodeTraits, Produced, opcode_traits
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from hlo_lens.hlo.computation import HloComputation
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.text_reader import HloReader
+    from hlo_lens.shapes.shape import Shape
+
+
+class InstructionTable:
+    """Opcodes and result bytes of all instructions, one entry per row of the columns.
+
+    Columns that only some passes read are made when first asked for.
+
+    Args:
+        module: The module.
+
+    Attributes:
+        module: The module.
+        opcodes: Opcode as written.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.opcodes = module.opcodes
+        self._sizes = _Sizes(module.reader)
+
+    @property
+    def owners(self) -> Sequence[int]:
+        """Position, in the module's list, of the computation of each row."""
+        return self.module.links.owners
+
+    @property
+    def different_opcodes(self) -> Collection[str]:
+        """The different opcodes."""
+        return self.opcodes.different
+
+    @property
+    def opcode_counts(self) -> dict[str, int]:
+        """Number of instructions of each opcode."""
+        return {opcode: len(rows) for opcode, rows in self.opcodes.places.items()}
+
+    @functools.cached_property
+    def opcode_sizes(self) -> Mapping[tuple[str, int | None], int]:
+        """Number of instructions of each pair of opcode and bytes of a result.
+
+        See `result_bytes`.
+        """
+        opcodes, shapes = self.opcodes, self.module.shape_texts
+        found: Counter[tuple[str, int | None]] = Counter()
+        pairs = Counter(zip(opcodes.numbers, shapes.numbers, strict=True))
+        for (opcode, shape), count in pairs.items():
+            found[opcodes.different[opcode], self._sizes[shapes.different[shape]]] += count
+        return found
+
+    @property
+    def shape_texts(self) -> Collection[str]:
+        """The different texts of result shapes, as written."""
+        return self.module.shape_texts.different
+
+    def result_bytes(self, row: int) -> int | None:
+        """Return `Shape.size_bytes` of a row's result, of a tuple the sum over its leaves."""
+        return self._sizes[self.module.shape_texts[row]]
+
+    def rows_of(self, opcodes: Collection[str]) -> list[int]:
+        """Return the rows whose opcode is one of these, in text order."""
+        return self.opcodes.places_of(opcodes)
+
+    @functools.cached_property
+    def entry_parameters(self) -> list[int]:
+        """Rows of the entry's parameters, in text order."""
+        entry, owners = self.module.entry.place, self.owners
+        return [row for row in self.opcodes.places.get("parameter", ()) if owners[row] == entry]
+
+    def rows_where(self, predicate: Callable[[OpcodeTraits], bool]) -> list[int]:
+        """Return the rows whose opcode has traits that satisfy a predicate, in text order."""
+        return self.rows_of([o for o in self.different_opcodes if predicate(opcode_traits(o))])
+
+    def instruction(self, row: int) -> HloInstruction:
+        """Return the instruction of a row."""
+        return self.module.instruction(row)
+
+    # ---- producers -----------------------------------------------------------------------------
+
+    @property
+    def producers(self) -> Sequence[int]:
+        """Rows that produce arrays of their own, in text order.
+
+        No views (see `left_out_views`), nothing embedded (see `OpcodeTraits`).
+        """
+        return self._producers[0]
+
+    @property
+    def produced_bytes(self) -> Sequence[int | None]:
+        """For each of `producers` the bytes of these arrays; None where unknown."""
+        return self._producers[1]
+
+    @property
+    def left_out_views(self) -> int:
+        """Number of rows that pass on arrays of others.
+
+        These are tuple, get-tuple-element, bitcast, while, conditional, call, opt-barrier, send,
+        async-start, ``-done``, ``-update`` and the parameters of computations other than the entry.
+        """
+        return self._shown - len(self.producers)
+
+    @property
+    def left_out_embedded(self) -> int:
+        """Number of rows in computations that the entry does not run by itself.
+
+        It reaches them only through fusions, reducers and the like, or not at all.
+        """
+        return len(self.opcodes) - self._shown
+
+    @property
+    def _shown(self) -> int:
+        return sum(len(computation.rows) for computation in self._reached)
+
+    @functools.cached_property
+    def _reached(self) -> list[HloComputation]:
+        module = self.module
+        if not module.has_entry:
+            return []
+        places = module.links.reached(module.entry.place, lambda traits: traits.is_control_flow)
+        return [module.computations[place] for place in places]
+
+    @functools.cached_property
+    def _producers(self) -> tuple[array[int], list[int | None]]:
+        return _producers(self.module, self._reached, self._sizes)
+
+
+def tabulate(module: HloModule) -> InstructionTable:
+    """Return the instruction table of a module."""
+    return InstructionTable(module)
+
+
+def _producers(
+    module: HloModule, computations: Sequence[HloComputation], sizes: _Sizes
+) -> tuple[array[int], list[int | None]]:
+    """Return the rows of some computations that produce arrays, and the bytes of these."""
+    opcodes, shapes = module.opcodes, module.shape_texts
+    numbers, shape_numbers = opcodes.numbers, shapes.numbers
+    parts = [opcode_traits(opcode).produced for opcode in opcodes.different]
+    producers = array("I")
+    produced: list[int | None] = []
+    is_view = [part is Produced.NONE for part in parts]
+    known: dict[tuple[int, int], int | None] = {}
+    for computation in computations:
+        is_entry = computation.is_entry
+        for row in computation.rows:
+            number = numbers[row]
+            if is_view[number] and not (is_entry and opcodes[row] == "parameter"):
+                continue
+            producers.append(row)
+            key = (number, shape_numbers[row])
+            if key not in known:
+                part, text = parts[number], shapes[row]
+                is_whole = part in (Produced.ALL, Produced.NONE)
+                known[key] = sizes[text] if is_whole else sizes.element(text, part.value - 1)
+            produced.append(known[key])
+    return producers, produced
+
+
+def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield row and name of each instruction with one of some names."""
+    columns = module.columns
+    for row, name in enumerate(columns.texts(NAME, NAME_END)):
+        if name in names:
+            yield row, name
+    for row, overlay in columns.overlays.items():
+        if overlay.name in names and overlay.name is not None:
+            yield row, overlay.name
+
+
+def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
+    """Return the names that no instruction has."""
+    columns = module.columns
+    unknown = set(names)
+    unknown.difference_update(columns.texts(NAME, NAME_END))
+    unknown.difference_update(o.name for o in columns.overlays.values() if o.name is not None)
+    return unknown
+
+
+def evident_partitions(table: InstructionTable) -> int | None:
+    """Return the printed number of partitions, else that of the entry's shardings, else None.
+
+    XLA prints it since the end of 2023; before that, it follows from the devices of shardings.
+    """
+    module = table.module
+    if "num_partitions" in module.header:
+        return module.num_partitions
+    most = 0
+    for row in table.entry_parameters:
+        most = max(most, _sharding_devices(table.instruction(row)))
+    return most // module.replica_count or None
+
+
+def _sharding_devices(instruction: HloInstruction) -> int:
+    """Return the number of devices in an instruction's sharding; 0 for none."""
+    try:
+        sharding = instruction.sharding
+    except DumpSyntaxError:
+        return 0
+    return 0 if sharding is None else sharding.num_devices or 0
+
+
+def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
+    """Return for each opcode its count, result bytes, and the count of unknown sizes."""
+    count = table.opcode_counts
+    size: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    for (opcode, result_bytes), number in table.opcode_sizes.items():
+        if result_bytes is None:
+            unknown[opcode] += number
+        else:
+            size[opcode] += number * result_bytes
+    return {opcode: (count[opcode], size[opcode], unknown[opcode]) for opcode in count}
+
+
+class _Sizes(dict[str, "int | None"]):
+    """Bytes of a result by shape text, parsed on first use."""
+
+    def __init__(self, reader: HloReader) -> None:
+        super().__init__({"": None})
+        self._reader = reader
+        self._elements: dict[tuple[str, int], int | None] = {}
+
+    def __missing__(self, text: str) -> int | None:
+        shape = self._shape(text)
+        size = None if shape is None else shape.size_bytes
+        self[text] = size
+        return size
+
+    def element(self, text: str, position: int) -> int | None:
+        """Return the bytes of one element of a tuple, or of the whole array."""
+        key = (text, position)
+        if key not in self._elements:
+            shape = self._shape(text)
+            if shape is not None and position < len(shape.tuple_shapes):
+                shape = shape.tuple_shapes[position]
+            self._elements[key] = None if shape is None else shape.size_bytes
+        return self._elements[key]
+
+    def _shape(self, text: str) -> Shape | None:
+        """Return the shape, or None if the text is no shape: its size is unknown."""
+        if not text:
+            return None
+        try:
+            return self._reader.shape(text)
+        except DumpSyntaxError:
+            return None

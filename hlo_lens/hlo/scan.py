@@ -1,0 +1,493 @@
+"""The scanner: one pass over an HLO text, anchored.
+
+At each offset it tries the pattern of a printed instruction line, then a loose one, then the
+grammar on that one instruction; text that none of them matches is a gap. Instructions become rows
+of places; their parts are parsed on demand. The cost of a gap is bounded: text is read again only a
+fixed number of times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.hlo import patterns
+from hlo_lens.hlo.attributes import AttributeCheck
+from hlo_lens.hlo.columns import ComputationParts, Overlay
+from hlo_lens.hlo.fallback import HloFallback
+from hlo_lens.hlo.foreign import (
+    ForeignLines,
+    begins_line,
+    follows_directly,
+    has_body,
+    line_is_foreign,
+)
+from hlo_lens.hlo.gaps import MOST_EXPLAINED, HloGaps
+from hlo_lens.hlo.inferred_shapes import infer_shapes
+from hlo_lens.hlo.missing_entry import missing_entry
+from hlo_lens.hlo.missing_operands import missing_operands
+from hlo_lens.hlo.reader import HloTextReader
+from hlo_lens.hlo.repeated import repetitions
+from hlo_lens.hlo.rows import HloRows, first_values, new_module
+from hlo_lens.hlo.stack_tables import read_tables
+from hlo_lens.hlo.text import parse_attributes
+from hlo_lens.hlo.units import LONG_LINE, HloUnits
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.scan_ahead import ScanAhead
+    from hlo_lens.text.source import Source
+
+
+_FIRST_LETTERS = "HFS"
+"""First letters of headers and of stack tables."""
+
+_LONG = 300
+"""Characters of a line; the next one is expected to be as long."""
+
+
+class HloScan:
+    """One pass over a source: the module that is being filled, and the gaps so far.
+
+    Attributes:
+        source: The text.
+        modules: Modules found so far.
+        gaps: Gaps of the module that is being filled.
+        is_strange: Whether any part of it was no HLO.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        progress: Callable[[int], None] | None,
+        ahead: ScanAhead | None = None,
+    ) -> None:
+        self.source = source
+        self.text = source.text
+        self.modules: list[HloModule] = []
+        self.gaps = HloGaps(source)
+        self.is_strange = False
+        self._failed = 0
+        self._progress = progress
+        self._ahead = ahead
+        self._reader = HloTextReader()
+        self._check = AttributeCheck(self._reader)
+        self._units = HloUnits(source.text)
+        self._fallback = HloFallback(source, self._check)
+        self._foreign = ForeignLines()
+        self._rows: HloRows | None = None
+        self._has_entry = False
+        self._has_zeros = "\0" in source.text
+        self._escape = -1  # offset of the next backslash
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while True:
+            position = self._units.blank(position)
+            if position >= size:
+                break
+            if self._progress is not None:
+                self._progress(position)
+            if self._ahead is not None and position == self._ahead.at:
+                position = self._join_rest(position, self._ahead)
+            else:
+                position = self._unit(position)
+        self._end_module(size)
+
+    def _join_rest(self, position: int, ahead: ScanAhead) -> int:
+        """Take the computations that a scan ahead has read, and return their end."""
+        read = ahead.take_rest(self._rows, has_entry=self._has_entry)
+        if read is None:
+            return self._unit(position)
+        self._has_entry |= read.has_entry
+        self._check.unknown |= read.unknown_attributes
+        return read.end
+
+    def _unit(self, position: int) -> int:
+        """Read one item between computations and return its end."""
+        text = self.text
+        if text[position] in _FIRST_LETTERS:
+            if patterns.HEADER_START.match(text, position):
+                return self._header(position)
+            if patterns.TABLE.match(text, position):
+                rows = self._rows or self._begin_module("", position)
+                rows.module.stack_frames, end = read_tables(text, position)
+                return self._outside(end, headless=True) if follows_directly(text, end) else end
+        match = patterns.LINE_COMPUTATION.match(text, position)
+        if match is None:
+            end = self._units.unit_end(position)
+            match = patterns.LOOSE_COMPUTATION.match(text, position, end)
+        if match is not None and self._is_head(match):
+            return self._computation(match)
+        if line_is_foreign(text, position, self._units.line_end(position)):
+            return self._outside(position)
+        if patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._stray_instructions(position)
+        if self._unnamed_instruction(position):
+            return len(text)
+        match = patterns.LENIENT_COMPUTATION.match(text, position)
+        if match is not None:
+            self.gaps.add_head(*match.span())
+            return self._computation(match)
+        return self._outside(position)
+
+    def _is_head(self, match: re.Match[str]) -> bool:
+        """Return whether a name and a brace begin a computation, not a foreign line."""
+        if match[1] is not None or match[3] is not None or "%" in match[0]:
+            return True
+        return has_body(self.text, match.end(), named=match[2] is not None)
+
+    def _header(self, position: int) -> int:
+        text = self.text
+        match = patterns.HEADER.match(text, position)
+        if match is None:
+            return self._outside(position)
+        module = self._begin_module(match[1] or "", position).module
+        start, end = match.span(2)
+        module.header = first_values(parse_attributes(text[start:end]))
+        line_end = self._units.line_end(end)
+        after = self._units.blank(end)
+        if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
+            self.gaps.add_header(position, end, line_end, "expected ',' and a header attribute")
+            module.is_truncated = line_end >= len(text)
+            return line_end
+        bad = self._check.header(module.header)
+        if bad is not None:
+            place = text.find(f"{bad}=", start, end)
+            self.gaps.add_header(position, place, end, f"expected another value of {bad}")
+        return end
+
+    def _begin_module(self, name: str, start: int) -> HloRows:
+        """End the module before and begin a new one."""
+        self._end_module(start)
+        self._has_entry = False
+        self._rows = HloRows(new_module(self.source, self._reader, name, start))
+        return self._rows
+
+    def _check_entry(self, module: HloModule, end: int) -> None:
+        """Note a gap at the end of a module whose entry is missing."""
+        gap = None
+        if not self._has_entry and not module.is_truncated:
+            gap = missing_entry(module, self._reader, end)
+        if gap is not None:
+            module.is_truncated = True
+            gaps = module.gaps
+            if not gaps or gaps[-1].line + gaps[-1].lines <= gap.line:
+                module.gaps = (*gaps, gap)
+
+    def _end_module(self, end: int) -> None:
+        rows, self._rows = self._rows, None
+        if rows is None:
+            return
+        module = rows.module
+        module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
+        self._check_entry(module, end)
+        if rows.shapeless:
+            infer_shapes(module, rows.shapeless)
+        repeated = repetitions(module)
+        if repeated:
+            gaps = (*module.gaps, *repeated)
+            module.gaps = tuple(sorted(gaps, key=lambda gap: (gap.line, gap.column)))
+        module.strange_spans = self.gaps.take_strange()
+        self.is_strange |= bool(module.strange_spans)
+        module.unknown_attributes = self._check.take_unknown()
+        self.modules.append(module)
+
+    def _computation(self, match: re.Match[str]) -> int:
+        rows = self._rows or self._begin_module("", match.start())
+        module, first = rows.module, len(rows.columns)
+        computation = ComputationParts(
+            start=match.start(),
+            name=match.span(2),
+            signature=match.span(3),
+            is_entry=match[1] is not None,
+            is_complete=False,
+        )
+        if computation.is_entry and self._has_entry:
+            self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
+        self._has_entry |= computation.is_entry
+        self._signature(match)
+        position = self._body(match.end(), computation, rows)
+        computation.rows = rows.take(first)
+        module.computation_columns.add(computation)  # after bodies that it prints in place
+        if not computation.is_complete and position >= len(self.text):
+            module.is_truncated = True
+        return position
+
+    def _signature(self, match: re.Match[str]) -> None:
+        if match[3] and not self._check.signature(match[3]):
+            start, end = match.span(3)
+            self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
+
+    def _body(
+        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool = False
+    ) -> int:
+        """Read instructions up to the closing brace and return the offset after it.
+
+        Args:
+            position: Offset of the first.
+            computation: The computation.
+            rows: Rows so far.
+            rooted: Whether it has its ROOT.
+        """
+        text, columns = self.text, rows.columns
+        extend, roots = columns.spans.extend, columns.roots
+        match_line, match_long_line = patterns.LINE_INSTRUCTION.match, self._match_long_line
+        shapes, attributes = self._check.shapes, self._check.attributes
+        accepts = self._check.instruction
+        row = len(columns)
+        stop = -1 if self._ahead is None else self._ahead.at
+        is_long = False
+        while position != stop:
+            match = match_long_line(position) if is_long else match_line(text, position)
+            if match is not None:
+                (
+                    (_, end),
+                    (root, _),
+                    (name, name_end),
+                    (shape, shape_end),
+                    (opcode, opcode_end),
+                    (operands, operands_end),
+                    (_, complex_end),
+                    (middle, middle_end),
+                    (_, tail_end),
+                ) = match.regs
+                if (
+                    operands >= 0
+                    and text[shape:shape_end] in shapes
+                    and (middle == middle_end or text[middle:middle_end] in attributes)
+                ) or accepts(match):
+                    if operands < 0:
+                        operands, operands_end = opcode_end + 1, complex_end
+                    if root >= 0:
+                        self._check_root(root, is_second=rooted)
+                        rooted = True
+                        roots.append(row)
+                    extend(
+                        (
+                            name,
+                            name_end,
+                            shape,
+                            shape_end,
+                            opcode,
+                            opcode_end,
+                            operands,
+                            operands_end,
+                            tail_end,
+                        )
+                    )
+                    row += 1
+                    is_long = end - position > _LONG
+                    position = end
+                    continue
+            start = position
+            position, ends = self._irregular(position, computation, rows)
+            if ends:
+                return position
+            if len(columns) > row and roots and roots[-1] == len(columns) - 1:
+                self._check_root(self._units.blank(start), is_second=rooted)
+                rooted = True
+            row = len(columns)
+        return self._join_body(position, computation, rows, rooted=rooted)
+
+    def _join_body(
+        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool
+    ) -> int:
+        """Take the rest of a computation from a scan ahead, or read it; return its end."""
+        read = None if self._ahead is None else self._ahead.take_body(rows, rooted=rooted)
+        if read is None:
+            return self._body(position, computation, rows, rooted=rooted)
+        computation.is_complete = True
+        computation.attributes = read.body_attributes
+        self._check.unknown |= read.unknown_attributes
+        return read.body_end
+
+    def _match_long_line(self, position: int) -> re.Match[str] | None:
+        """Match a printed instruction, without backslashes by the pattern that is faster then."""
+        line_end = self.text.find("\n", position, position + LONG_LINE) + 1
+        if self._escape < position:
+            place = self.text.find("\\", position)
+            self._escape = len(self.text) if place < 0 else place
+        if 0 < line_end <= self._escape and not self._has_zeros:
+            return patterns.PLAIN_INSTRUCTION.match(self.text, position, line_end)
+        return patterns.LINE_INSTRUCTION.match(self.text, position)
+
+    def _check_root(self, place: int, *, is_second: bool) -> None:
+        """Note a gap at the mark of a second ROOT."""
+        if is_second:
+            self.gaps.add(place, place + 4, "expected one ROOT, found a second")
+
+    def _irregular(
+        self, position: int, computation: ComputationParts, rows: HloRows
+    ) -> tuple[int, bool]:
+        """Read an item of a body that is no printed instruction line.
+
+        Returns:
+            The offset after it, and whether the computation ends there.
+        """
+        text = self.text
+        match = patterns.LINE_CLOSE.match(text, position)
+        start = position
+        if match is None:
+            start = self._units.blank(position)
+            if start >= len(text):
+                self._truncated(computation)
+                return len(text), True
+            if text[start] == "}":
+                match = patterns.LOOSE_CLOSE.match(text, start)
+        if match is not None:
+            computation.is_complete = True
+            computation.attributes = match.span(1)
+            if self._progress is not None:
+                self._progress(match.end())
+            return match.end(), True
+        line = patterns.LINE_INSTRUCTION.match(text, start) if start > position else None
+        if line is not None and self._check.instruction(line):
+            rows.add_match(line, attributes_end=line.end(8))
+            return line.end(), False
+        if self._begins_computation(start):
+            self.gaps.add(
+                start, self._units.line_end(start), "expected '}', found a new computation"
+            )
+            return start, True
+        return self._unit_in_body(start, rows), False
+
+    def _truncated(self, computation: ComputationParts) -> None:
+        end = len(self.text)
+        while end and self.text[end - 1].isspace():
+            end -= 1
+        place = computation.name
+        name = (place if isinstance(place, str) else self.text[slice(*place)]) or "the computation"
+        self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
+
+    def _begins_computation(self, position: int) -> bool:
+        text = self.text
+        if text[position - 1 : position] not in ("\n", ""):
+            return False
+        if patterns.NEXT_HEADER.match(text, position):
+            return True
+        return (
+            patterns.LINE_COMPUTATION.match(text, position) is not None
+            or patterns.COMPUTATION_LIKE.match(text, position, self._units.line_end(position))
+            is not None
+        )
+
+    def _unit_in_body(self, position: int, rows: HloRows) -> int:
+        """Read one instruction that is not on one line as XLA prints it, or note a gap."""
+        text = self.text
+        if not patterns.INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._junk(position)
+        end = self._units.unit_end(position)
+        match = patterns.LOOSE_INSTRUCTION.match(text, position, end)
+        if match is not None and self._check.instruction(match):
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
+        if self._failed >= MOST_EXPLAINED:
+            self.gaps.add(position, self._units.line_end(position), "expected an instruction")
+            return end
+        try:
+            read, stop = self._fallback.read(position, end)
+        except DumpSyntaxError as error:
+            self._failed += 1
+            self.gaps.add_error(error)
+            if match is None or not self._check.is_open(match):
+                return end
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
+        rows.add_read(read)
+        return stop
+
+    def _stray_instructions(self, position: int) -> int:
+        """Read instructions outside any computation, as XLA prints a single one."""
+        if self._rows is not None and self._rows.module.computations:
+            return self._outside(position, headless=True)
+        rows = self._rows or self._begin_module("", position)
+        start, first, count = position, len(rows.columns), 0
+        size = len(self.text)
+        while position < size and patterns.INSTRUCTION_LIKE.match(self.text, position):
+            position = self._units.blank(self._unit_in_body(position, rows))
+            count += 1
+        self._add_entry(start, first, rows)
+        if count == 1 and position >= size and not first:
+            self._add_parameters(start, rows, lambda rows: self._unit_in_body(start, rows))
+        return position
+
+    def _unnamed_instruction(self, position: int) -> bool:
+        """Read a text that is one instruction without its name, as canonical printing has it."""
+        size = len(self.text)
+        if self._rows is not None or position != self._units.blank(0):
+            return False
+        if not patterns.UNNAMED_INSTRUCTION.match(self.text, position):
+            return False
+        try:
+            read, _ = self._fallback.read(position, size, has_name=False)
+        except DumpSyntaxError:
+            return False
+        rows = self._begin_module("", position)
+        rows.add_read(read)
+        self._add_entry(position, 0, rows)
+        self._add_parameters(position, rows, lambda rows: rows.add_read(read))
+        return True
+
+    def _add_entry(self, start: int, first: int, rows: HloRows) -> None:
+        """Add an entry of the rows from `first` on, which the text prints without its head."""
+        parts = ComputationParts(start=start, rows=rows.take(first), is_entry=True)
+        rows.module.computation_columns.add(parts)
+
+    def _add_parameters(self, start: int, rows: HloRows, add: Callable[[HloRows], object]) -> None:
+        """Read an instruction printed alone again, after parameters for its undefined operands."""
+        missing = missing_operands(rows.module.computations[-1])
+        if self.gaps.found or not missing.parameters:
+            return
+        self._rows = again = HloRows(new_module(self.source, self._reader, "", start))
+        for number, operand in enumerate(missing.parameters.values()):
+            again.add_parameter(operand.name, operand.shape_text or "", number)
+        add(again)
+        self._add_entry(start, 0, again)
+        entry = again.module.computations[-1].rows
+        for position, operands in missing.named.items():
+            row = entry[len(missing.parameters) + position]
+            again.columns.overlays.setdefault(row, Overlay()).operands = operands
+
+    def _junk(self, position: int) -> int:
+        """Note a gap for text inside a computation that is no HLO; return its end."""
+        end = self._units.unit_end(position)
+        text = self.text[position:end].rstrip()
+        self.gaps.note_strange(position, end)
+        first_end = min(self._units.line_end(position), position + len(text))
+        lines = text.count("\n") + 1
+        self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
+        return end
+
+    def _is_cut_head(self, end: int) -> bool:
+        """Return whether a line may be the first line of the entry, cut off."""
+        is_last = end == len(self.text) and not self.text.endswith("\n")
+        return is_last and self._rows is not None and not self._has_entry
+
+    def _outside(self, position: int, *, headless: bool = False) -> int:
+        """Read text outside any computation: skip foreign lines, note gaps for others.
+
+        Args:
+            position: Its start.
+            headless: Whether it begins with a row of a table, or with an instruction whose
+                computation has lost its first line.
+
+        Returns:
+            The offset at which reading resumes.
+        """
+        end = self._units.unit_end(position)
+        header = patterns.HEADER_INSIDE.search(self.text, position + 1, end)
+        if header is not None:
+            end = header.start()
+        self.gaps.note_strange(position, end)
+        headless |= not begins_line(self.text, position)
+        for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
+            if foreign and not self._is_cut_head(stop):
+                self.gaps.pass_over(start, stop)
+            else:
+                self.gaps.add_run(start, stop)
+        return end

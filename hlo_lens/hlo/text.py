@@ -1,0 +1,186 @@
+"""Parsers of small parts of HLO text: strings, operands, attributes, metadata.
+
+The argument of each function is a part that the scanner or the grammar has accepted.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.hlo.columns import HloOperand
+from hlo_lens.hlo.metadata import OpMetadata
+from hlo_lens.hlo.module import InputOutputAlias
+from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
+from hlo_lens.text.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.shapes.shape import ShapeIndex
+
+
+_ESCAPE = lazy_pattern(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
+_CODE = lazy_pattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_PLAIN_OPERAND = lazy_pattern(r"%?([\w.-]+)((?:#\d+)*)")
+_OPERAND = lazy_pattern(
+    rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
+)
+_METADATA_FIELD = lazy_pattern(
+    rf"([A-Za-z_]\w*+)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
+)
+_FRONTEND = lazy_pattern(
+    rf"{SPACE}([\w.-]++)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces})){SPACE}(?=,|\Z)"
+)
+_FRONTEND_LENIENT = lazy_pattern(
+    r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL
+)
+_INT = lazy_pattern(r"-?\d+")
+_ALIAS = lazy_pattern(
+    r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*(?:,\s*(may-alias|must-alias)\s*)?\)"
+)
+_DONOR = lazy_pattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_HIDDEN_INDEX = lazy_pattern(r"#\d+")
+_LIST_NAME = lazy_pattern(r"%?([A-Za-z_%][\w.-]*)")
+_INTEGERS = frozenset(
+    {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
+)
+_LONGEST = 20
+"""Digits of the largest 64-bit number, plus one."""
+
+_NOTHING: Mapping[str, str] = {}
+_STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
+
+
+def unescape(text: str) -> str:
+    """Return a C-escaped text unescaped: octal and hexadecimal bytes are decoded as UTF-8."""
+    escapes = text.count("\\")
+    if escapes == text.count("\\'"):  # none, or those of quotes, as in names of arguments
+        return text.replace("\\'", "'") if escapes else text
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return _SIMPLE.get(match[2], match[2])
+    codes = bytes(int(o, 8) & 255 if o else int(x, 16) for o, x in _CODE.findall(match[1]))
+    return codes.decode("utf-8", errors="backslashreplace")
+
+
+def parse_string(text: str) -> str:
+    """Return a quoted string without quotes and escapes; any other text unchanged."""
+    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+        return unescape(text[1:-1])
+    return text
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_operands(text: str) -> tuple[HloOperand, ...]:
+    """Return the operands of a list, in order; printed shapes are kept as text."""
+    if "/" in text:
+        text = COMMENTS.sub("", text)
+    if "[" not in text and "(" not in text:
+        return tuple(
+            HloOperand(name=name, index=_index(index)) if index else HloOperand(name=name)
+            for name, index in _PLAIN_OPERAND.findall(text)
+        )
+    return tuple(
+        HloOperand(name=m[2] or "", index=_index(m[3] or ""), shape_text=m[1])
+        for m in _OPERAND.finditer(text)
+        if m[1] or m[2]
+    )
+
+
+def _index(text: str) -> ShapeIndex:
+    return tuple(map(_number, _INT.findall(text)))
+
+
+def _number(digits: str) -> int:
+    """Return a number; of one that no number of XLA is as long as, the first beyond 64 bits."""
+    return int(digits) if len(digits) < _LONGEST else 1 << 64
+
+
+@functools.lru_cache(maxsize=256)
+def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
+    """Return names and values of an attribute list (with its leading comma), as written."""
+    return tuple(ATTRIBUTE.findall(text))
+
+
+def parse_attribute(text: str, name: str) -> str | None:
+    """Return the first value of a name in an attribute list; the rest is not parsed."""
+    for match in ATTRIBUTE.finditer(text):
+        if match[1] == name:
+            return match[2]
+    return None
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the names in ``{%a, %b}`` or ``%a``, without ``%`` and tuple indices."""
+    if text.startswith(("{", "%")) or "/" in text:
+        text = COMMENTS.sub("", text)
+    return tuple(_LIST_NAME.findall(_HIDDEN_INDEX.sub("", text) if "#" in text else text))
+
+
+def parse_frontend_attributes(text: str) -> Mapping[str, str]:
+    """Return keys and values, unquoted; quotes in dumps before 2025 are not escaped."""
+    inner = text.strip()[1:-1]
+    found: dict[str, str] = {}
+    position = 0
+    while position < len(inner):
+        match = _FRONTEND.match(inner, position) or _FRONTEND_LENIENT.match(inner, position)
+        if match is None:
+            break
+        key, quoted, braced = match[1], match[2], match[3]
+        if quoted is None:
+            found[key] = braced
+        else:
+            is_strict = match.re.pattern == _FRONTEND.pattern
+            found[key] = parse_string(quoted) if is_strict else unescape(quoted)
+        position = match.end() + 1
+    return found
+
+
+def parse_metadata_string(text: str, name: str) -> str | None:
+    """Return a text field of a ``metadata={...}`` value, as `parse_metadata` does."""
+    found = None
+    for match in _METADATA_FIELD.finditer(text):
+        if match[1] == name:
+            found = match[2] or match[3]
+    return None if found is None else parse_string(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_metadata(text: str) -> OpMetadata:
+    """Return the fields of a ``metadata={...}`` value, unknown ones included."""
+    known: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    for match in _METADATA_FIELD.finditer(text):
+        name, quoted, plain = match[1], match[2], match[3]
+        value = plain if quoted is None else parse_string(quoted)
+        if name in _STRINGS:
+            known[name] = value
+        elif name in _INTEGERS and len(value) < _LONGEST and value.lstrip("-").isdecimal():
+            known[name] = int(value)
+        else:
+            other[name] = value
+    return OpMetadata(**known, other=other or _NOTHING)
+
+
+def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
+    """Return the pairs of an ``input_output_alias`` value, in order."""
+    return tuple(
+        InputOutputAlias(
+            output_index=_index(m[1]),
+            parameter_number=_number(m[2]),
+            parameter_index=_index(m[3]),
+            kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one string for all
+        )
+        for m in _ALIAS.finditer(text)
+    )
+
+
+def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
+    """Return parameter number and index of each entry of a ``buffer_donor`` value."""
+    return tuple((_number(m[1]), _index(m[2])) for m in _DONOR.finditer(text))

@@ -1,0 +1,295 @@
+"""Targets of a compile by name: ``v5p:4x4x4``, ``h100_sxm``, ``h100_sxm:1x2x8``, ``cpu``.
+
+Memory of TPUs is the memory available to a program, as libtpu 0.0.52 prints it when a program
+does not fit ("exceeds available HBM (15.75G)"), rounded by it to a hundredth of a GiB; of GPUs the
+memory of the device in XLA's target configuration (``gpu_specs/README.md``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.nearest_names import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_GIB = 1 << 30
+_TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
+_GPU_SOURCE = "XLA's target configuration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TpuKind:
+    """A TPU version as libtpu's topologies name it.
+
+    Attributes:
+        name: Name in topologies: ``v5e``.
+        dimensions: Dimensions of its torus.
+        memory_bytes: Memory of a device that a program may use, rounded.
+        version: Name of the version in libtpu's files.
+        variant: Variant there; empty for none.
+    """
+
+    name: str
+    dimensions: int
+    memory_bytes: int
+    version: str
+    variant: str = ""
+
+
+TPU_KINDS = (
+    TpuKind(name="v2", dimensions=2, memory_bytes=round(7.48 * _GIB), version="JELLYFISH"),
+    TpuKind(name="v3", dimensions=2, memory_bytes=round(15.48 * _GIB), version="DRAGONFISH"),
+    TpuKind(name="v4", dimensions=3, memory_bytes=round(15.25 * _GIB), version="PUFFERFISH"),
+    TpuKind(
+        name="v5e",
+        dimensions=2,
+        memory_bytes=round(15.75 * _GIB),
+        version="VIPERFISH",
+        variant="lite",
+    ),
+    TpuKind(name="v5p", dimensions=3, memory_bytes=round(95.73 * _GIB), version="VIPERFISH"),
+    TpuKind(name="v6e", dimensions=2, memory_bytes=round(31.24 * _GIB), version="GHOSTLITE"),
+    TpuKind(name="tpu7x", dimensions=3, memory_bytes=round(94.74 * _GIB), version="6acc60406"),
+)
+MEGACORE_BYTES = {"v4": round(30.75 * _GIB)}
+"""Memory of a device with two cores (``chip_config_name: "megacore"``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target of a compile.
+
+    Attributes:
+        backend: ``cpu``, ``tpu`` or ``gpu``.
+        name: As the user writes it.
+        topology: Name for jax's ``get_topology_desc``; partitions, hosts and devices of GPUs; empty
+            for as many GPUs as the program needs.
+        options: Further arguments of ``get_topology_desc``.
+        gpu_config: Text of the target configuration; empty for others.
+        memory_bytes: Memory of one device; None for CPU, and where it is not known.
+        memory_source: Source of that number.
+    """
+
+    backend: str
+    name: str
+    topology: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    gpu_config: str = field(default="", repr=False)
+    memory_bytes: int | None = None
+    memory_source: str = ""
+
+
+CPU = Target(backend="cpu", name="cpu")
+
+_TWO_CORES = frozenset(("v2", "v3", "v4", "tpu7x"))
+"""TPUs with two devices a chip in libtpu's topologies."""
+
+_SLICES_2D = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_SLICES_3D = ("1x1x1", "2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
+_SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1"}
+_GPU_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_HOST_GPUS = 8
+
+_TPU_NAME = lazy_pattern(
+    r"(?P<kind>v\w+|tpu7x)[:=](?P<shape>\d+(?:x\d+){1,2})(?:\*(?P<slices>\d+))?"
+)
+_GPU_NAME = lazy_pattern(r"(?P<kind>\w+?)(?::(?P<shape>\d+x\d+x\d+))?")
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Return the names of the GPUs whose target configuration is shipped."""
+    names = (one.name for one in _gpu_specs().iterdir())
+    return tuple(sorted(n.removesuffix(".txtpb") for n in names if n.endswith(".txtpb")))
+
+
+@cache
+def gpu_config(name: str) -> str:
+    """Return the target configuration of a GPU."""
+    return (_gpu_specs() / f"{name}.txtpb").read_text(encoding="utf-8")
+
+
+def _gpu_specs() -> Traversable:
+    from importlib import resources  # slow to import, and most commands name no GPU
+
+    return resources.files("hlo_lens.load.devices") / "gpu_specs"
+
+
+def parse_target(text: str) -> Target:
+    """Return the target of a name.
+
+    >>> parse_target("v5e:2x4").memory_bytes, parse_target("h100_sxm").memory_source
+    (16911433728, "XLA's target configuration")
+
+    Raises:
+        UnknownNameError: If there is no such device; the message lists the devices.
+        UsageError: If a TPU's topology is missing, or has another number of dimensions.
+    """
+    if text == "cpu":
+        return CPU
+    kinds = {kind.name: kind for kind in TPU_KINDS}
+    found = _TPU_NAME.fullmatch(text)
+    if found is not None and found["kind"] in kinds:
+        return _tpu(kinds[found["kind"]], text, found["shape"], found["slices"])
+    gpu = _GPU_NAME.fullmatch(text)
+    if gpu is not None and gpu["kind"] in gpu_names():
+        return gpu_target(gpu_config(gpu["kind"]), name=text, topology=gpu["shape"] or "")
+    if text.split(":")[0] in kinds:
+        kind = kinds[text.split(":")[0]]
+        shape = "x".join("2241"[: kind.dimensions] if kind.dimensions == 2 else "221")
+        raise UsageError(f"{text}: name the chips of each dimension: {kind.name}:{shape}")
+    names = ", ".join((*(f"{name}:..." for name in kinds), *gpu_names(), "cpu"))
+    hint = did_you_mean(text, (*kinds, *gpu_names()))
+    raise UnknownNameError(f"no target {text!r}; there is {names}{hint}")
+
+
+def _tpu(kind: TpuKind, text: str, shape: str, slices: str | None) -> Target:
+    """Return a TPU target; slices of 4x4x4 chips and more wrap, as those that one rents do."""
+    sizes = [int(size) for size in shape.split("x")]
+    if len(sizes) != kind.dimensions:
+        raise UsageError(f"{text}: {kind.name} has {kind.dimensions} dimensions")
+    options: dict[str, object] = {}
+    if kind.dimensions == 3 and all(size % 4 == 0 for size in sizes):
+        options["wrap"] = [True, True, True]
+    if slices is not None:
+        options["num_slices"] = int(slices)
+    return Target(
+        backend="tpu",
+        name=text,
+        topology=f"{kind.name}:{shape}",
+        options=options,
+        memory_bytes=kind.memory_bytes,
+        memory_source=_TPU_SOURCE,
+    )
+
+
+def device_count(target: Target) -> int | None:
+    """Return the devices of a target that a user names; None if it has as many as needed.
+
+    >>> device_count(parse_target("v5e:2x4")), device_count(parse_target("v3:2x2*2"))
+    (8, 16)
+    """
+    sizes = [int(size) for size in target.topology.rpartition(":")[2].split("x") if size]
+    if not sizes:
+        return None
+    slices = target.options.get("num_slices", 1)
+    return math.prod(sizes) * cores_of(target) * (slices if isinstance(slices, int) else 1)
+
+
+def cores_of(target: Target) -> int:
+    """Return the devices of each chip of a TPU; 1 for others, and where both cores are one."""
+    kind = target.topology.partition(":")[0]
+    is_joined = target.options.get("chip_config_name") == "megacore"
+    return 2 if target.backend == "tpu" and kind in _TWO_CORES and not is_joined else 1
+
+
+def all_slices(text: str) -> tuple[Target, ...]:
+    """Return the targets that ``v5e:*`` stands for, smallest first.
+
+    >>> [target.name for target in all_slices("v5p:*")][:3]
+    ['v5p:1x1x1', 'v5p:2x2x1', 'v5p:2x2x2']
+
+    Raises:
+        UnknownNameError: If there is no such device.
+        UsageError: For CPU, which has no slices.
+    """
+    name = text.removesuffix(":*")
+    if name == "cpu":
+        raise UsageError("cpu has as many devices as the program needs: no cpu:*")
+    kind = next((one for one in TPU_KINDS if one.name == name), None)
+    if kind is None:
+        parse_target(name)  # an error for unknown devices
+        shapes = [
+            f"1x{max(1, count // _HOST_GPUS)}x{min(count, _HOST_GPUS)}" for count in _GPU_COUNTS
+        ]
+    else:
+        known = _SLICES_2D if kind.dimensions == 2 else _SLICES_3D
+        shapes = list(known[known.index(_SMALLEST.get(name, known[0])) :])
+    return tuple(parse_target(f"{name}:{shape}") for shape in shapes)
+
+
+_MEMORY = lazy_pattern(r"(?m)^\s*device_memory_size: (\d+)")
+_DESCRIPTION = lazy_pattern(r'device_description_str: "([^"]*)"')
+
+
+def gpu_target(config: str, *, name: str = "", topology: str = "") -> Target:
+    """Return the target of a GPU's target configuration."""
+    memory, described = _MEMORY.search(config), _DESCRIPTION.search(config)
+    return Target(
+        backend="gpu",
+        name=name or (described[1] if described else "GPU"),
+        topology=topology,
+        gpu_config=config,
+        memory_bytes=None if memory is None else int(memory[1]),
+        memory_source=_GPU_SOURCE,
+    )
+
+
+TARGET_ARGUMENTS = "target_arguments.txt"
+"""End of the name of libtpu's file that describes the slice."""
+
+_VERSION = lazy_pattern(r'version: TPU_VERSION_(\w+)(?:\s+variant: "(\w+)")?')
+_CHIP_CONFIG = lazy_pattern(r'chip_config_name: "(\w+)"')
+_WRAP = lazy_pattern(r"\bwrap \{([^{}]*)\}")
+_BOUNDS = lazy_pattern(r"\b(chips_per_host|host)_bounds \{([^{}]*)\}")
+_AXIS = re.compile(r"([xyz]): (\w+)")
+_SLICE = re.compile(r"\bslice_info \{")
+
+
+def tpu_target(arguments: str) -> Target | None:
+    """Return the target that libtpu's ``target_arguments.txt`` describes; None if unknown."""
+    version = _VERSION.search(arguments)
+    kind = next(
+        (
+            one
+            for one in TPU_KINDS
+            if version and (one.version, one.variant) == (version[1], version[2] or "")
+        ),
+        None,
+    )
+    bounds: dict[str, list[int]] = {}
+    for name, inside in _BOUNDS.findall(arguments):
+        found = dict(_AXIS.findall(inside))
+        bounds.setdefault(name, [int(found.get(axis, 1)) for axis in "xyz"])
+    if kind is None or set(bounds) != {"chips_per_host", "host"}:
+        return None
+    sizes = [a * b for a, b in zip(bounds["chips_per_host"], bounds["host"], strict=True)]
+    shape = "x".join(map(str, sizes[: kind.dimensions]))
+    options: dict[str, object] = {"chips_per_host_bounds": bounds["chips_per_host"]}
+    memory = kind.memory_bytes
+    config = _CHIP_CONFIG.search(arguments)
+    if config is not None and config[1] != "default":
+        options["chip_config_name"] = config[1]
+        if config[1] == "megacore":
+            memory = MEGACORE_BYTES.get(kind.name, memory)
+    wrap = _WRAP.search(arguments)
+    wrapped = dict(_AXIS.findall(wrap[1])) if wrap else {}
+    if "true" in wrapped.values():
+        options["wrap"] = [wrapped.get(axis) == "true" for axis in "xyz"]
+    slices = len(_SLICE.findall(arguments))
+    if slices > 1:
+        options["num_slices"] = slices
+    return Target(
+        backend="tpu",
+        name=f"{kind.name}:{shape}" + (f"*{slices}" if slices > 1 else ""),
+        topology=f"{kind.name}:{shape}",
+        options=options,
+        memory_bytes=memory,
+        memory_source=_TPU_SOURCE,
+    )
+
+
+def gpu_topology(target: Target, devices: int) -> str:
+    """Return partitions, hosts and devices of a GPU target, hosts of at most eight devices."""
+    if target.topology:
+        return target.topology
+    hosts = math.ceil(devices / 8)
+    return f"1x{hosts}x{devices if hosts == 1 else 8}"

@@ -1,0 +1,201 @@
+"""Arguments of the API: the types a program may have, and the modules in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
+
+from hlo_lens.hlo.module import HloModule
+from hlo_lens.load import load, load_log
+from hlo_lens.load.module import Dump, ModuleDump, already_read
+from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.shapes.mesh import Mesh, MeshLike
+from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.errors import UnknownNameError, UsageError
+from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.units import listed, plural
+
+
+class Compiled(Protocol):
+    """A compiled program of jax: what ``jax.jit(f).lower(...).compile()`` returns."""
+
+    def as_text(self) -> str | None:
+        """Return the optimized HLO text."""
+
+    def memory_analysis(self) -> object:
+        """Return the byte figures of the executable."""
+
+
+Program: TypeAlias = str | Path | Dump | ModuleDump | HloModule | Compiled
+"""A path, HLO text (more than one line), a dump or module read from either, a jax executable."""
+
+Progress: TypeAlias = "Callable[[int, int], None]"
+"""Called with the number done and the number in all."""
+
+T = TypeVar("T")
+
+_NAMES_SHOWN = 8
+
+
+def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDump, ...]:
+    """Return the modules of a program.
+
+    Args:
+        program: A path, HLO text, a module or dump read from either, or an executable of jax.
+        module: Regular expression to find in the names of the modules wanted; None for all.
+
+    Raises:
+        UnknownNameError: If no module has such a name.
+        UsageError: If `program` is none of these, or `module` is no regular expression.
+    """
+    found = _read(program)
+    if module is None:
+        return tuple(found)
+    return select_modules(found, NamePattern(module))
+
+
+def read_dump(path: str, *, progress: Progress | None = None) -> Dump:
+    """Return the dump in a file, a folder or an archive; ``-`` is standard input."""
+    return load(path, progress=progress)
+
+
+def read_log(path: str) -> ModuleDump:
+    """Return the log in a file."""
+    return load_log(path)
+
+
+def select_modules(
+    modules: Sequence[ModuleDump], pattern: NamePattern | None
+) -> tuple[ModuleDump, ...]:
+    """Return the modules in whose name or title a pattern is found, all for None.
+
+    A pattern that is the whole address of a module selects that one alone.
+
+    Raises:
+        UnknownNameError: If there are none.
+    """
+    if pattern is None:
+        return tuple(modules)
+    chosen = tuple(one for one in modules if one.address == pattern.text) or tuple(
+        one for one in modules if pattern.found_in(one.name) or pattern.found_in(one.title)
+    )
+    if not chosen:
+        raise no_module_matches(pattern, [one.address for one in modules])
+    return chosen
+
+
+def no_module_matches(pattern: NamePattern, names: Sequence[str]) -> UnknownNameError:
+    """Return the error for a pattern that is found in none of some names."""
+    return UnknownNameError(
+        f"no module matches {pattern.text!r}; there is {listed(names, _NAMES_SHOWN)}"
+        f"{did_you_mean(pattern.text, names) if len(names) > _NAMES_SHOWN else ''}"
+    )
+
+
+def one_module(program: Program, module: str | None = None) -> ModuleDump:
+    """Return the only module of a program.
+
+    Raises:
+        UsageError: If there are several, or none.
+    """
+    found = modules_of(program, module=module)
+    if len(found) != 1:
+        names = listed([one.name for one in found], _NAMES_SHOWN)
+        raise UsageError(
+            f"there are {len(found)} modules; choose one with module=, or pass one of "
+            f"load(...).modules: {names}"
+        )
+    return found[0]
+
+
+def analysis_of(
+    program: Program, module: str | None = None, mesh: MeshLike | None = None
+) -> ModuleDump:
+    """Return the analysis of the only module of a program.
+
+    Raises:
+        UsageError: If there are several modules, or the mesh is none of the program.
+    """
+    named = None if mesh is None else Mesh.of(mesh)
+    (known,) = analyses_of((one_module(program, module),), named)
+    return known
+
+
+def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[ModuleDump]:
+    """Return the analyses of some modules, with a mesh that names the axes of those it fits.
+
+    Raises:
+        UsageError: If it fits none of them.
+    """
+    if mesh is None:
+        return list(modules)
+    from hlo_lens.questions.sharding.given_mesh import mesh_misfit
+
+    found: list[ModuleDump] = []
+    misfits: dict[str, list[str]] = {}
+    for one in modules:
+        known = one.stating(mesh=mesh)
+        table = instruction_table(known) if known.has_hlo else None
+        misfit = mesh_misfit(mesh, table, one.before, one.lowered_meshes) if table else ""
+        found.append(one if misfit else known)
+        if misfit:
+            misfits.setdefault(misfit, []).append(one.name)
+    if misfits and sum(map(len, misfits.values())) == len(modules):
+        sizes = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+        text = ",".join(f"{name}={size}" for name, size in sizes)
+        raise UsageError(
+            f"mesh {text} of {plural(mesh.size, 'device')} does not fit: "
+            f"{'; '.join(f'{listed(names, 2)} {what}' for what, names in misfits.items())}"
+        )
+    return found
+
+
+def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:
+    """Yield modules; report the number done before each, if there are several."""
+    for done, module in enumerate(modules):
+        if progress is not None and len(modules) > 1:
+            progress(done, len(modules))
+        yield module
+
+
+def _read(program: Program) -> Sequence[ModuleDump]:
+    if isinstance(program, ModuleDump):
+        return (program,)
+    if isinstance(program, Dump):
+        return program.modules
+    if isinstance(program, HloModule):
+        return (_dump_of(program),)
+    if isinstance(program, str) and "\n" in program:
+        from hlo_lens.hlo.module_reader import parse_hlo
+
+        return (_dump_of(parse_hlo(program)),)
+    if isinstance(program, str | Path):
+        return load(program).modules
+    if hasattr(program, "as_text") and hasattr(program, "memory_analysis"):
+        from hlo_lens.load.jax import from_compiled
+
+        return (from_compiled(program),)
+    raise _no_program(program)
+
+
+def _no_program(program: object) -> UsageError:
+    hint = ""
+    if hasattr(program, "lower"):
+        hint = "; compile it: jax.jit(f).lower(*args).compile()"
+    elif hasattr(program, "compile"):
+        hint = "; add .compile(), or use hlo_lens.from_lowered for the program as it was lowered"
+    return UsageError(
+        "expected a path, HLO text, a module, a dump or a compiled program of jax, "
+        f"found {type(program).__name__}{hint}"
+    )
+
+
+def _dump_of(module: HloModule) -> ModuleDump:
+    return ModuleDump(
+        name=module.name,
+        kind=DumpKind.HLO,
+        module_text=already_read(module),
+        framework=module.framework,
+    )

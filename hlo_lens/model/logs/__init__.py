@@ -1,1 +1,0 @@
-"""Types of log messages: out of memory, warnings, values that jax prints."""

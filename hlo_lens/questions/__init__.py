@@ -1,0 +1,1 @@
+"""Questions about compiled programs, a room for each: facts, pages and command."""

@@ -1,0 +1,319 @@
+"""Judgement of a compile by rules, against a baseline or by itself; two compiles compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.load import read_source
+from hlo_lens.questions.check.budget import read_budget
+from hlo_lens.questions.check.finding_counts import ROOT as FINDINGS
+from hlo_lens.questions.check.github_notes import check_annotations, diff_annotations
+from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
+from hlo_lens.questions.check.page import check_report
+from hlo_lens.questions.check.rules import Rule, default_rules, short_rule
+from hlo_lens.questions.diff.api import Diff, diff_sides
+from hlo_lens.questions.diff.argument_causes import argument_causes
+from hlo_lens.questions.diff.line_causes import donation_causes
+from hlo_lens.questions.diff.lines_section import cause_text
+from hlo_lens.questions.diff.module_diff import SUBJECTS
+from hlo_lens.questions.diff.page import listed_names
+from hlo_lens.questions.diff.sides import (
+    LoadedSide,
+    Side,
+    SideModule,
+    fingerprint_of,
+    load_side,
+    load_sides,
+)
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.shell_words import shell_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from hlo_lens.load.programs import Progress
+    from hlo_lens.render.table import Report
+    from hlo_lens.render.to_github import Annotation
+    from hlo_lens.text.name_pattern import NamePattern
+
+_SUBJECTS = ("memory", "collectives", "sharding")
+"""Subjects that contributors to failures come from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Verdicts of rules on a compile.
+
+    Attributes:
+        judgement: Verdict of each rule on each module.
+        diff: Changes against the baseline; None without one.
+        head: The compile.
+        budget: Path of the budget file, if there is one.
+        is_forced: Whether sides that cannot be compared are compared, too.
+        rules: Further rules in short.
+    """
+
+    judgement: Judgement
+    diff: Diff | None
+    head: LoadedSide
+    budget: str | None = None
+    is_forced: bool = False
+    rules: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        """Return the report that ``hlo-lens check`` prints."""
+        report = self.verdicts(self._facts())
+        return dataclasses.replace(report, make_page=lambda: self._page_data(report))
+
+    def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
+        """Return the report on the verdicts alone, below some facts."""
+        dumps = {
+            place: f"{shell_word(one.dump.path)} {one.dump.module_option}".rstrip()
+            for place, one in enumerate(self.head.modules)
+            if one.dump is not None and one.dump.path
+        }
+        base = "" if self.diff is None else self.diff.base.source
+        return check_report(self.judgement, facts, dumps=dumps, base=base)
+
+    def _page_data(self, report: Report) -> Mapping[str, object]:
+        from hlo_lens.questions.check.html_page import check_page  # only for HTML
+
+        whole = self.diff
+        if whole is not None:  # with the programs, which rules do not need
+            whole = diff_sides(whole.base, whole.head, is_forced=self.is_forced)
+        return check_page(self.head, whole, report, self._command())
+
+    def _command(self) -> str:
+        """Return the command that prints the verdicts."""
+        baseline = None if self.diff is None else self.diff.base.path
+        options = [("--baseline", baseline), ("--budget", self.budget)]
+        options += [("--fail-on", rule) for rule in self.rules]
+        given = (f"{name} {shell_word(value)}" for name, value in options if value)
+        return " ".join(("hlo-lens check", shell_word(self.head.path or "PATH"), *given))
+
+    def annotations(self) -> list[Annotation]:
+        """Return the notes on failed rules."""
+        return check_annotations(self.judgement)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return the paths, and differences that may be the cause of a failure."""
+        diff = self.diff
+        baseline = None if diff is None else diff.base.path
+        paths = (("head", self.head.path), ("baseline", baseline), ("budget", self._budget_text()))
+        facts = [(role, path) for role, path in paths if path is not None]
+        facts += self._settings_fact() if self._counts_findings() else []
+        if diff is None:
+            return facts
+        for label, name in (("toolchain", "toolchain"), ("pair", "note")):
+            texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
+            facts += [(label, text) for text in texts]
+        apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
+        facts += [("incomparable", text) for text in apart]
+        alone = (("only in baseline", diff.removed), ("only in head", diff.added))
+        facts += [(label, listed_names(found)) for label, found in alone if found]
+        return [*facts, *self._failure_facts(diff)]
+
+    def _failure_facts(self, diff: Diff) -> Iterator[tuple[str, str]]:
+        """Yield the causes of failures that need no program, and the command that finds others."""
+        if not self.judgement.is_failed:
+            return
+        for module in diff.modules:
+            causes = (*donation_causes(module.donations), *argument_causes(module.shardings))
+            of = f" ({module.head.name})" if len(diff.modules) > 1 else ""
+            for cause in causes:  # without bytes: other changes are not known here
+                yield "cause", f"{cause_text(dataclasses.replace(cause, delta_bytes=None))}{of}"
+        base, head = diff.base.source, self.head.source
+        if base and head:
+            words = ("hlo-lens diff", shell_word(base), shell_word(head), self._failed_option())
+            yield "next", " ".join(filter(None, words))
+
+    def _failed_option(self) -> str:
+        """Return the option that selects the only module with failures; empty for several."""
+        verdicts = self.judgement.verdicts
+        failed = [*{verdict.place for verdict in verdicts if verdict.is_failure}]
+        dump = (
+            self.head.modules[failed[0]].dump
+            if len(failed) == 1 and failed[0] is not None
+            else None
+        )
+        return "" if dump is None else dump.module_option
+
+    def _budget_text(self) -> str | None:
+        """Return the path of the budget, and whether it has no rule."""
+        rules = (verdict.rule for verdict in self.judgement.verdicts)
+        is_used = any(rule.place.startswith(str(self.budget)) for rule in rules)
+        return self.budget if is_used or self.budget is None else f"{self.budget}: no rule in it"
+
+    def _settings_fact(self) -> list[tuple[str, str]]:
+        from hlo_lens.questions.findings.run_settings import settings_text  # imports the rules
+
+        settings = settings_text()
+        return [("lint", settings)] if settings else []
+
+    def _counts_findings(self) -> bool:
+        """Return whether a rule counts findings of a dump; those of a snapshot are as saved."""
+        verdicts = self.judgement.verdicts
+        return not self.head.is_snapshot and any(v.rule.metric.root == FINDINGS for v in verdicts)
+
+
+def check(
+    head: Side,
+    *,
+    baseline: Side | None = None,
+    budget: str | Path | None = None,
+    rules: Sequence[str] = (),
+    pattern: NamePattern | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Checked:
+    """Judge a compile.
+
+    Args:
+        head: The compile: a path, a program, a `Dump` or a `Snapshot`.
+        baseline: The compile to compare with.
+        budget: Path of a budget file; without it and without rules those of `default_rules`.
+        rules: Further rules in short, such as ``memory.temp_bytes>+2%``.
+        pattern: Modules in whose names this is found; None for all.
+        force: Compare sides that cannot be compared, too.
+        progress: Called with modules done and modules in all.
+
+    Raises:
+        UnreadableError: If a path cannot be read.
+        DumpSyntaxError: If a dump cannot be parsed.
+        UsageError: If a rule is not understood, or there is none.
+    """
+    given = [] if budget is None else [*read_budget(read_source(str(budget)).text, str(budget))]
+    given += [short_rule(rule) for rule in rules]
+    if not given:
+        if baseline is None:
+            raise _nothing_to_judge_by(budget)
+        given = [*default_rules()]
+    compared = None
+    if baseline is None:
+        side = load_side(head, pattern=pattern, progress=progress)
+    else:
+        base, side = load_sides(
+            baseline, head, pattern=pattern, progress=progress, with_programs=False
+        )
+        compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
+    checked = judge_sides(given, side, compared, is_forced=force)
+    return dataclasses.replace(
+        checked, budget=None if budget is None else str(budget), rules=tuple(rules)
+    )
+
+
+def _nothing_to_judge_by(budget: str | Path | None) -> UsageError:
+    """Return the error for no rule at all: no budget, or one without rules."""
+    if budget is None:
+        text = "nothing to judge by: give --budget FILE, --baseline PATH or --fail-on RULE"
+        return UsageError(text)
+    return UsageError(
+        f"{budget}: no rule in it: [lint] has settings of hlo-lens lint; add [[budget]] with "
+        'metric = "memory.total_bytes" and max = "16GiB", or give --baseline PATH or --fail-on RULE'
+    )
+
+
+def judge_sides(
+    rules: Sequence[Rule], head: LoadedSide, diff: Diff | None, *, is_forced: bool
+) -> Checked:
+    """Return the verdicts of rules on the modules of a side."""
+    candidates = [Candidate(head=m.snapshot, place=place) for place, m in enumerate(head.modules)]
+    copies = head.copies() if diff is None else diff.copies[1]  # their programs are judged once
+    if diff is None:
+        once = [candidate for candidate in candidates if candidate.place not in copies]
+        judgement = judge(rules, Sides(candidates=once, has_baseline=False))
+        return Checked(judgement=judgement, diff=None, head=head, is_forced=is_forced)
+    for (one, other), found in zip(diff.places, diff.modules, strict=True):
+        pair = diff.base.modules[one], head.modules[other]
+        candidates[other] = dataclasses.replace(
+            candidates[other], diff=found, is_same_program=cache(partial(_is_same_program, *pair))
+        )
+    sides = Sides(
+        candidates=[candidate for candidate in candidates if candidate.place not in copies],
+        has_baseline=True,
+        gone=[module.name for module in diff.removed],
+        is_forced=is_forced,
+    )
+    return Checked(judgement=judge(rules, sides), diff=diff, head=head, is_forced=is_forced)
+
+
+def _is_same_program(base: SideModule, head: SideModule) -> bool:
+    one = fingerprint_of(base)
+    return one is not None and one == fingerprint_of(head)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two compiles compared, and judged by rules if there are any.
+
+    Attributes:
+        diff: Differences.
+        checked: Verdicts on the rules; None without rules.
+    """
+
+    diff: Diff
+    checked: Checked | None
+
+    def report(self, *, by: str | None = None) -> Report:
+        """Return the report, the verdicts first.
+
+        Args:
+            by: ``source`` for the changed lines of the user's program alone.
+        """
+        report = self.diff.report(by=by)
+        if self.checked is None:
+            return report
+        judged = self.checked.verdicts()
+        made = dataclasses.replace(
+            report,
+            sections=(*judged.sections, *report.sections),
+            data={**report.data, "rules": judged.data["rules"]},
+        )
+        return dataclasses.replace(made, make_page=lambda: self.diff.page_data(made))
+
+    def annotations(self) -> list[Annotation]:
+        """Return the notes on failed rules, then on figures that got worse."""
+        judged = [] if self.checked is None else self.checked.annotations()
+        return [*judged, *diff_annotations(self.diff)]
+
+
+def compare(
+    base: str,
+    head: str,
+    *,
+    pattern: NamePattern | None = None,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    rules: Sequence[str] = (),
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare two paths and judge the differences by rules.
+
+    Args:
+        base: Path before.
+        head: Path after.
+        pattern: Modules to compare, by their names; None for all.
+        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
+        heed: Noise kinds to report as changes, such as ``names``.
+        rules: Rules in short, such as ``memory.temp_bytes>+2%``.
+        force: Compare an estimate of memory with what XLA assigned, too.
+        progress: Called with modules done and modules in all.
+    """
+    parsed = [short_rule(rule) for rule in rules]
+    is_limited = "program" in only and not parsed  # a rule may be about memory
+    one, other = load_sides(
+        base,
+        head,
+        pattern=pattern,
+        progress=progress,
+        with_graphs="program" in only,
+        limits_estimate=is_limited,
+    )
+    diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)
+    checked = judge_sides(parsed, other, diff, is_forced=force) if parsed else None
+    return Comparison(diff=diff, checked=checked)

@@ -1,0 +1,295 @@
+"""Page and JSON of ``hlo-lens check``: verdicts, then contributors to failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.check.finding_counts import counts_new
+from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
+from hlo_lens.questions.collectives.page import at_most_text
+from hlo_lens.questions.diff.page import MOST_CHARACTERS
+from hlo_lens.questions.findings.changes import source_of
+from hlo_lens.questions.findings.page import finding_facts
+from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
+from hlo_lens.questions.snapshots.writing import facts_object
+from hlo_lens.render.envelope import envelope
+from hlo_lens.render.origins import with_marks
+from hlo_lens.render.result import Column, Row, Unit, row_objects
+from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.units import format_bytes, format_change, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.questions.check.contributors import Contributors
+    from hlo_lens.questions.snapshots.facts import FindingFact
+
+_NONE: Mapping[int, str] = MappingProxyType({})
+_ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
+
+_COLUMNS = (
+    Column("status", Unit.NONE, "pass, fail or undecided"),
+    Column("informational", Unit.NONE, "whether the rule fails no check"),
+    Column("module", Unit.NONE, "module"),
+    Column("metric", Unit.NONE, "path in the report"),
+    Column("axis", Unit.NONE, "mesh axis that the metric is limited to"),
+    Column("name", Unit.NONE, "name of the rule"),
+    Column("base", Unit.NONE, "value in the baseline"),
+    Column("head", Unit.NONE, "value"),
+    Column("delta", Unit.NONE, "difference"),
+    Column("change", Unit.NONE, "difference in percent"),
+    Column("fails_if", Unit.NONE, "conditions of failure"),
+    Column("reason", Unit.NONE, "failed condition, or why the rule is undecided"),
+    Column("rule", Unit.NONE, "place of the rule"),
+    Column("base_is_at_most", Unit.NONE, "whether base is an upper bound"),
+    Column("head_is_at_most", Unit.NONE, "whether head is an upper bound"),
+)
+
+
+def check_report(
+    judgement: Judgement,
+    facts: Sequence[tuple[str, str]] = (),
+    *,
+    dumps: Mapping[int, str] = _NONE,
+    base: str = "",
+) -> Report:
+    """Return the report on rules.
+
+    Args:
+        judgement: Their verdicts.
+        facts: Labels and texts above the verdicts, such as the paths of both sides.
+        dumps: Arguments of commands that select a module of the head, by its place; empty for none.
+        base: Path of the baseline, for commands; empty for none.
+    """
+    verdicts = judgement.verdicts
+    section = Section(
+        title=f"hlo-lens check: {outcome(judgement)}",
+        facts=(*facts, ("rules", _counts(verdicts))),
+        tables=(*_tables(verdicts), *_contributor_tables(verdicts)),
+    )
+    return Report(
+        kind="check",
+        sections=(section, *_finding_sections(verdicts, dumps, base)),
+        data=check_object(judgement),
+        most_characters=MOST_CHARACTERS,
+    )
+
+
+def outcome(judgement: Judgement) -> str:
+    """Return the outcome in one word."""
+    if judgement.is_failed:
+        return "failed"
+    return "undecided" if judgement.is_undecided else "passed"
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    counts = Counter(map(_status_text, verdicts))
+    listed = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return f"{plural(len(verdicts), 'verdict')}: {listed}" if verdicts else "none"
+
+
+def _status_text(verdict: Verdict) -> str:
+    is_soft = verdict.rule.is_informational and verdict.status != PASS
+    return f"{verdict.status} (informational)" if is_soft else verdict.status
+
+
+def _tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    """Yield the verdicts: of several modules those of each that does not pass, then the others."""
+    of_module: dict[str | None, list[Verdict]] = {}
+    for verdict in verdicts:
+        of_module.setdefault(verdict.module, []).append(verdict)
+    if len(of_module) < 2:
+        yield _table(verdicts)
+        return
+    yield replace(_table(verdicts), is_data_only=True)
+    passed: list[Verdict] = []
+    worst = {name: min(_ORDER.get(v.status, 3) for v in own) for name, own in of_module.items()}
+    for name in sorted(of_module, key=lambda name: worst[name]):
+        own = of_module[name]
+        if worst[name] == _ORDER[PASS]:
+            passed += own
+            continue
+        table = _table(own)
+        yield replace(table, title=f"{table.title} of {name}", is_text_only=True)
+    if passed:
+        title = "Rules" if len(passed) == len(verdicts) else "Rules of other modules"
+        yield replace(_table(passed), title=title, is_text_only=True)
+
+
+def _table(verdicts: Sequence[Verdict]) -> Table:
+    order = sorted(verdicts, key=lambda v: _ORDER.get(v.status, 3))
+    shown = ["status", "metric", "base", "head", "change", "fails_if", "reason"]
+    if len({verdict.module for verdict in verdicts}) > 1:
+        shown.insert(1, "module")
+    if all(verdict.base is None for verdict in verdicts):
+        shown = [name for name in shown if name not in ("base", "change")]
+    if all(not verdict.reason or verdict.status == FAIL for verdict in verdicts):
+        shown.remove("reason")
+    return Table(
+        name="verdicts",
+        title="Rules",
+        columns=_COLUMNS,
+        read_rows=lambda: map(_row, order),
+        row_count=len(order),
+        shown=tuple(shown),
+        is_whole=len(order) <= _MOST_WHOLE,
+        read_shown=lambda: map(_shown_row, order),
+        text_only=("change",),
+        kept=("base", "change"),
+    )
+
+
+_MOST_WHOLE = 50
+
+
+def _row(verdict: Verdict) -> Row:
+    base, head, rule = verdict.base, verdict.head, verdict.rule
+    return (
+        verdict.status,
+        rule.is_informational,
+        verdict.module,
+        rule.metric.text,
+        rule.metric.axis,
+        rule.name or None,
+        _plain(base),
+        _plain(head),
+        None if base is None or head is None else _plain(head - base),
+        format_change(round(base), round(head)) if base is not None and head is not None else "",
+        tuple(map(str, rule.fails)),
+        verdict.reason or None,
+        rule.place,
+        verdict.base_least is not None and verdict.base_most is None,
+        verdict.head_least is not None and verdict.head_most is None,
+    )
+
+
+def _shown_row(verdict: Verdict) -> Row:
+    base, head = amount_texts(verdict)
+    texts = {
+        "status": _status_text(verdict),
+        "metric": verdict.rule.metric.label,
+        "base": base,
+        "head": head,
+        "fails_if": verdict.limit,
+    }
+    cells = zip(_COLUMNS, _row(verdict), strict=True)
+    return tuple(texts.get(column.name, cell) for column, cell in cells)
+
+
+def amount_texts(verdict: Verdict) -> tuple[str, str]:
+    """Return the values in the baseline and in the head as text.
+
+    ``<=`` is before upper bounds, ``~`` before estimates.
+    """
+    base = _amount_text(verdict, verdict.base, verdict.base_least, verdict.base_most)
+    return base, _amount_text(verdict, verdict.head, verdict.head_least, verdict.head_most)
+
+
+def _amount_text(
+    verdict: Verdict, number: float | None, least: float | None, most: float | None
+) -> str:
+    if number is None:
+        return ""
+    bound = "~" if most is not None else "" if least is None else "<="
+    if verdict.rule.metric.is_bytes:
+        return f"{bound}{format_bytes(round(number))}"
+    text = format_count(int(number)) if number == int(number) else f"{number:g}"
+    return f"{bound}{text}"
+
+
+def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    """Yield the contributors to failures, once for several failures with the same ones."""
+    causes: dict[tuple[str | None, Contributors], list[str]] = {}
+    for verdict in verdicts:
+        found = verdict.contributors
+        if found is not None and found.contributors:
+            causes.setdefault((verdict.module, found), []).append(verdict.rule.metric.label)
+    for (module, found), metrics in causes.items():
+        title = f"Contributors to {', '.join(dict.fromkeys(metrics))}"
+        shown = ("delta_bytes", "change", "source", "what", "op_name")
+        title = f"{title} of {module}" if module else title
+        table = Table.of(found, title=title, shown=shown)
+        rows = partial(_shown_contributors, found)
+        wrapped = ("what", "change")
+        yield with_marks(replace(table, read_shown=rows, wrapped=wrapped, kept=("source",)))
+
+
+def _shown_contributors(found: Contributors) -> Iterator[Row]:
+    """Yield the contributors with ``<=`` before upper bounds."""
+    place = found.place_of("delta_bytes")
+    for row, one in zip(found.rows(), found.contributors, strict=True):
+        text = at_most_text(one.delta_bytes, one.is_at_most)
+        yield row if text is None else (*row[:place], text, *row[place + 1 :])
+
+
+_FINDING_COLUMNS = (
+    Column("module", Unit.NONE, "module"),
+    Column("metric", Unit.NONE, "metric that counts the finding"),
+    Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
+    Column("name", Unit.NONE, "name of the rule"),
+    Column("severity", Unit.NONE, "error, warning or info"),
+    *SAVING_COLUMNS,
+    Column("source", Unit.NONE, "line of the program, file:line"),
+    Column("message", Unit.NONE, "what is wrong"),
+    Column("fix", Unit.NONE, "what to write instead"),
+)
+
+
+def _finding_sections(
+    verdicts: Sequence[Verdict], dumps: Mapping[int, str], base: str
+) -> Iterator[Section]:
+    """Yield the findings that failed rules count, with the command that shows more of them."""
+    for verdict in verdicts:
+        if not verdict.findings:
+            continue
+        metric = verdict.rule.metric
+        where = f" of {verdict.module}" if verdict.module else ""
+        known = f" --baseline {shell_word(base)}" if base and counts_new(metric.steps) else ""
+        dump = None if verdict.place is None else dumps.get(verdict.place)
+        command = () if dump is None else (("next", f"hlo-lens lint {dump}{known}"),)
+        rows = [_finding_row(verdict, one) for one in verdict.findings]
+        data = table_of("counted-findings", "", _FINDING_COLUMNS, rows, is_data_only=True)
+        yield Section(
+            title=f"{metric.label}{where}",
+            facts=(*finding_facts(verdict.findings), *command),
+            tables=(data,),
+        )
+
+
+def _finding_row(verdict: Verdict, one: FindingFact) -> Row:
+    return (
+        *(verdict.module, verdict.rule.metric.text, one.code, one.name, one.severity),
+        *saving_cells(one.saves),
+        *(source_of(one), one.message, one.fix),
+    )
+
+
+def check_object(judgement: Judgement) -> dict[str, object]:
+    """Return the JSON object of ``hlo-lens check``."""
+    return envelope(
+        "check",
+        outcome=outcome(judgement),
+        passed=not judgement.is_failed and not judgement.is_undecided,
+        rules=[_object(verdict) for verdict in judgement.verdicts],
+    )
+
+
+def _object(verdict: Verdict) -> Mapping[str, object]:
+    (row,) = row_objects(_COLUMNS, [_row(verdict)])
+    del row["change"]
+    found = verdict.contributors
+    return {
+        **row,
+        "contributors": [] if found is None else found.objects(),
+        "findings": [facts_object(one) for one in verdict.findings],
+    }
+
+
+def _plain(number: float | None) -> float | int | None:
+    """Return a number as an integer if it is one."""
+    return int(number) if number is not None and number == int(number) else number

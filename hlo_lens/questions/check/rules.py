@@ -1,0 +1,245 @@
+"""Rules: conditions of failure on a metric, and their short form.
+
+``memory.temp_bytes>+2%`` (grew by more than 2 %), ``memory.total_bytes>+0.5%,64KiB`` (by more than
+0.5 %, and by 64 KiB or more), ``memory.temp_bytes>4GiB``, ``memory.total_bytes<-50%``,
+``collectives.static.all-gather>+0``; a regular expression of module names and a colon may precede
+it: ``jit_train:memory.temp_bytes>4GiB``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hlo_lens.questions.check.metric import Metric
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.name_pattern import NamePattern
+
+LOWER, HIGHER, EITHER = "lower-is-better", "higher-is-better", "no-change"
+DIRECTIONS = (LOWER, HIGHER, EITHER)
+"""Directions of improvement; with ``no-change`` any change is for the worse."""
+
+_SHORT = re.compile(
+    r"(?:(?P<module>[^:<>=!\[\]]+):)?(?P<metric>[^<>=!]*(?:\[[^\]]*\][^<>=!]*)*?)\s*"
+    r"(?P<op>>=|<=|==|!=|>|<)\s*(?P<sign>[+-]?)(?P<amount>[^+\-<>=!].*)"
+)
+
+_AMOUNT = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})\s*(%|[kKMGTPE]?i?[Bb]?)")
+_PREFIXES = "KMGTPE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """A number and its unit: ``14.5GiB``, ``2%``, ``48``.
+
+    Attributes:
+        number: The number, in bytes for a size, as a fraction for percent.
+        is_percent: Whether it is a fraction of another number.
+        is_size: Whether it has a unit of bytes.
+        text: As written.
+    """
+
+    number: Fraction
+    is_percent: bool
+    is_size: bool
+    text: str
+
+    @classmethod
+    def parse(cls, value: object) -> Amount:
+        """Return the amount of a number or text.
+
+        ``KiB`` is 1024 and ``kB`` 1000, and so on; a letter alone (``G``) is a power of 1024.
+
+        Raises:
+            UsageError: If it is no amount.
+        """
+        message = f"not an amount: {value!r}; write it like 48, 14.5GiB or 2%"
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise UsageError(message)
+        if not isinstance(value, str):
+            if not math.isfinite(value):
+                raise UsageError(message)
+            number = Fraction(str(value))
+            return cls(number=number, is_percent=False, is_size=False, text=str(value))
+        match = _AMOUNT.fullmatch(value.strip().replace("_", ""))
+        if match is None:
+            raise UsageError(message)
+        sign, digits, unit = match.groups()
+        number = Fraction(digits) * (-1 if sign == "-" else 1)
+        if unit == "%":
+            return cls(number=number / 100, is_percent=True, is_size=False, text=value.strip())
+        return cls(
+            number=number * _scale(unit), is_percent=False, is_size=bool(unit), text=value.strip()
+        )
+
+
+NO_LEAST = Amount(number=Fraction(0), is_percent=False, is_size=False, text="")
+
+
+def _scale(unit: str) -> int:
+    """Return the bytes of a unit; 1 for none."""
+    prefix = unit[:1].upper()
+    if prefix not in _PREFIXES or not prefix:
+        return 1
+    is_decimal = unit[1:].lower() == "b"
+    return int((1000 if is_decimal else 1024) ** (_PREFIXES.index(prefix) + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Condition of failure.
+
+    Attributes:
+        op: ``>``, ``<``, ``>=``, ``<=``, ``==`` or ``!=``.
+        amount: Right side of the comparison.
+        is_change: Whether the left side is the change against the baseline, not the value.
+        least_change: Smaller changes do not fail.
+        least_text: That amount as written.
+    """
+
+    op: str
+    amount: Amount
+    is_change: bool = False
+    least_change: Fraction = Fraction(0)
+    least_text: str = ""
+
+    def holds(self, base: float | None, head: float) -> bool:
+        """Return whether it holds, and the rule fails; a change needs a known `base`."""
+        if not self.is_change:
+            return _compare(self.op, Fraction(head), self.amount.number)
+        return self._is_broken(base, head) and not self._is_small(base, head)
+
+    def is_spared(self, base: float | None, head: float) -> bool:
+        """Return whether it does not hold only because the change is below `least_change`."""
+        return self.is_change and self._is_broken(base, head) and self._is_small(base, head)
+
+    def _is_small(self, base: float | None, head: float) -> bool:
+        return abs(Fraction(head) - Fraction(base or 0)) < self.least_change
+
+    def _is_broken(self, base: float | None, head: float) -> bool:
+        change = Fraction(head) - Fraction(base or 0)
+        limit = self.amount.number
+        if self.amount.is_percent:
+            limit *= abs(Fraction(base or 0))
+        return _compare(self.op, change, limit)
+
+    def __str__(self) -> str:
+        if not self.is_change:
+            return f"{self.op}{self.amount.text}"
+        number = self.amount.number
+        sign = "-" if number < 0 or (number == 0 and "<" in self.op) else "+"
+        least = f",{self.least_text}" if self.least_change else ""
+        return f"{self.op}{sign}{self.amount.text.lstrip('+-')}{least}"
+
+
+def _compare(op: str, left: Fraction, right: Fraction) -> bool:
+    return {
+        ">": left > right,
+        "<": left < right,
+        ">=": left >= right,
+        "<=": left <= right,
+        "==": left == right,
+        "!=": left != right,
+    }[op]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule.
+
+    Attributes:
+        metric: Its metric.
+        fails: Conditions of failure, of which one suffices.
+        module: Pattern to find in module names; None for all modules.
+        is_informational: Whether it is only shown.
+        direction: Direction of improvement, of `DIRECTIONS`.
+        place: Place where it is written.
+        name: Name given by its author; may be empty.
+        is_optional: Whether a value that is known on neither side of one program is no failure.
+    """
+
+    metric: Metric
+    fails: tuple[Condition, ...]
+    module: NamePattern | None = None
+    is_informational: bool = False
+    direction: str = LOWER
+    place: str = ""
+    name: str = ""
+    is_optional: bool = False
+
+
+_ALWAYS = (
+    "memory.total_bytes>+0.1%,64KiB",
+    "memory.spaces[default].temp_bytes>+0.1%,64KiB",
+    "memory.peak.bytes>+0.1%,64KiB",
+    "collectives.wire_bytes_per_device>+0.1%,64KiB",
+    "collectives.static.*>+0",
+    "collectives.dynamic.*>+0",
+)
+
+
+def default_rules() -> tuple[Rule, ...]:
+    """Return the rules for a baseline without budget.
+
+    No kind of collective may run more often; bytes may grow by the larger of 0.1 % and 64 KiB, so
+    that a few bytes of padding or of a scalar do not fail.
+    """
+    return tuple(replace(short_rule(text), place="no budget", is_optional=True) for text in _ALWAYS)
+
+
+def short_rule(text: str) -> Rule:
+    """Return the rule of a text such as ``memory.temp_bytes>+2%``.
+
+    Raises:
+        UsageError: If it is no rule.
+    """
+    match = _SHORT.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"not a rule: {text!r}; write it like 'memory.temp_bytes>+2%' (grew by more than 2%), "
+            "'memory.total_bytes>+0.5%,64KiB' (and by 64KiB or more), 'memory.temp_bytes>4GiB' or "
+            "'collectives.static.all-gather>+0'"
+        )
+    metric = Metric.parse(match["metric"])
+    limit, _, least_text = (part.strip() for part in match["amount"].partition(","))
+    amount = Amount.parse(match["sign"] + limit)
+    is_change = bool(match["sign"])
+    if amount.is_percent and not is_change:
+        raise UsageError(f"{text!r}: a percentage is a change: write +{amount.text}")
+    check_unit(metric, amount, text)
+    least = Amount.parse(least_text) if "," in match["amount"] else NO_LEAST
+    if least is not NO_LEAST and (least.is_percent or not is_change or least.number < 0):
+        raise UsageError(f"{text!r}: an amount after a comma is the least change, like +2%,8MiB")
+    check_unit(metric, least, text)
+    condition = Condition(
+        op=match["op"],
+        amount=amount,
+        is_change=is_change,
+        least_change=least.number,
+        least_text=least.text,
+    )
+    module = match["module"]
+    return Rule(
+        metric=metric,
+        fails=(condition,),
+        module=None if module is None else module_pattern(module.strip(), text),
+        direction=HIGHER if match["op"] in ("<", "<=") else LOWER,
+        place=text.strip(),
+    )
+
+
+def check_unit(metric: Metric, amount: Amount, place: str) -> None:
+    """Raise UsageError for an amount in bytes of a metric that does not count bytes."""
+    if amount.is_size and not metric.is_bytes:
+        message = f"{place}: {amount.text} is a size, but {metric.text} does not count bytes"
+        raise UsageError(message)
+
+
+def module_pattern(text: str, place: str) -> NamePattern:
+    """Return the pattern of module names; raises UsageError if it is no regular expression."""
+    try:
+        return NamePattern(text)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from error

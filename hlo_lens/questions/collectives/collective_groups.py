@@ -1,0 +1,208 @@
+"""Groups of collectives by kind, mesh axis, source line or loop.
+
+Payload of groups is per program run, each collective counted as often as it runs, of branches that
+exclude each other the largest (`sums`), or per text, each once; bytes on the wire have a column for
+each. A sum with an unknown part is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.program.branch_sums import SumBounds
+from hlo_lens.program.origin import is_inferred, marked
+from hlo_lens.questions.collectives.combined import parts_of
+from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective
+from hlo_lens.questions.collectives.sums import COUNT, PAYLOAD, WIRE, known_sum, run_sum
+from hlo_lens.render.result import Column, Result, Unit, sum_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_WIRE = ("wire_bytes_per_device", "wire_bytes_per_run")
+
+
+KIND_AND_AXIS = "kind and axis"
+"""Grouping of collectives where the user names none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveGroup:
+    """Collectives of one group; its fields are columns of `CollectivesBy`.
+
+    Sums are None if any part is unknown, and upper bounds where marked. `times` is text: ``24``,
+    ``<=24``, ``24 + x?``; `where` has the source line of the collective that moves the most, and
+    the number of others.
+    """
+
+    group: str
+    kind: str
+    axis: str
+    group_size: str
+    element_type: str
+    static_count: int
+    dynamic_count: int | None
+    times: str
+    payload_bytes: int | None
+    wire_bytes_per_device: int | None
+    wire_bytes_per_run: int | None
+    exposed: int
+    asynchronous: int
+    where: str | None
+    dynamic_is_at_most: bool
+    payload_bytes_is_at_most: bool
+    wire_bytes_is_at_most: bool
+    is_inferred: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectivesBy(Result):
+    """Groups of collectives by bytes, largest first; unknown amounts first of all.
+
+    Attributes:
+        by: Kind of grouping.
+        is_dynamic: Whether bytes are per program run; else each collective counts once.
+        groups: The groups.
+    """
+
+    KIND: ClassVar[str] = "collectives-by"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("group", Unit.NONE, "label of the group"),
+        Column("kind", Unit.NONE, "kinds of collectives"),
+        Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
+        Column("group_size", Unit.NONE, "devices in each group"),
+        Column("element_type", Unit.NONE, "element types"),
+        Column("static_count", Unit.COUNT, "collectives in the text"),
+        Column("dynamic_count", Unit.COUNT, "runs per program run"),
+        Column("times", Unit.NONE, "dynamic_count as text, with bounds, and x? for unknown counts"),
+        Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
+        Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device, each once"),
+        Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
+        Column("exposed", Unit.COUNT, "collectives that last longer than the overlapping work"),
+        Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
+        Column("where", Unit.NONE, "source line of the largest"),
+        Column("dynamic_is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
+        Column("payload_bytes_is_at_most", Unit.NONE, "whether payload_bytes is an upper bound"),
+        Column("wire_bytes_is_at_most", Unit.NONE, "whether the bytes of one run are at most"),
+        Column("is_inferred", Unit.NONE, "whether a source line in it is inferred"),
+    )
+    RECORDS: ClassVar[str] = "groups"
+    by: str
+    is_dynamic: bool
+    groups: tuple[CollectiveGroup, ...]
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the sums of columns that are known in all groups, and no upper bounds."""
+        found: dict[str, int] = {}
+        for name in (*("static_count", "payload_bytes"), *_WIRE, "exposed"):
+            cells = [getattr(group, name) for group in self.groups]
+            flag = _FLAGS.get(name, "")
+            is_at_most = any(getattr(group, flag, False) for group in self.groups)
+            if not is_at_most and all(isinstance(cell, int) for cell in cells):
+                found[name] = sum(cells)
+        return found
+
+
+_OF_ORIGINS = frozenset({"op", "source"})
+
+
+def collectives_by(
+    found: Sequence[Collective], by: str = KIND_AND_AXIS, *, is_dynamic: bool = True
+) -> CollectivesBy:
+    """Return collectives in groups; parts of combined ones are in those of their source lines.
+
+    Args:
+        found: The collectives.
+        by: A key of `LABELS`.
+        is_dynamic: Whether bytes are per program run; else each collective counts once.
+    """
+    label = LABELS[by]
+    members: dict[str, list[Collective]] = {}
+    for collective in found:
+        for part in parts_of(collective) if by in _OF_ORIGINS else (collective,):
+            members.setdefault(label(part), []).append(part)
+    groups = [_group(name, listed, is_dynamic) for name, listed in members.items()]
+    size = attrgetter(_WIRE[is_dynamic])
+    groups.sort(key=lambda group: (_descending(size(group)), group.group))
+    return CollectivesBy(by=by, is_dynamic=is_dynamic, groups=tuple(groups))
+
+
+def _descending(size: int | None) -> tuple[int, int]:
+    return (0, 0) if size is None else (1, -size)
+
+
+_FLAGS = {
+    "payload_bytes": "payload_bytes_is_at_most",
+    "wire_bytes_per_run": "wire_bytes_is_at_most",
+}
+"""Columns of sums that do not add up if they are upper bounds, and the flag of each."""
+
+
+def _group(name: str, members: list[Collective], is_dynamic: bool) -> CollectiveGroup:
+    whole = [c for c in members if c.static_count]
+    runs, wire = run_sum(whole, COUNT), run_sum(members, WIRE)
+    payload = run_sum(members, PAYLOAD)
+    if not is_dynamic:
+        size = sum_of(c.payload_bytes for c in members)
+        least = 0 if any(c.is_payload_at_most for c in members) else size
+        payload = None if size is None else SumBounds(least or 0, size)
+    return CollectiveGroup(
+        group=name,
+        kind=_joined(c.kind for c in members),
+        axis=_joined(c.axis for c in members),
+        group_size=_joined(str(c.group_size or "?") for c in members),
+        element_type=_joined(t for c in members for t in (c.element_type or "?").split(",")),
+        static_count=len(whole),
+        dynamic_count=None if runs is None else runs.most,
+        times=_times(members),
+        payload_bytes=None if payload is None else payload.most,
+        wire_bytes_per_device=sum_of(c.wire_bytes_per_device for c in members),
+        wire_bytes_per_run=None if wire is None else wire.most,
+        exposed=sum(c.is_exposed is True for c in whole),
+        asynchronous=sum(c.is_async for c in whole),
+        where=_where(members),
+        dynamic_is_at_most=runs is not None and runs.is_at_most,
+        payload_bytes_is_at_most=payload is not None and payload.is_at_most,
+        wire_bytes_is_at_most=wire is not None and wire.is_at_most,
+        is_inferred=any(is_inferred(c.origin_basis) for c in members),
+    )
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return " ".join(sorted(dict.fromkeys(parts)))
+
+
+def _times(members: list[Collective]) -> str:
+    known = known_sum(members, COUNT)
+    unknown = any(c.dynamic_count is None for c in members)
+    if unknown and not known.most:
+        return UNKNOWN_TIMES
+    bound = "<=" if known.is_at_most else ""
+    return f"{bound}{known.most:,}{f' + {UNKNOWN_TIMES}' if unknown else ''}"
+
+
+def _where(members: list[Collective]) -> str | None:
+    """Return the source line of the part that moves the most, and the number of others."""
+    parts = [part for c in members for part in parts_of(c) if part.source is not None]
+    if not parts:
+        return None
+    largest = max(parts, key=lambda c: c.wire_bytes_per_run or c.wire_bytes_per_device or 0)
+    others = len({part.source for part in parts}) - 1
+    text = marked(largest.source, largest.origin_basis)
+    return f"{text} +{others}" if others else text
+
+
+LABELS: Mapping[str, Callable[[Collective], str]] = {
+    "kind": lambda c: c.kind,
+    "axis": lambda c: c.axis,
+    "source": lambda c: c.source or "[no source line]",
+    "loop": lambda c: " > ".join(c.loop_path) or "[not in a loop]",
+    "op": lambda c: c.op_name or "[no operation path]",
+    KIND_AND_AXIS: lambda c: f"{c.kind} {c.axis}",
+}
+"""Label functions of the groupings."""
+
+CHOICES = ("kind", "axis", "source", "loop", "op")
+"""Groupings that users can choose."""

@@ -1,0 +1,63 @@
+"""``hlo-lens collectives``: collectives with mesh axes, bytes, counts and causes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.cli.completion import complete_collective
+from hlo_lens.cli.options import Reading, answer, mesh_option, reading_options
+from hlo_lens.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from hlo_lens.shapes.mesh import Mesh
+
+_BY = ("kind", "axis", "source", "loop", "op")
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens collectives DIR/module_0001.jit_step.cpu_after_optimizations.txt
+  hlo-lens collectives DIR --by source --static
+  hlo-lens collectives DIR --mesh data=4,model=2 --by axis
+  hlo-lens collectives DIR --why all-gather.3
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.option("--by", type=click.Choice(_BY), help="Group the collectives by this alone.")
+@click.option(
+    "--static/--dynamic",
+    "is_static",
+    help="Count each collective once (static), or as often as one run performs it (the default).",
+)
+@mesh_option
+@click.option(
+    "--why",
+    metavar="NAME",
+    shell_complete=complete_collective,
+    help="Explain one collective by its operands and users.",
+)
+@reading_options
+@output_options
+def collectives(
+    path: str,
+    by: str | None,
+    is_static: bool,
+    mesh: Mesh | None,
+    why: str | None,
+    reading: Reading,
+    output: Output,
+) -> None:
+    """Show the collectives of a program with mesh axes, bytes, loops and source lines.
+
+    PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
+    Meshes that the optimized text does not name are read from the before_optimizations text next
+    to it.
+    """
+    from hlo_lens.questions.collectives.api import collectives_report
+    from hlo_lens.questions.collectives.page import CollectivesView
+
+    view = CollectivesView(by=by, is_dynamic=not is_static, why=why)
+    answer(path, reading, output, partial(collectives_report, view=view, mesh=mesh))

@@ -1,0 +1,180 @@
+"""Copies between device and host memory (host offload), reported separately from collectives.
+
+A copy has one side in host memory by its layout, ``S(5)``: copy,
+copy-start, dynamic-slice and dynamic-update-slice, alone, in fusions of their own, or run by an
+async-start; also infeed and outfeed; before optimizations the custom calls that request moves
+(``annotate_device_placement``, ``MoveToHost``, ``MoveToDevice``). CPU compilers drop these moves.
+
+Source: xla/layout.h (kHostMemorySpace), xla/service/memory_annotations.h, as of August 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.hlo.opcodes import OpcodeTraits, Produced, opcode_traits
+from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.shapes.shape import HOST_SPACE
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.program.call_counts import CallCounts
+    from hlo_lens.program.origins import Origins
+    from hlo_lens.shapes.shape import Shape
+
+TO_HOST = "to host"
+TO_DEVICE = "to device"
+
+_NESTED = 4
+"""Deepest nesting of a copy in the computation of its start."""
+
+_TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCopy:
+    """One copy between device and host memory; its fields are the columns of `DataMovement`."""
+
+    name: str
+    direction: str
+    size_bytes: int | None
+    dynamic_count: int | None
+    loop_path: tuple[str, ...]
+    is_async: bool
+    op_name: str | None
+    source: str | None
+    origin_basis: str | None
+    is_at_most: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataMovement(Result):
+    """All copies between device and host memory, in text order."""
+
+    KIND: ClassVar[str] = "data-movement"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "instruction that copies"),
+        Column("direction", Unit.NONE, "to host or to device"),
+        Column("size_bytes", Unit.BYTES, "bytes of each copy"),
+        Column("dynamic_count", Unit.COUNT, "copies per program run"),
+        Column("loop_path", Unit.NONE, "enclosing loops"),
+        Column("is_async", Unit.NONE, "whether other instructions may run at the same time"),
+        Column("op_name", Unit.NONE, "scope path of the framework"),
+        Column("source", Unit.NONE, "source line that it comes from"),
+        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
+        Column("is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
+    )
+    RECORDS: ClassVar[str] = "copies"
+    copies: tuple[HostCopy, ...]
+
+
+_ON_HOST = f"S({HOST_SPACE})"
+"""Layouts of arrays in host memory have it."""
+
+
+def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) -> DataMovement:
+    """Return the copies between device and host memory.
+
+    Args:
+        table: Table of the module.
+        calls: Run counts of its computations.
+        origins: Origins of its values.
+    """
+    copies: list[HostCopy] = []
+    if any(_ON_HOST in shape for shape in table.shape_texts):
+        for row in table.rows_where(_may_copy):
+            copies.extend(_host_copy(table.instruction(row), calls, origins))
+    for row in table.rows_of({"custom-call", "infeed", "outfeed"}):
+        copies.extend(_asked_for(table.instruction(row), calls, origins))
+    return DataMovement(copies=tuple(copies))
+
+
+def _may_copy(traits: OpcodeTraits) -> bool:
+    return opcode_traits(traits.base).is_copying and traits.phase != "done"
+
+
+def _host_copy(
+    instruction: HloInstruction, calls: CallCounts, origins: Origins
+) -> Iterator[HostCopy]:
+    """Yield a copy if exactly one side of it is in host memory."""
+    try:
+        source, target = _sides(instruction, opcode_traits(instruction.opcode))
+    except DumpSyntaxError:
+        return
+    if source is None or target is None or _is_host(source) == _is_host(target):
+        return
+    smaller = min(source.size_bytes or 0, target.size_bytes or 0) or None
+    yield _copy(instruction, TO_HOST if _is_host(target) else TO_DEVICE, smaller, calls, origins)
+
+
+def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
+    source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
+    target = instruction.shape
+    if traits.phase == "start" and target is not None:
+        parts = target.tuple_shapes
+        wanted = 0 if traits.produced is Produced.FIRST else 1
+        target = parts[wanted] if wanted < len(parts) else None
+    return source, target
+
+
+def _is_host(shape: Shape) -> bool:
+    return not shape.is_tuple and shape.is_in_host_memory
+
+
+def _asked_for(
+    instruction: HloInstruction, calls: CallCounts, origins: Origins
+) -> Iterator[HostCopy]:
+    """Yield an infeed, an outfeed, or a custom call that requests a move."""
+    shape, is_to_host = instruction.shape, instruction.opcode == "outfeed"
+    if is_to_host:
+        shape = instruction.operand_shape(0)
+    elif instruction.opcode == "custom-call":
+        target = (instruction.attribute("custom_call_target") or "").strip('"')
+        if target not in _TARGETS:
+            return
+        placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
+        is_to_host = target == "MoveToHost" or placement.endswith("host")
+    size = None if shape is None else shape.size_bytes
+    yield _copy(instruction, TO_HOST if is_to_host else TO_DEVICE, size, calls, origins)
+
+
+def _copy(
+    instruction: HloInstruction,
+    direction: str,
+    size_bytes: int | None,
+    calls: CallCounts,
+    origins: Origins,
+) -> HostCopy:
+    runs = calls.at(instruction.computation.place)
+    origin = origins.of_row(instruction.row)
+    return HostCopy(
+        name=instruction.name,
+        direction=direction,
+        size_bytes=size_bytes,
+        dynamic_count=runs.times,
+        loop_path=runs.loop_path,
+        is_async=_is_async(instruction, calls),
+        op_name=origin.op_name,
+        source=origin.source,
+        origin_basis=origin.basis,
+        is_at_most=runs.is_at_most,
+    )
+
+
+def _is_async(instruction: HloInstruction, calls: CallCounts) -> bool:
+    """Return whether an instruction is a start, or is run by one, also inside a fusion."""
+    for _ in range(_NESTED):
+        if opcode_traits(instruction.opcode).phase == "start":
+            return True
+        sites = calls.sites_at(instruction.computation.place)
+        if not sites:
+            return False
+        instruction = sites[0].caller
+        if instruction.opcode not in ("async-start", "fusion"):
+            return False
+    return False

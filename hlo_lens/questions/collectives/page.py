@@ -1,0 +1,387 @@
+"""Page of ``hlo-lens collectives``: facts, groups, single collectives, explanations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.program.origin import INFERRED, is_inferred, marked
+from hlo_lens.questions.collectives.collective_groups import KIND_AND_AXIS, collectives_by
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.data_movement import DataMovement
+from hlo_lens.questions.collectives.results import Collective, Collectives, times_of, times_text
+from hlo_lens.questions.sharding.mesh_axes import meshes_text
+from hlo_lens.questions.snapshots.module_facts import collectives_facts
+from hlo_lens.questions.snapshots.writing import facts_object
+from hlo_lens.render.envelope import ModulePage, module_head, page_without_hlo
+from hlo_lens.render.objects import RowObjects
+from hlo_lens.render.origins import with_marks
+from hlo_lens.render.table import Section, Table
+from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.collectives.collective_groups import CollectiveGroup
+    from hlo_lens.questions.collectives.data_movement import HostCopy
+    from hlo_lens.questions.collectives.explanation import Why
+    from hlo_lens.render.result import Row
+
+CONVENTION = (
+    "wire: bytes that leave each device in the ring algorithm; all-reduce 2(n-1)/n of the payload, "
+    "all-gather, reduce-scatter and all-to-all (n-1)/n, collective-permute 1 x share of sources"
+)
+
+OVERLAP = (
+    "overlap: the share of a transfer that work between start and end can cover, at most, 2 bytes "
+    "or 50 FLOP of work for each byte on the wire; exposed: less than all of it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivesView:
+    """View of ``hlo-lens collectives``.
+
+    Attributes:
+        by: Kind of groups; None for kind and axis.
+        is_dynamic: Whether bytes are those of one run instead of the text.
+        why: Name of a collective to explain.
+    """
+
+    by: str | None = None
+    is_dynamic: bool = True
+    why: str | None = None
+
+
+def collectives_page(
+    known: ModuleDump, view: CollectivesView, reasons: Sequence[Why] = ()
+) -> ModulePage:
+    """Return the page on the collectives of a module, or on the explanations if there are any."""
+    if not known.has_hlo:
+        return page_without_hlo(known, collectives=None)
+    return ModulePage(
+        sections=(_section(known, view, reasons),),
+        make_object=partial(_object, known, view, reasons),
+    )
+
+
+# ---- JSON --------------------------------------------------------------------------------------
+
+
+def _object(
+    known: ModuleDump, view: CollectivesView, reasons: Sequence[Why]
+) -> Mapping[str, object]:
+    groups = collectives_by(
+        collectives(known).collectives, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic
+    )
+    made: dict[str, object] = {
+        **module_head(known),
+        "collectives": collectives_object(collectives(known)),
+        "by": view.by,
+        "bytes_of": "run" if view.is_dynamic else "text",
+        "groups": groups.objects(),
+    }
+    if reasons:
+        made["why"] = [
+            {
+                "name": reason.collective.name,
+                "because": list(reason.sentences),
+                "neighbours": reason.objects(),
+            }
+            for reason in reasons
+        ]
+    return made
+
+
+# ---- text --------------------------------------------------------------------------------------
+
+
+def _section(known: ModuleDump, view: CollectivesView, reasons: Sequence[Why]) -> Section:
+    found = collectives(known)
+    if reasons:
+        facts = [fact for reason in reasons for fact in _why_facts(reason)]
+        shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
+        tables = tuple(
+            Table.of(reason, title=f"Neighbours of {reason.collective.name}", shown=shown)
+            for reason in reasons
+        )
+        return Section(title=known.name, facts=tuple(facts), tables=tables)
+    listed = [groups_table(known, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)]
+    if view.by is None:
+        listed.append(collectives_table(found, is_dynamic=view.is_dynamic))
+    return Section(
+        title=known.name,
+        facts=tuple(_facts(known)),
+        tables=(*listed, *movement_tables(found.movement)),
+        notes=tuple(collectives_notes(found)),
+    )
+
+
+def _facts(known: ModuleDump) -> Iterator[tuple[str, str]]:
+    found = collectives(known)
+    yield "module", known.stage or "stage unknown"
+    mesh = meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
+    if found.collectives:
+        yield "mesh", mesh
+    yield "collectives", collectives_text(known)
+    loops = found.trips.loops
+    if loops:
+        counted = sum(loop.trip_count is not None for loop in loops)
+        yield "loops", f"{len(loops):,}, trip count of {counted:,} known"
+
+
+_CUT = "ends before the end of the entry"
+
+
+def collectives_text(known: ModuleDump, kinds: str = "") -> str:
+    """Return the number of collectives in the text and in one run, their bytes, and exposure.
+
+    Args:
+        known: What is known of the module.
+        kinds: Numbers of each kind in the text; empty to leave them out.
+    """
+    found = collectives(known)
+    if not found.collectives:
+        return "none" if found.is_complete else f"none before the end of the text, which {_CUT}"
+    one = len(found.collectives)
+    parts = [f"{one:,} in the text ({kinds})" if kinds else f"{one:,} in the text"]
+    if found.is_complete:
+        parts += [f"{_times_text(found)} in one run", _wire_text(found)]
+    else:
+        parts.append(f"not known how many in one run: the text {_CUT}")
+    judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
+    if judged:
+        exposed = sum(c.is_exposed is True for c in judged)
+        bound = "at least " if exposed < len(judged) else ""
+        of = f"of {len(judged):,}"
+        parts.append(f"{bound}{exposed:,} {of} exposed" if exposed else f"none {of} surely exposed")
+        if bound and exposed:
+            uncovered = format_bytes(found.known_uncovered_bytes)
+            parts.append(f"at least {uncovered} not covered by work")
+    return ", ".join(parts)
+
+
+def _times_text(found: Collectives) -> str:
+    runs = found.known_runs
+    is_open = any(c.dynamic_count is None for c in found.collectives)
+    return f"{'at most ' * runs.is_at_most}{runs.most:,}{' + x?' * is_open}"
+
+
+def _wire_text(found: Collectives) -> str:
+    known = found.known_wire_bytes
+    text = f"{'at most ' * known.is_at_most}{format_bytes(known.most)} on the wire per device"
+    return text if found.wire_bounds is not None else f"{text} as far as known"
+
+
+def collectives_notes(found: Collectives) -> Iterator[str]:
+    """Yield the notes on the numbers."""
+    listed = found.collectives
+    if not listed:
+        return
+    yield CONVENTION
+    for holds, text in _MARKS:
+        count = sum(holds(collective) for collective in listed)
+        if count:
+            yield text.format(plural(count, "collective"))
+    if any(c.overlap_instructions for c in listed):
+        yield OVERLAP
+    if not found.is_scheduled:
+        yield "the text is not scheduled, so that overlap is not known"
+    if any(one.slices is not None and one.slices.is_assumed for one in found.meshes):
+        yield (
+            "mesh axes as if each slice had consecutive devices of the mesh: there is no device "
+            "assignment"
+        )
+    if found.clones:
+        yield f"{plural(found.clones, 'instruction')} left out: parts of counted collectives"
+
+
+_MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
+    (lambda c: c.moves_nothing, "{} over groups of one device: nothing is moved"),
+    (
+        lambda c: c.dynamic_count is None,
+        "{} in loops of unknown trip count (x?): sums of one run leave them out or are blank",
+    ),
+    (
+        lambda c: bool(c.branches),
+        "{} in branches that may not be taken (<=): sums count the largest branch of each "
+        "conditional",
+    ),
+    (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
+    (
+        lambda c: c.performed_as is not None and not c.crosses_slices,
+        "{} (reduce-scatter) printed as an all-reduce fused with the slice that each device keeps",
+    ),
+    (
+        lambda c: c.crosses_slices,
+        "{} between slices, by the multi-slice runtime: a send and a recv are one operation",
+    ),
+    (
+        lambda c: c.is_host_transfer and not c.crosses_slices,
+        "{} (send, recv) between a device and its host: nothing goes between devices",
+    ),
+    (
+        lambda c: is_inferred(c.origin_basis),
+        "{} without a source line: ~ marks an inferred one (hlo-lens help blame)",
+    ),
+)
+"""Flags of a collective and the note printed for each."""
+
+
+def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool = True) -> Table:
+    """Return the table of groups of collectives, those that move the most first."""
+    groups = collectives_by(collectives(known).collectives, by, is_dynamic=is_dynamic)
+    times = "one run" if is_dynamic else "the text, loops not multiplied"
+    wire = "wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device"
+    shown = ["static_count", "times", "payload_bytes", wire, "exposed"]
+    first = {
+        "kind": ["kind", "axis"],
+        "axis": ["axis", "kind"],
+        KIND_AND_AXIS: ["kind", "axis", "group_size", "element_type"],
+    }.get(by, ["group", "kind", "axis"])
+    if not collectives(known).is_scheduled:
+        shown.remove("exposed")
+    last = ["where"] if by != "source" and any(group.where for group in groups.groups) else []
+    return replace(
+        Table.of(
+            groups,
+            title=f"Collectives by {by}, bytes of {times}",
+            shown=(*first, *shown, *last),
+        ),
+        read_shown=lambda: (_shown_group(group, by) for group in groups.groups),
+        name="collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by",
+    )
+
+
+def _shown_group(group: CollectiveGroup, by: str) -> Row:
+    from hlo_lens.questions.collectives.collective_groups import CollectivesBy
+
+    texts = {
+        "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
+        "wire_bytes_per_run": at_most_text(group.wire_bytes_per_run, group.wire_bytes_is_at_most),
+    }
+    if by == "source" and group.is_inferred:
+        texts["group"] = f"{group.group} {INFERRED}"
+    names = (column.name for column in CollectivesBy.COLUMNS)
+    return tuple(texts.get(name) or getattr(group, name) for name in names)
+
+
+def at_most_text(size: int | None, is_at_most: bool) -> str | None:
+    """Return bytes that are an upper bound as text; None for others."""
+    return f"<={format_bytes(size)}" if size is not None and is_at_most else None
+
+
+def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
+    """Return the table of single collectives, those that move the most first."""
+
+    def measure(collective: Collective) -> tuple[tuple[int, int], str]:
+        size = collective.wire_bytes_per_run if is_dynamic else collective.wire_bytes_per_device
+        return ((0, 0) if size is None else (1, -size), collective.name)
+
+    order = sorted(found.collectives, key=measure)
+    ordered = replace(found, collectives=tuple(order))
+
+    shown = ["kind", "axis", "element_type", "dynamic_count", "payload_bytes"]
+    shown.append("wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device")
+    if found.is_scheduled:
+        shown.append("covered_ratio")
+    if any(collective.loop_path for collective in order):
+        shown.append("loop_path")
+    table = Table.of(
+        ordered,
+        title="Single collectives, those that move the most first",
+        shown=(*shown, "name", "source"),
+    )
+    is_in_name = all(collective.name.startswith(collective.kind) for collective in order)
+    kept = () if is_in_name else ("kind",)
+    return replace(table, read_shown=lambda: map(_shown_row, order), kept=kept)
+
+
+def _shown_row(collective: Collective) -> Row:
+    bound, each = collective.is_at_most, collective.is_payload_at_most
+    texts = {
+        "dynamic_count": times_of(collective),
+        "payload_bytes": at_most_text(collective.payload_bytes, each),
+        "wire_bytes_per_device": at_most_text(collective.wire_bytes_per_device, each),
+        "wire_bytes_per_run": at_most_text(collective.wire_bytes_per_run, bound),
+        "covered_ratio": _overlap_text(collective),
+        "loop_path": " > ".join(collective.loop_path),
+        "source": marked(collective.source, collective.origin_basis),
+    }
+    names = (column.name for column in Collectives.COLUMNS)
+    return tuple(texts.get(name) or getattr(collective, name) for name in names)
+
+
+def _overlap_text(collective: Collective) -> str | None:
+    """Return the share of a transfer that work covers, and that work."""
+    if collective.moves_nothing:
+        return "moves nothing"
+    count, ratio = collective.overlap_instructions, collective.covered_ratio
+    if count is None:
+        return None
+    if not count:
+        return "exposed"
+    size, flops = collective.overlap_bytes, collective.overlap_flops
+    work = [
+        "?" if size is None else format_bytes(size),
+        *([f"{format_flops(flops)}FLOP"] if flops else ["?FLOP"] if flops is None else []),
+    ]
+    share = "?" if ratio is None else f"<={format_ratio(ratio)}"
+    return f"{share} by {' '.join(work)}"
+
+
+def movement_tables(movement: DataMovement) -> Iterator[Table]:
+    """Yield the table of copies between the memories of device and host, if there are any."""
+    if movement.copies:
+        table = Table.of(
+            movement,
+            title="Data movement between the memories of device and host",
+            shown=("direction", "size_bytes", "dynamic_count", "loop_path", "name", "source"),
+        )
+        yield with_marks(replace(table, read_shown=lambda: map(_shown_copy, movement.copies)))
+
+
+def _shown_copy(copy: HostCopy) -> Row:
+    texts = {
+        "dynamic_count": times_text(copy.dynamic_count, is_at_most=copy.is_at_most),
+        "loop_path": " > ".join(copy.loop_path),
+    }
+    names = (column.name for column in DataMovement.COLUMNS)
+    return tuple(texts.get(name) or getattr(copy, name) for name in names)
+
+
+# ---- why ---------------------------------------------------------------------------------------
+
+
+def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
+    collective = reason.collective
+    wire = collective.wire_bytes_per_device
+    yield "collective", f"{collective.name}: {collective.kind} over {collective.axis}"
+    size = "payload not known"
+    if collective.payload_bytes is not None:
+        size = f"{collective.element_type} {format_bytes(collective.payload_bytes)}"
+    moved = "" if wire is None else f", {format_bytes(wire)} leave each device"
+    times = times_of(collective)
+    yield "moves", f"{size}{moved}, {times} time{'s' * (times != '1')} in one run"
+    if collective.loop_path:
+        yield "loops", " > ".join(collective.loop_path)
+    if collective.op_name:
+        yield "op_name", collective.op_name
+    if collective.source:
+        yield "source", marked(collective.source, collective.origin_basis) or ""
+    if len(collective.stack) > 1:
+        yield "stack", " < ".join(collective.stack)
+    for number, sentence in enumerate(reason.sentences):
+        yield "" if number else "because", sentence
+
+
+def collectives_object(found: Collectives) -> Mapping[str, object]:
+    """Return counts per kind, bytes of one run, all collectives, loops; scripts rely on it."""
+    return {
+        **facts_object(collectives_facts(found)),
+        "rows": RowObjects(found.COLUMNS, found.collectives),
+        "loops": found.trips.objects(),
+        "data_movement": found.movement.objects(),
+    }

@@ -1,0 +1,205 @@
+"""Changes between two compiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines
+from hlo_lens.questions.diff.matching.difference import ProgramDiff, program_diff
+from hlo_lens.questions.diff.matching.edits import Noise
+from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
+from hlo_lens.questions.diff.module_pairs import pair_modules
+from hlo_lens.questions.diff.sides import LoadedSide, Side, SideModule, load_sides
+from hlo_lens.text.dump_files import BEFORE
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pandas as pd
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.render.table import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diff(DumpDiff):
+    """Changes between two dumps, and the dumps.
+
+    Attributes:
+        base: Before.
+        head: After.
+    """
+
+    base: LoadedSide
+    head: LoadedSide
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that ``hlo-lens diff -f json`` prints."""
+        from hlo_lens.questions.diff.objects import diff_object
+
+        return diff_object(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the figures as a pandas frame: module, subject, metric, base, head, delta.
+
+        Subjects are ``memory`` (bytes) and ``collectives`` (number of each kind). Unknown values
+        are missing, and so are their differences.
+        """
+        import pandas as pd
+
+        return pd.DataFrame.from_records(
+            list(_number_rows(self)),
+            columns=["module", "subject", "metric", "base", "head", "delta"],
+        )
+
+    def report(self, *, by: str | None = None) -> Report:
+        """Return the report that ``hlo-lens diff`` prints.
+
+        Args:
+            by: ``source`` for the changed lines of the user's program alone.
+        """
+        from hlo_lens.questions.diff.page import diff_report
+
+        report = diff_report(self, (self.base.path, self.head.path), by=by)
+        return replace(report, make_page=lambda: self.page_data(report))
+
+    def page_data(self, report: Report) -> Mapping[str, object]:
+        """Return the data of the page of HTML, with the sections of a report on it."""
+        from hlo_lens.questions.diff.html_page import diff_page  # only for HTML
+
+        return diff_page(self, report)
+
+    def __str__(self) -> str:
+        return str(self.report())
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()  # the name that notebooks ask for
+
+
+def _number_rows(diff: Diff) -> Iterator[tuple[str, str, str, int | None, int | None, int | None]]:
+    for module in diff.modules:
+        listed = (
+            ("memory", None if module.memory is None else module.memory.metrics),
+            ("collectives", None if module.collectives is None else module.collectives.counts),
+        )
+        for subject, deltas in listed:
+            for metric, found in (deltas or {}).items():
+                yield module.head.name, subject, metric, found.base, found.head, found.delta
+
+
+def diff(
+    base: Side,
+    head: Side,
+    *,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    force: bool = False,
+) -> Diff:
+    """Return the changes between two compiles.
+
+    Args:
+        base: Before: a path (file, folder or snapshot), a program, a `Dump` or a `Snapshot`.
+        head: After.
+        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
+        heed: Noise kinds to report as changes, such as ``names``.
+        force: Compare an estimate of memory with what XLA assigned, too.
+
+    Raises:
+        UnreadableError: If a path cannot be read.
+        DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
+        UsageError: If there is no such subject or noise kind.
+    """
+    has_program = "program" in only
+    sides = load_sides(base, head, with_graphs=has_program, limits_estimate=has_program)
+    return diff_sides(*sides, only=only, heed=heed, is_forced=force)
+
+
+def diff_sides(
+    base: LoadedSide,
+    head: LoadedSide,
+    *,
+    only: Sequence[str] = SUBJECTS,
+    heed: Sequence[str] = (),
+    is_forced: bool = False,
+) -> Diff:
+    """Return the changes between two sides."""
+    unknown = set(only) - set(SUBJECTS)
+    if unknown or not only:
+        raise UsageError(
+            f"cannot compare {', '.join(sorted(unknown)) or 'nothing'}; there is "
+            + ", ".join(SUBJECTS)
+        )
+    noise = noise_of(heed)
+    subjects = tuple(subject for subject in SUBJECTS if subject in only)
+    mine, yours = [m.snapshot for m in base.modules], [m.snapshot for m in head.modules]
+    pairs = pair_modules(mine, yours, base_copies=base.copies(), head_copies=head.copies())
+    found = []
+    for one, other, note in pairs.pairs:
+        sides = base.modules[one], head.modules[other]
+        program = _program(*sides, noise) if "program" in subjects else None
+        compared = module_diff(
+            mine[one],
+            yours[other],
+            note=note,
+            program=program,
+            lines=_lines(*sides, program),
+            subjects=subjects,
+            is_forced=is_forced,
+            heed=noise,
+        )
+        found.append(compared)
+    return Diff(
+        base=base.without_graphs(),
+        head=head.without_graphs(),
+        modules=tuple(found),
+        places=tuple((one, other) for one, other, _ in pairs.pairs),
+        added=tuple(yours[place] for place in pairs.added),
+        removed=tuple(mine[place] for place in pairs.removed),
+        copies=(pairs.base_copies, pairs.head_copies),
+    )
+
+
+def compare_programs(base: HloModule, head: HloModule, *, heed: Sequence[str] = ()) -> ProgramDiff:
+    """Return the differences of two programs, whatever their names.
+
+    Args:
+        base: Before.
+        head: After.
+        heed: Noise kinds that count as changes, such as ``names``.
+
+    Raises:
+        UsageError: If there is no noise kind of a name.
+    """
+    return program_diff(base, head, heed=noise_of(heed))
+
+
+def noise_of(words: Sequence[str]) -> frozenset[Noise]:
+    """Return the noise kinds of some names; raises UsageError for unknown ones."""
+    kinds = {kind.value: kind for kind in Noise}
+    unknown = [word for word in words if word not in kinds]
+    if unknown:
+        raise UsageError(f"no kind of noise is called {unknown[0]!r}; there is {', '.join(kinds)}")
+    return frozenset(kinds[word] for word in words)
+
+
+def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> ProgramDiff | None:
+    """Return the changes of the program; None if a side has no HLO text."""
+    one, other = base.hlo, head.hlo
+    if one is None or other is None:
+        return None
+    return program_diff(one, other, heed=heed, known=(base.graph, head.graph))
+
+
+def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> ProgramLines | None:
+    """Return the edits by source line, if possible of the texts from before optimizations."""
+    if program is None or program.identical:
+        return None
+    one, other = (None if side.dump is None else side.dump.before for side in (base, head))
+    if one is not None and other is not None:
+        return program_lines(program_diff(one, other), one, other, is_source=True)
+    assert base.hlo is not None
+    assert head.hlo is not None
+    stages = {side.snapshot.facts.stage for side in (base, head)}
+    return program_lines(program, base.hlo, head.hlo, is_source=stages == {BEFORE})

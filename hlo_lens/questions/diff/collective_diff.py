@@ -1,0 +1,272 @@
+"""Collectives of two compiles: added, removed, moved into or out of loops, changed.
+
+Each collective is matched with one of the other side that agrees in kind, devices, payload, loops
+and origin, then in fewer and fewer of these; those left over were added or removed. Equal changes
+are one row with their number. Operation paths (of loops too), source lines, channels and whether a
+collective is asynchronous are no change by themselves; becoming exposed is. Moved means that the
+number of enclosing loops changed; a move to another loop of the same depth looks like a loop with
+another path, and is no change.
+
+Bytes are those of one run of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
+from hlo_lens.questions.collectives.sums import COUNT, WIRE, run_sum
+from hlo_lens.questions.diff.collective_details import (
+    EXPOSED,
+    Detail,
+    arrow,
+    details_of,
+    times_text,
+)
+from hlo_lens.questions.diff.keyed_pairs import pair_items
+from hlo_lens.questions.diff.portable_sources import last_scopes
+from hlo_lens.questions.diff.side_pair import Delta, SidePair
+from hlo_lens.questions.snapshots.rows import CollectiveFact
+from hlo_lens.render.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping
+
+    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+
+ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveRow(SidePair[CollectiveFact]):
+    """Collectives with equal changes.
+
+    Attributes:
+        count: Number of collectives.
+    """
+
+    count: int
+
+    @property
+    def change(self) -> str:
+        """``added``, ``removed``, ``moved`` (into or out of loops) or ``changed``."""
+        if self.base is None:
+            return ADDED
+        if self.head is None:
+            return REMOVED
+        return MOVED if len(self.base.loops) != len(self.head.loops) else CHANGED
+
+    @property
+    def changes(self) -> tuple[Detail, ...]:
+        """Changes one by one; empty for collectives added or removed."""
+        if self.base is None or self.head is None:
+            return ()
+        return tuple(details_of(self.base, self.head))
+
+    @property
+    def details(self) -> str:
+        """The changes as one text."""
+        return ", ".join(map(str, self.changes))
+
+    @property
+    def times(self) -> str:
+        """Executions in one run, with an arrow if they changed."""
+        return arrow(times_text(self.base), times_text(self.head))
+
+    @property
+    def base_wire_bytes(self) -> int | None:
+        """Bytes on the wire in one run of the base; None if not known."""
+        return _wire(self.base, self.count)
+
+    @property
+    def head_wire_bytes(self) -> int | None:
+        """Bytes on the wire in one run of the head; None if not known."""
+        return _wire(self.head, self.count)
+
+    @property
+    def delta_wire_bytes(self) -> int | None:
+        """Their difference; None if either is not known."""
+        base, head = self.base_wire_bytes, self.head_wire_bytes
+        return None if base is None or head is None else head - base
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it costs more: added, performed more often, more bytes, or newly exposed."""
+        if self.base is None or self.head is None:
+            return self.base is None
+        if any(d.what == EXPOSED for d in self.changes) or (self.delta_wire_bytes or 0) > 0:
+            return True
+        before, after = self.base.dynamic_count, self.head.dynamic_count
+        if before is None or after is None:
+            return after is None and before is not None
+        return after > before
+
+
+def _wire(fact: CollectiveFact | None, count: int) -> int | None:
+    if fact is None:
+        return 0
+    size = fact.wire_bytes_per_run
+    return None if size is None else size * count
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveDiff(Result):
+    """Changes of the collectives of one module, largest increase first.
+
+    Attributes:
+        counts: Kind to collectives in the text.
+        dynamic_counts: Kind to executions in one run; None if one is not known.
+        wire_bytes: Bytes that leave each device in one run.
+        changed: Changed collectives.
+        unchanged: Number of the others.
+    """
+
+    KIND: ClassVar[str] = "collective-diff"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("change", Unit.NONE, "added, removed, moved into or out of loops, or changed"),
+        Column("count", Unit.COUNT, "collectives with this change"),
+        Column("kind", Unit.NONE, "all-reduce, all-gather, ..."),
+        Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
+        Column("group_size", Unit.COUNT, "devices in each group"),
+        Column("payload_bytes", Unit.BYTES, "bytes of the full tensor of one group"),
+        Column("times", Unit.NONE, "executions of each in one run"),
+        Column("delta_wire_bytes", Unit.BYTES_DELTA, "increase of bytes on the wire in one run"),
+        Column("details", Unit.NONE, "changes"),
+        Column("source", Unit.NONE, "place in the user's program"),
+        Column("op_name", Unit.NONE, "operation path"),
+        Column("element_type", Unit.NONE, "element type"),
+        Column("base_payload_bytes", Unit.BYTES, "payload in the base"),
+        Column("head_payload_bytes", Unit.BYTES, "payload in the head"),
+        Column("base_dynamic_count", Unit.COUNT, "executions of each in one run of the base"),
+        Column("head_dynamic_count", Unit.COUNT, "executions of each in one run of the head"),
+        Column("base_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the base"),
+        Column("head_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the head"),
+        Column("base_loops", Unit.NONE, "enclosing loops in the base"),
+        Column("head_loops", Unit.NONE, "enclosing loops in the head"),
+        Column("base_is_exposed", Unit.NONE, "whether work did not cover it in the base"),
+        Column("head_is_exposed", Unit.NONE, "whether work does not cover it in the head"),
+        Column("base_axis", Unit.NONE, "mesh axes in the base"),
+        Column("head_axis", Unit.NONE, "mesh axes in the head"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
+    )
+    RECORDS: ClassVar[str] = "changed"
+    counts: Mapping[str, Delta]
+    dynamic_counts: Mapping[str, Delta]
+    wire_bytes: Delta
+    changed: tuple[CollectiveRow, ...] = field(repr=False)
+    unchanged: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the changed collectives."""
+        return (row.row(self.COLUMNS) for row in self.changed)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the number of changed collectives, and the increase on the wire if known."""
+        found = {"count": sum(row.count for row in self.changed)}
+        deltas = [row.delta_wire_bytes for row in self.changed]
+        known = [delta for delta in deltas if delta is not None]
+        if len(known) == len(deltas):
+            found["delta_wire_bytes"] = sum(known)
+        return found
+
+
+def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDiff | None:
+    """Return the changes of the collectives of a module; None if a side has no HLO text."""
+    if base.collectives is None or head.collectives is None:
+        return None
+    mine, yours = base.collectives, head.collectives
+    paired = pair_items(mine, yours, _STAGES, _order)
+    rows = Counter((b, h) for b, h in paired if b is None or h is None or any(details_of(b, h)))
+    changed = [CollectiveRow(base=b, head=h, count=n) for (b, h), n in rows.items()]
+    counts = [Counter(fact.kind for fact in side) for side in (mine, yours)]
+    kinds = dict.fromkeys((*COLLECTIVE_KINDS, *sorted({*counts[0], *counts[1]})))
+    return CollectiveDiff(
+        counts={kind: Delta(counts[0][kind], counts[1][kind]) for kind in kinds},
+        dynamic_counts={kind: _run_delta(base, head, COUNT, kind) for kind in kinds},
+        wire_bytes=_run_delta(base, head, WIRE),
+        changed=tuple(sorted(changed, key=_row_order)),
+        unchanged=len(paired) - rows.total(),
+    )
+
+
+def _row_order(row: CollectiveRow) -> tuple[object, ...]:
+    delta, one = row.delta_wire_bytes, row.one
+    size = (0, 0) if delta is None else (1, -abs(delta))
+    return (*size, row.change, one.kind, one.axis, one.source or "", one.op_name or "", repr(row))
+
+
+def _run_delta(
+    base: ModuleSnapshot, head: ModuleSnapshot, figure: str, kind: str | None = None
+) -> Delta:
+    """Return a figure of one run of both sides, of all kinds or of one; none of a cut text."""
+    sides = [
+        None
+        if side.is_truncated
+        else run_sum((fact for fact in side.collectives or () if kind in (None, fact.kind)), figure)
+        for side in (base, head)
+    ]
+    one, other = (None if bounds is None else bounds.most for bounds in sides)
+    are_at_most = [bounds is not None and bounds.is_at_most for bounds in sides]
+    return Delta(one, other, is_at_most=any(are_at_most))
+
+
+# ---- matching ----------------------------------------------------------------------------------
+
+_TIMES = re.compile(r" x(?:\d+|\?)$")
+
+
+def _loops(fact: CollectiveFact) -> tuple[str, ...]:
+    """Return the enclosing loops, without trip counts."""
+    return tuple(_TIMES.sub("", loop) for loop in fact.loops)
+
+
+def _times(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.loops, fact.dynamic_count)
+
+
+def _what(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.kind, fact.groups, fact.payload_bytes, fact.element_type)
+
+
+def _where(fact: CollectiveFact) -> tuple[object, ...]:
+    return (fact.kind, fact.axis, fact.group_size)
+
+
+def _operation(fact: CollectiveFact) -> str:
+    """Return the last two scopes of the operation path; edits around it change the others."""
+    return last_scopes(fact.op_name, 2)
+
+
+_STAGES: tuple[Callable[[CollectiveFact], Hashable], ...] = (
+    lambda f: (*_what(f), *_times(f), f.is_at_most, f.is_exposed, f.op_name, f.source),
+    lambda f: (*_what(f), *_times(f), f.is_exposed, f.op_name),
+    lambda f: (*_what(f), *_times(f), f.op_name),
+    lambda f: (*_what(f), _loops(f), f.op_name),
+    lambda f: (*_where(f), _loops(f), f.op_name),
+    lambda f: (*_what(f), _operation(f)),
+    # a collective that moves into another scope keeps the last scope of its path
+    lambda f: last_scopes(f.op_name) and (*_what(f), last_scopes(f.op_name), f.source_file),
+    lambda f: (*_what(f), len(f.loops), f.dynamic_count),
+    lambda f: (*_where(f), f.payload_bytes, len(f.loops)),
+    lambda f: f.op_name and (f.kind, f.op_name, f.source_file),
+    lambda f: f.op_name and (*_where(f), _operation(f), f.source_file),
+)
+"""Keys by which collectives are matched, strictest first."""
+
+
+def _order(fact: CollectiveFact) -> tuple[object, ...]:
+    return (
+        fact.source_line,
+        fact.payload_bytes,
+        fact.dynamic_count,
+        fact.axis,
+        fact.op_name,
+        fact.source_file,
+        " ".join(fact.loops),
+        fact.groups,
+        fact.element_type,
+        fact.is_exposed,
+    )

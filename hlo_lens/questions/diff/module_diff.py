@@ -1,0 +1,247 @@
+"""Changes between two compiles of one module, and between two dumps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.diff.collective_diff import CollectiveDiff, collective_diff
+from hlo_lens.questions.diff.donation_diff import DonationDiff, donation_diff
+from hlo_lens.questions.diff.line_diff import LineDiff, line_diff
+from hlo_lens.questions.diff.matching.edits import Noise
+from hlo_lens.questions.diff.memory_diff import MemoryDiff, memory_diff
+from hlo_lens.questions.diff.renamed_folders import with_folders_of
+from hlo_lens.questions.diff.sharding_diff import ShardingDiff, sharding_diff
+from hlo_lens.questions.findings.changes import FindingChanges, module_finding_changes
+from hlo_lens.text.dump_files import BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from hlo_lens.questions.diff.line_edits import ProgramLines
+    from hlo_lens.questions.diff.matching.difference import ProgramDiff
+    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+
+SUBJECTS = ("memory", "collectives", "sharding", "program")
+"""Subjects of a comparison."""
+
+_OF_SHARDINGS = frozenset({Noise.AXIS_NAMES})
+"""Kinds of noise that snapshots keep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleDiff:
+    """Changes of one module.
+
+    Attributes:
+        base: Before.
+        head: After.
+        note: Note on the pair; empty for none.
+        differences: Reasons why the figures cannot be compared; empty if they can.
+        toolchain: Change of the compiler; empty for none, or if one is not known.
+        memory: None if it was not asked for, or is known on neither side.
+        donations: Aliases lost and gained; None if a side has no HLO text.
+        collectives: None if they were not asked for, or a side has no HLO text.
+        shardings: None if they were not asked for, or a side has no HLO text.
+        program: None if it was not asked for, or a side has no HLO text.
+        lines: Changes by line of the user's program, and their causes; None without a
+            change, or if the program was not asked for.
+        findings: Findings that are new or gone; None if they are not known of a side.
+        subjects: Subjects asked for.
+        is_heedful: Whether noise is reported as changes; snapshots do not know it.
+    """
+
+    base: ModuleSnapshot
+    head: ModuleSnapshot
+    note: str
+    differences: tuple[str, ...]
+    toolchain: str
+    memory: MemoryDiff | None
+    donations: DonationDiff | None
+    collectives: CollectiveDiff | None
+    shardings: ShardingDiff | None
+    program: ProgramDiff | None
+    lines: LineDiff | None = None
+    findings: FindingChanges | None = None
+    subjects: tuple[str, ...] = SUBJECTS
+    is_heedful: bool = False
+
+    @property
+    def is_program_equal(self) -> bool | None:
+        """Whether the programs are the same but for names; None if it is not known."""
+        if self.program is not None:
+            return self.program.identical
+        if self.base.fingerprint is None or self.head.fingerprint is None:
+            return None
+        return self.base.fingerprint == self.head.fingerprint
+
+    @property
+    def identical(self) -> bool:
+        """Whether no subject asked for differs."""
+        if "program" in self.subjects and self.is_program_equal is False:
+            return False
+        if self.memory is not None and self.memory.is_changed:
+            return False
+        results = (self.donations, self.collectives, self.shardings)
+        return not self.differences and not any(r is not None and r.row_count for r in results)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the HLO text of one side ends too early, so that what it lacks seems removed."""
+        return not self.identical and self.base.is_truncated != self.head.is_truncated
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Subjects that were asked for and could not be compared, and ``gaps`` for gaps in a text.
+
+        Memory that is known on neither side of one program is not included.
+        """
+        memory = self.memory
+        is_memory_unknown = self.is_program_equal is not True and (
+            memory is None or memory.is_outdated
+        )
+        found = {
+            "memory": is_memory_unknown or (memory is not None and not memory.is_comparable),
+            "collectives": self.collectives is None,
+            "sharding": self.shardings is None,
+            "program": self.program is None and (self.is_program_equal is None or self.is_heedful),
+        }
+        subjects = tuple(subject for subject in self.subjects if found[subject])
+        sides = (self.base, self.head)
+        has_gaps = any(side.gap_count or side.undefined_count for side in sides)
+        return (*subjects, "gaps") if has_gaps else subjects
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpDiff:
+    """Changes between two dumps.
+
+    Attributes:
+        modules: Changes of each pair of modules.
+        places: Index in the base and in the head of each pair.
+        added: Modules of the head alone.
+        removed: Modules of the base alone.
+        copies: Indices in the base and in the head of modules left out as copies of others.
+    """
+
+    modules: tuple[ModuleDiff, ...]
+    places: tuple[tuple[int, int], ...]
+    added: tuple[ModuleSnapshot, ...]
+    removed: tuple[ModuleSnapshot, ...]
+    copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing changed."""
+        return not self.added and not self.removed and all(m.identical for m in self.modules)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether all that changed is in modules whose text ends too early on one side."""
+        changed = [module for module in self.modules if not module.identical]
+        is_one_sided = self.added or self.removed
+        return not is_one_sided and bool(changed) and all(m.is_undecided for m in changed)
+
+    @property
+    def unknown(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of each module that could not be compared whole, to the subjects that could not."""
+        return {m.head.name: m.unknown for m in self.modules if m.unknown}
+
+
+def module_diff(
+    base: ModuleSnapshot,
+    head: ModuleSnapshot,
+    *,
+    note: str = "",
+    program: ProgramDiff | None = None,
+    lines: ProgramLines | None = None,
+    subjects: tuple[str, ...] = SUBJECTS,
+    is_forced: bool = False,
+    heed: Collection[Noise] = (),
+) -> ModuleDiff:
+    """Return the changes of one module.
+
+    Args:
+        base: Before.
+        head: After.
+        note: Note on the pair.
+        program: Comparison of their HLO texts, if both have one.
+        lines: Edits of the program by source line, if they are known.
+        subjects: Subjects to compare, of `SUBJECTS`.
+        is_forced: Whether to compare an estimate of memory with what XLA assigned.
+        heed: Kinds of noise that are reported as changes.
+    """
+    base = with_folders_of(base, head)
+    shardings = sharding_diff(base, head, with_axis_names=Noise.AXIS_NAMES in heed)
+    if program is not None and shardings is not None and shardings.renamed:
+        known = program.ignored.get(Noise.AXIS_NAMES, 0)
+        ignored = {**program.ignored, Noise.AXIS_NAMES: max(known, shardings.renamed)}
+        program = replace(program, ignored=ignored)
+    donations = None if shardings is None else donation_diff(shardings.pairs)
+    has_memory = "memory" in subjects
+    found = ModuleDiff(
+        base=base,
+        head=head,
+        note=note,
+        differences=tuple(_differences(base, head)),
+        toolchain=_toolchain_change(base, head),
+        memory=memory_diff(base, head, is_forced=is_forced) if has_memory else None,
+        donations=donations if has_memory else None,
+        collectives=collective_diff(base, head) if "collectives" in subjects else None,
+        shardings=shardings if "sharding" in subjects else None,
+        program=program,
+        findings=module_finding_changes(base.facts, head.facts),
+        subjects=subjects,
+        is_heedful=not _OF_SHARDINGS.issuperset(heed),
+    )
+    memory = found.memory
+    if memory is not None and found.is_program_equal and not memory.has_other_numbers:
+        # in one program with equal figures, only metadata moves values between groups
+        found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
+    if found.identical or "program" not in subjects:
+        return found
+    parts = (found.memory, found.collectives, shardings, found.donations)
+    return replace(found, lines=line_diff(lines, *parts))
+
+
+def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:
+    """Yield why the figures of two modules cannot be compared, in words; nothing if they can.
+
+    A fact that only one side has is no difference.
+    """
+    mine, yours = base.facts, head.facts
+    if mine.backend and yours.backend and mine.backend != yours.backend:
+        yield f"backend {mine.backend} -> {yours.backend}"
+    elif base.target and head.target and base.target != head.target:
+        yield f"target {base.target} -> {head.target}"
+    partitions = [_partitions(module) for module in (base, head)]
+    has_text = base.collectives is not None and head.collectives is not None
+    if has_text and (partitions[0] or 1) != (partitions[1] or 1):  # one partition is not printed
+        texts = ["1 (none printed)" if n is None else str(n) for n in partitions]
+        yield f"partitions {' -> '.join(texts)}"
+    replicas = [facts.replica_count for facts in (mine, yours)]
+    if None not in replicas and replicas[0] != replicas[1]:
+        yield f"replicas {replicas[0]} -> {replicas[1]}"
+    stages = [facts.stage for facts in (mine, yours)]
+    if None not in stages and (stages[0] == BEFORE) != (stages[1] == BEFORE):
+        yield "one text is from before optimizations, the other from after"
+
+
+def _partitions(module: ModuleSnapshot) -> int | None:
+    """Return the number of partitions; None if nothing in the text gives it.
+
+    Texts of before the end of 2023 have no number: shardings or groups of collectives give it.
+    """
+    printed = module.facts.evident_partitions
+    if printed is not None or not module.collectives:
+        return printed
+    sizes = [(fact.group_size or 1) * (fact.num_groups or 1) for fact in module.collectives]
+    most = max(sizes) // (module.facts.replica_count or 1)
+    return most if most > 1 else None
+
+
+def _toolchain_change(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return how the compilers differ; empty if they do not, or one is not known."""
+    if not base.toolchain or not head.toolchain or base.toolchain == head.toolchain:
+        return ""
+    return f"{base.toolchain} -> {head.toolchain}"

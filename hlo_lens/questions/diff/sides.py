@@ -1,0 +1,400 @@
+"""Sides of a comparison: the modules of a path, a dump or a snapshot, each with its snapshot."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.load import STDIN, load
+from hlo_lens.load.module import Dump, ModuleDump
+from hlo_lens.load.processes.second_process import start_second
+from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
+from hlo_lens.load.stored import require
+from hlo_lens.questions.dumps.text_copies import text_copies
+from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
+from hlo_lens.questions.snapshots.snapshot_files import is_snapshot_file, read_snapshot_file
+from hlo_lens.questions.what_if.origin import target_of, toolchain_of
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.questions.diff.matching.graph import ProgramGraph
+    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.findings.findings import Findings
+    from hlo_lens.questions.findings.run_settings import Sieve
+    from hlo_lens.text.name_pattern import NamePattern
+
+_LONG = 1 << 19
+"""Bytes of the files of a side that is worth a second process."""
+
+_MANY = 20_000
+"""Instructions of a program whose graph is worth making in the process that reads it."""
+
+Side: TypeAlias = "Program | Snapshot"
+"""One side of a comparison, as users name it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideModule:
+    """One module of a side.
+
+    Attributes:
+        snapshot: Its snapshot.
+        dump: Its texts; None if only the snapshot is known.
+        listing: Its facts among other modules; None if only the snapshot is known.
+        findings: Findings of it alone; None without HLO text, or if only the snapshot is known.
+        graph: Its program graph, if it was made with the snapshot, for one comparison.
+    """
+
+    snapshot: ModuleSnapshot
+    dump: ModuleDump | None = None
+    listing: ListingFacts | None = None
+    findings: Findings | None = None
+    graph: ProgramGraph | None = None
+
+    @property
+    def hlo(self) -> HloModule | None:
+        """Its HLO text, or None."""
+        return None if self.dump is None else self.dump.hlo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSide:
+    """All modules of a side.
+
+    Attributes:
+        path: Where they come from, for messages.
+        modules: The modules.
+        is_snapshot: Whether only snapshots are known.
+    """
+
+    path: str
+    modules: tuple[SideModule, ...]
+    is_snapshot: bool
+
+    def selected(self, pattern: NamePattern | None) -> LoadedSide:
+        """Return the side with the modules in whose names a pattern is found, as elsewhere."""
+        if pattern is None:
+            return self
+        exact = self._at_address(pattern)
+        return self._of(exact or [m for m in self.modules if _is_found(pattern, m)])
+
+    def selected_with(self, other: LoadedSide, pattern: NamePattern | None) -> LoadedSide:
+        """Return the same; an address that only the other side has selects its program here.
+
+        These are the modules with the names of those at the address: dumps of one program are kept
+        in folders of any name.
+        """
+        chosen = self.selected(pattern)
+        if pattern is None or chosen.modules:
+            return chosen
+        names = {module.snapshot.name for module in other._at_address(pattern)}
+        return self._of([module for module in self.modules if module.snapshot.name in names])
+
+    def _at_address(self, pattern: NamePattern) -> list[SideModule]:
+        return [m for m in self.modules if m.dump and m.dump.address == pattern.text]
+
+    def with_graphs(self) -> LoadedSide:
+        """Return the side with the graphs of long programs."""
+        from hlo_lens.questions.diff.matching.graph_pair import graph_alone
+
+        return self._with(
+            dataclasses.replace(one, graph=graph_alone(one.hlo))
+            if one.hlo is not None and len(one.hlo.columns) >= _MANY
+            else one
+            for one in self.modules
+        )
+
+    def without_graphs(self) -> LoadedSide:
+        """Return the side without graphs, which take as much memory as the programs."""
+        return self._with(dataclasses.replace(one, graph=None) for one in self.modules)
+
+    def _with(self, modules: Iterable[SideModule]) -> LoadedSide:
+        return dataclasses.replace(self, modules=tuple(modules))
+
+    def copies(self) -> Mapping[int, int]:
+        """Return the places of texts that repeat another module, each with that of the module."""
+        return text_copies([*self._dumps])  # a snapshot has neither dumps nor copies
+
+    def without_copies(self) -> LoadedSide:
+        """Return the side with each compile once."""
+        copies = self.copies()
+        return self._with(one for place, one in enumerate(self.modules) if place not in copies)
+
+    def _of(self, chosen: Iterable[SideModule]) -> LoadedSide:
+        return dataclasses.replace(self, modules=_with_dump_findings(tuple(chosen)))
+
+    @property
+    def source(self) -> str:
+        """Path that it was read from, for commands; empty for programs in memory."""
+        return self.path if self.is_snapshot else next((m.path for m in self._dumps), "")
+
+    @property
+    def _dumps(self) -> Iterator[ModuleDump]:
+        return (module.dump for module in self.modules if module.dump is not None)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its modules, each once."""
+        return list(dict.fromkeys(module.snapshot.name for module in self.modules))
+
+
+def _is_found(pattern: NamePattern, module: SideModule) -> bool:
+    names = (module.snapshot.name, *((module.dump.name,) if module.dump else ()))
+    return any(map(pattern.found_in, names))
+
+
+def load_sides(
+    base: Side,
+    head: Side,
+    *,
+    pattern: NamePattern | None = None,
+    progress: Progress | None = None,
+    with_programs: bool = True,
+    with_graphs: bool = False,
+    limits_estimate: bool = False,
+) -> tuple[LoadedSide, LoadedSide]:
+    """Return both sides, with the fingerprints that comparing and pairing them needs.
+
+    Args:
+        base: Before.
+        head: After.
+        pattern: Modules in whose names this is found; None for all.
+        progress: Called with modules done and modules in all, of each side.
+        with_programs: Whether programs are compared, which snapshots need fingerprints for.
+        with_graphs: Whether each process makes the graphs of long programs, too.
+        limits_estimate: Whether memory of large modules is not estimated; ignored if a side is a
+            snapshot.
+
+    Raises:
+        UnknownNameError: If the pattern is found in no name of either side.
+    """
+    if STDIN in (base, head) and base == head:
+        raise UsageError("only one side can be standard input")
+    for side in (base, head):
+        if _is_path(side):
+            require(str(side))  # before the other, which may be large, is read
+    if _is_snapshot(base) or _is_snapshot(head):
+        limits_estimate = False  # as when the snapshot was saved
+    load_one = partial(load_side, limits_estimate=limits_estimate)
+    one, other = _loaded(base, head, load_one, progress=progress, with_graphs=with_graphs)
+    names = other.names
+    one, other = one.selected_with(other, pattern), other.selected_with(one, pattern)
+    if pattern is not None and not one.modules and not other.modules:
+        raise no_module_matches(pattern, names)
+    if with_programs and (one.is_snapshot or other.is_snapshot):
+        return _with_fingerprints(one), _with_fingerprints(other)
+    # only their programs distinguish modules of one name and signature
+    counts = Counter(_keys(one)), Counter(_keys(other))
+    several = {key for key in (*counts[0], *counts[1]) if counts[0][key] > 1 or counts[1][key] > 1}
+    return _with_fingerprints(one, of=several), _with_fingerprints(other, of=several)
+
+
+def _loaded(
+    base: Side,
+    head: Side,
+    load_one: Callable[..., LoadedSide],
+    *,
+    progress: Progress | None,
+    with_graphs: bool,
+) -> tuple[LoadedSide, LoadedSide]:
+    """Return both sides; of two long ones the head is loaded by a second process.
+
+    Errors are those of the base, if both have any: it is loaded here, first.
+    """
+
+    def read() -> LoadedSide:
+        other = load_one(head)
+        return other.with_graphs() if with_graphs else other
+
+    second = start_second(read) if _is_long(base) and _is_long(head) else None
+    if second is None:
+        return load_one(base, progress=progress), load_one(head, progress=progress)
+    try:
+        one = load_one(base, progress=progress)
+        if with_graphs:
+            one = one.with_graphs()
+        other = second.result()
+    finally:
+        second.end()
+    return one, load_one(head, progress=progress) if other is None else other
+
+
+def _is_long(side: Side) -> bool:
+    """Return whether a side is a path, and loading it takes longer than starting a process."""
+    if not _is_path(side) or side == STDIN:
+        return False
+    path, size = Path(str(side)), 0
+    for file in path.rglob("*") if path.is_dir() else (path,):
+        with suppress(OSError):  # said when it is read
+            size += file.stat().st_size
+        if size >= _LONG:
+            return True
+    return False
+
+
+def load_side(
+    side: Side,
+    *,
+    pattern: NamePattern | None = None,
+    progress: Progress | None = None,
+    limits_estimate: bool = False,
+) -> LoadedSide:
+    """Return the modules of one side.
+
+    Args:
+        side: A path, a program, a dump or a snapshot.
+        pattern: Modules in whose names this is found; None for all.
+        progress: Called with modules done and modules in all.
+        limits_estimate: Whether memory of large modules is not estimated.
+
+    Raises:
+        UnknownNameError: If the pattern is found in no name.
+    """
+    if isinstance(side, Snapshot) or _is_snapshot(side):
+        found = side if isinstance(side, Snapshot) else read_snapshot_file(str(side))
+        modules = tuple(SideModule(snapshot=module) for module in found.modules)
+        loaded = LoadedSide(path=found.path, modules=modules, is_snapshot=True)
+    else:
+        dump = load(side) if isinstance(side, str | Path) and _is_path(side) else side
+        dumps = modules_of(dump)
+        loaded = LoadedSide(
+            path=dump.path if isinstance(dump, Dump) else dumps[0].name if dumps else "text",
+            modules=_modules_of(dumps, limits_estimate=limits_estimate, progress=progress),
+            is_snapshot=False,
+        )
+    chosen = loaded.selected(pattern)
+    if pattern is not None and not chosen.modules:
+        raise no_module_matches(pattern, loaded.names)
+    return chosen
+
+
+def snapshot(
+    side: Side, *, pattern: NamePattern | None = None, progress: Progress | None = None
+) -> Snapshot:
+    """Return the snapshot of a program or dump, which ``hlo-lens save`` writes.
+
+    Args:
+        side: A path, a program, a dump or a snapshot.
+        pattern: Modules in whose names this is found; None for all.
+        progress: Called with modules done and modules in all.
+
+    Raises:
+        UnknownNameError: If the pattern is found in no name.
+    """
+    loaded = load_side(side, pattern=pattern, progress=progress).without_copies()
+    loaded = _with_fingerprints(loaded)
+    return Snapshot(path=loaded.path, modules=tuple(m.snapshot for m in loaded.modules))
+
+
+def _is_path(side: Side) -> bool:
+    """Return whether a side is a path; text has several lines."""
+    return isinstance(side, str | Path) and "\n" not in str(side)
+
+
+def _is_snapshot(side: Side) -> bool:
+    """Return whether a side is a snapshot, or the path of one."""
+    if isinstance(side, Snapshot):
+        return True
+    return _is_path(side) and side != STDIN and is_snapshot_file(str(side))
+
+
+def _modules_of(
+    dumps: Sequence[ModuleDump], *, limits_estimate: bool, progress: Progress | None
+) -> tuple[SideModule, ...]:
+    """Return the modules of a dump with their snapshots, made one after another."""
+    from hlo_lens.questions.dumps.listing import needs_fingerprints
+    from hlo_lens.questions.findings.run_settings import Sieve
+
+    sieve = Sieve.usual()
+    is_hashed = needs_fingerprints(dumps)
+    made = (
+        _module_of(one, sieve, limits_estimate=limits_estimate, is_hashed=is_hashed)
+        for one in with_progress(dumps, progress)
+    )
+    return _with_dump_findings(tuple(made))
+
+
+def _module_of(
+    dump: ModuleDump, sieve: Sieve, *, limits_estimate: bool, is_hashed: bool
+) -> SideModule:
+    from hlo_lens.load.fact import plant
+    from hlo_lens.questions.diff.module_pairs import plain_name
+    from hlo_lens.questions.dumps.listing_facts import hashed_facts, listing_facts
+    from hlo_lens.questions.findings.module_findings import module_findings
+    from hlo_lens.questions.plans.sifted import sifted_module_findings
+    from hlo_lens.questions.snapshots.snapshot import module_snapshot
+
+    analysis = dump.stating(limits_estimate=limits_estimate)
+    findings = sifted_module_findings(analysis, sieve) if analysis.has_hlo else None
+    if findings is not None:
+        plant(analysis, module_findings, findings)
+    kept = module_snapshot(
+        analysis,
+        name=dump.title if analysis.has_hlo else plain_name(dump.name),
+        target=target_of(dump),
+        toolchain=toolchain_of(dump),
+    )
+    listing = (hashed_facts if is_hashed else listing_facts)(analysis)
+    return SideModule(snapshot=kept, dump=dump, listing=listing, findings=findings)
+
+
+def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]:
+    """Return modules of a dump with the findings about all of them together; snapshots as given."""
+    facts = [one.listing for one in modules if one.listing is not None]
+    dumps = [one.dump for one in modules if one.dump is not None]
+    if not modules or len(facts) < len(modules) or len(dumps) < len(modules):
+        return tuple(modules)
+    from hlo_lens.questions.findings.findings import Findings, together
+    from hlo_lens.questions.findings.run_settings import Sieve
+    from hlo_lens.questions.plans.sifted import sifted_dump_findings
+    from hlo_lens.questions.snapshots.snapshot import with_findings
+
+    others = sifted_dump_findings(facts, dumps, Sieve.usual())
+    none = Findings(findings=())
+    return tuple(
+        one
+        if one.findings is None
+        else dataclasses.replace(
+            one,
+            snapshot=with_findings(one.snapshot, together(one.findings, others.get(place, none))),
+        )
+        for place, one in enumerate(modules)
+    )
+
+
+_Key: TypeAlias = "tuple[str, str | None]"
+
+
+def _keys(side: LoadedSide) -> list[_Key]:
+    from hlo_lens.questions.diff.module_pairs import plain_name
+
+    return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
+
+
+def _with_fingerprints(side: LoadedSide, *, of: Collection[_Key] | None = None) -> LoadedSide:
+    """Return a side with fingerprints of the programs of some keys; of all for None."""
+    modules: list[SideModule] = []
+    for key, module in zip(_keys(side), side.modules, strict=True):
+        if of is not None and key not in of:
+            modules.append(module)
+            continue
+        known = dataclasses.replace(module.snapshot, fingerprint=fingerprint_of(module))
+        modules.append(dataclasses.replace(module, snapshot=known))
+    return dataclasses.replace(side, modules=tuple(modules))
+
+
+def fingerprint_of(module: SideModule) -> str | None:
+    """Return the digest of a module's program; None if it is not known."""
+    from hlo_lens.questions.diff.matching.digest import program_fingerprint
+
+    if module.snapshot.fingerprint is not None or module.hlo is None:
+        return module.snapshot.fingerprint
+    return program_fingerprint(module.hlo)

@@ -1,0 +1,179 @@
+"""Findings of two compiles: which are new, which are gone, which both have.
+
+Lines, names of instructions and sizes change from compile to compile. Findings of one rule are
+paired in steps, each finding once: of the same file, line and values; of the same file, line and
+message, numbers aside; of the same file and message, in the order of their lines; of the same file
+and first value, numbers in names aside; of the same file; then likewise of files of one name in
+different folders. The rest is new, or gone.
+
+Infos about several modules together are neither when two modules are compared: which module has
+them depends on the others that its dump has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from hlo_lens.questions.findings.finding import Severity
+from hlo_lens.questions.findings.registry import all_rules
+from hlo_lens.questions.findings.rule import DumpRule
+from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
+from hlo_lens.render.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hlo_lens.questions.findings.finding import Finding
+    from hlo_lens.questions.snapshots.facts import FindingFact, ModuleFacts
+
+_NUMBERS = re.compile(r"(?:\.\d+)+$")
+_AMOUNTS = re.compile(r"\d[\d,.]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingChanges(Result):
+    """Findings that one side of a comparison lacks, new ones first.
+
+    Attributes:
+        new: Findings of the head alone.
+        gone: Findings of the base alone.
+        kept: Number of those that both have.
+        undecided: Codes of rules that a side does not decide, whose findings are not compared.
+        is_one_sided: Whether one side decides some of these.
+    """
+
+    KIND: ClassVar[str] = "finding-changes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("change", Unit.NONE, "new or gone"),
+        Column("code", Unit.NONE, "code of the rule"),
+        Column("severity", Unit.NONE, "error, warning or info"),
+        *SAVING_COLUMNS,
+        Column("source", Unit.NONE, "line of the program, file:line"),
+        Column("message", Unit.NONE, "what is wrong"),
+        Column("fix", Unit.NONE, "what to write instead"),
+    )
+    new: tuple[FindingFact, ...]
+    gone: tuple[FindingFact, ...]
+    kept: int
+    undecided: tuple[str, ...] = ()
+    is_one_sided: bool = False
+
+    def rows(self) -> Iterator[Row]:
+        """Yield new findings, then those that are gone."""
+        for change, found in (("new", self.new), ("gone", self.gone)):
+            for one in found:
+                yield (
+                    *(change, one.code, one.severity),
+                    *saving_cells(one.saves),
+                    *(source_of(one), one.message, one.fix),
+                )
+
+
+def source_of(finding: Finding | FindingFact) -> str | None:
+    """Return the line of a finding as ``file:line``; None if not known."""
+    if finding.source_file is None:
+        return None
+    line = "" if finding.source_line is None else f":{finding.source_line}"
+    return f"{finding.source_file}{line}"
+
+
+def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChanges | None:
+    """Return the changes of the findings of a module; None if they are not known of a side.
+
+    Findings of rules that a side does not decide are not compared.
+    """
+    if base.findings is None or head.findings is None:
+        return None
+    of_dumps = {rule.code for rule in all_rules() if isinstance(rule, DumpRule)}
+    undecided = tuple(sorted({*base.undecided, *head.undecided}))
+
+    def is_compared(one: FindingFact) -> bool:
+        is_of_dump = one.code in of_dumps and one.severity == Severity.INFO
+        return not is_of_dump and one.code not in undecided
+
+    changes = finding_changes(
+        [*filter(is_compared, base.findings)], [*filter(is_compared, head.findings)]
+    )
+    is_one_sided = base.undecided.keys() != head.undecided.keys()
+    return replace(changes, undecided=undecided, is_one_sided=is_one_sided)
+
+
+def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> FindingChanges:
+    """Return the changes of the findings that count."""
+    mine = [one for one in base if not one.suppressed]
+    yours = [one for one in head if not one.suppressed]
+    kept = 0
+    for pairs in _STEPS:
+        found = [*pairs(mine, yours)]
+        kept += len(found)
+        of_base, of_head = ({id(pair[side]) for pair in found} for side in (0, 1))
+        mine = [one for one in mine if id(one) not in of_base]
+        yours = [one for one in yours if id(one) not in of_head]
+    return FindingChanges(new=tuple(yours), gone=tuple(mine), kept=kept)
+
+
+Pairs: TypeAlias = "Iterator[tuple[FindingFact, FindingFact]]"
+"""Findings of the base, each with one of the head."""
+
+
+def _by(key: Callable[[FindingFact], object]) -> _Step:
+    """Return the step that pairs findings with equal keys, in their order."""
+
+    def pairs(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> Pairs:
+        waiting: defaultdict[object, deque[FindingFact]] = defaultdict(deque)
+        for one in base:
+            waiting[key(one)].append(one)
+        for one in head:
+            if waiting[key(one)]:
+                yield waiting[key(one)].popleft(), one
+
+    return pairs
+
+
+def _in_line_order(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> Pairs:
+    """Yield findings of one file with equal messages, as far as their lines are in equal order."""
+    groups: dict[object, tuple[list[FindingFact], list[FindingFact]]] = {}
+    for side, found in enumerate((base, head)):
+        for one in sorted(found, key=lambda one: one.source_line or 0):
+            groups.setdefault((one.code, _file(one)), ([], []))[side].append(one)
+    for mine, yours in groups.values():
+        before, after = [*map(_text, mine)], [*map(_text, yours)]
+        for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
+            yield from zip(
+                mine[block.a :][: block.size], yours[block.b :][: block.size], strict=True
+            )
+
+
+def _file(finding: FindingFact) -> str:
+    """Return the end of the path, which is the same on every machine."""
+    return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-2:])
+
+
+def _name(finding: FindingFact) -> str:
+    return _file(finding).rpartition("/")[2]
+
+
+def _text(finding: FindingFact) -> str:
+    """Return the message without its numbers."""
+    return _AMOUNTS.sub("", finding.message)
+
+
+def _first_value(finding: FindingFact) -> str:
+    return _NUMBERS.sub("", next(iter(finding.values), ""))
+
+
+_Step: TypeAlias = "Callable[[Sequence[FindingFact], Sequence[FindingFact]], Pairs]"
+
+_STEPS: tuple[_Step, ...] = (
+    _by(lambda one: (one.code, _file(one), one.source_line, one.values)),
+    _by(lambda one: (one.code, _file(one), one.source_line, _text(one))),
+    _in_line_order,
+    _by(lambda one: (one.code, _file(one), _first_value(one))),
+    _by(lambda one: (one.code, _file(one))),
+    _by(lambda one: (one.code, _name(one), _first_value(one))),
+    _by(lambda one: (one.code, _name(one))),
+)

@@ -1,0 +1,38 @@
+"""``hlo-lens explain``: the description of a rule of ``lint``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from hlo_lens.cli.output import Output, output_options
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens explain M001
+  hlo-lens explain
+"""
+
+
+def _complete_code(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Return the codes that begin with a word."""
+    del ctx, parameter
+    from hlo_lens.questions.plans.lint import rule_codes
+
+    return [code for code in rule_codes() if code.startswith(word.upper())]
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("code", required=False, shell_complete=_complete_code)
+@output_options
+def explain(code: str | None, output: Output) -> None:
+    """Explain a rule of lint: what it finds, why it costs, the fix, and when it is fine.
+
+    CODE is the code or the name of a rule; without it, all rules are listed.
+    """
+    from hlo_lens.questions.plans.lint import explanation
+
+    if code is None and output.rows is None:
+        output = replace(output, rows=0)
+    output.write(explanation(code))

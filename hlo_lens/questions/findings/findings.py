@@ -1,0 +1,205 @@
+"""Findings of one module, most saving first, each with its severity.
+
+The saving of a finding is compared with the whole program: bytes of memory with what must fit,
+bytes sent with all bytes sent or a sixteenth of what must fit (whichever is more, so that the only
+collective of a program that hardly communicates weighs little), arithmetic with all arithmetic. The
+largest of these shares orders the findings, and decides the severity where the rule does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.questions.findings.finding import Finding, SavingBasis, Severity
+from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
+from hlo_lens.questions.findings.whole import whole
+from hlo_lens.questions.snapshots.facts import (
+    ChangeFact,
+    FindingFact,
+    FindingsBasis,
+    LeftOutFact,
+    SavingFact,
+    UndecidedFact,
+)
+from hlo_lens.render.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hlo_lens.load.module import ModuleDump
+
+LEAST_SHARE = 0.001
+"""Findings that save a smaller share are dropped."""
+
+WARNING_SHARE = 0.01
+ERROR_SHARE = 0.1
+"""Least share of a warning, and of an error; an error's saving is no upper bound."""
+
+LEAST_BYTES = 64 * 1024
+"""Bytes of memory under which a saving is worth no warning, as in the floor of ``diff``."""
+
+FEWEST_BYTES = 64
+"""Findings that save only memory, and fewer bytes, as of scalars and keys, are dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings(Result):
+    """Findings of one module, most saving first.
+
+    Attributes:
+        findings: The findings, suppressed ones included.
+        undecided: Code of each rule that a dump does not decide, with the reason.
+        left_out: Numbers of findings that settings leave out, each with the reason.
+        not_simulated: Why savings that could be simulated are upper bounds; empty if none is.
+        unread: Source files of findings that are not there, so that comments in them are not read.
+    """
+
+    KIND: ClassVar[str] = "findings"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
+        Column("name", Unit.NONE, "name of the rule"),
+        Column("severity", Unit.NONE, "error, warning or info"),
+        *SAVING_COLUMNS,
+        Column("source", Unit.NONE, "line of the program, file:line"),
+        Column("message", Unit.NONE, "what is wrong"),
+        Column("fix", Unit.NONE, "what to write instead"),
+        Column("suppressed", Unit.NONE, "where it is suppressed; empty if it counts"),
+    )
+    RECORDS: ClassVar[str] = "findings"
+    findings: tuple[Finding, ...]
+    undecided: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
+    not_simulated: str = ""
+    unread: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the findings, most saving first."""
+        for one in self.findings:
+            yield (
+                *(one.code, one.name, one.severity),
+                *saving_cells(one.saves),
+                *(one.source, one.message, one.fix, one.suppressed_by),
+            )
+
+    @property
+    def counted(self) -> tuple[Finding, ...]:
+        """Findings that are not suppressed."""
+        return tuple(one for one in self.findings if not one.suppressed)
+
+
+def finding_fact(finding: Finding) -> FindingFact:
+    """Return a finding as a fact, which reports and snapshots print."""
+    saves = finding.saves
+    return FindingFact(
+        code=finding.code,
+        name=finding.name,
+        severity=str(finding.severity or Severity.INFO),
+        message=finding.message,
+        fix=finding.fix,
+        source_file=finding.source_file,
+        source_line=finding.source_line,
+        values=finding.values,
+        evidence=finding.evidence,
+        suppressed=finding.suppressed,
+        suppressed_by=finding.suppressed_by or None,
+        share=finding.share,
+        changes=tuple(ChangeFact(kind=one.kind, target=one.target) for one in finding.remedies),
+        saves=SavingFact(
+            bytes=saves.bytes,
+            low=saves.low,
+            high=saves.high,
+            basis=None if saves.basis is None else str(saves.basis),
+            wire_bytes=saves.wire_bytes,
+            flops=saves.flops,
+            seconds=saves.seconds,
+            own_bytes=saves.own_bytes,
+        ),
+    )
+
+
+def findings_basis(found: Findings) -> FindingsBasis:
+    """Return what findings leave open, as a fact."""
+    return FindingsBasis(
+        undecided=tuple(UndecidedFact(code=c, reason=text) for c, text in found.undecided),
+        left_out=tuple(LeftOutFact(reason=text, count=n) for text, n in found.left_out),
+        not_simulated=found.not_simulated or None,
+    )
+
+
+def judged(
+    found: Iterable[Finding], known: ModuleDump, *, is_kept: bool = False
+) -> tuple[Finding, ...]:
+    """Return findings with share and severity, most saving first, without negligible ones.
+
+    Args:
+        found: The findings; severities that they have are kept.
+        known: Their module.
+        is_kept: Whether negligible ones are kept.
+    """
+    program = whole(known)
+    weighed = (replace(one, share=program.share(one)) for one in found)
+    kept = (one for one in weighed if is_kept or not _is_negligible(one))
+    rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
+    return tuple(sorted(rated, key=_order))
+
+
+def together(one: Findings, other: Findings) -> Findings:
+    """Return the findings of two sets, in their order."""
+    return Findings(
+        findings=tuple(sorted((*one.findings, *other.findings), key=_order)),
+        undecided=(*one.undecided, *other.undecided),
+        left_out=_summed((*one.left_out, *other.left_out)),
+        unread=tuple(dict.fromkeys((*one.unread, *other.unread))),
+        not_simulated=one.not_simulated or other.not_simulated,
+    )
+
+
+def _summed(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """Return the sum of the numbers of each reason."""
+    found: dict[str, int] = {}
+    for reason, count in counts:
+        found[reason] = found.get(reason, 0) + count
+    return tuple(found.items())
+
+
+def _is_negligible(finding: Finding) -> bool:
+    if finding.share is None:
+        return False
+    is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < FEWEST_BYTES
+    return is_small or finding.share < LEAST_SHARE
+
+
+def _is_memory_only(finding: Finding) -> bool:
+    saves = finding.saves
+    return saves.wire_bytes is None and saves.flops is None and saves.seconds is None
+
+
+def _severity(finding: Finding) -> Severity:
+    """Return the severity by the share that a finding saves."""
+    share, saves = finding.share or 0.0, finding.saves
+    is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < LEAST_BYTES
+    if share < WARNING_SHARE or is_small:
+        return Severity.INFO
+    is_sure = saves.basis in (SavingBasis.PROVEN, SavingBasis.SIMULATED) and not finding.has_cost
+    return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    """Return the sort key: errors of unknown saving, then by share, the surer first, then by line.
+
+    A warning of unknown saving is sorted as one that saves a tenth, not behind the least infos.
+    """
+    share, severity = finding.share, finding.severity or Severity.INFO
+    is_grave = share is None and severity is Severity.ERROR
+    if share is None:
+        share = ERROR_SHARE if severity is Severity.WARNING else 0.0
+    return (
+        not is_grave,
+        -share,
+        severity.rank,
+        finding.saves.basis in (None, SavingBasis.AT_MOST),
+        finding.code,
+        finding.source or "",
+        finding.message,
+    )

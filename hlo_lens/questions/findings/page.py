@@ -1,0 +1,317 @@
+"""Page of ``hlo-lens lint``: the findings of each module, most saving first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.findings.changes import source_of
+from hlo_lens.questions.findings.finding import Severity
+from hlo_lens.questions.findings.findings import finding_fact, findings_basis
+from hlo_lens.questions.snapshots.writing import facts_object
+from hlo_lens.render.envelope import envelope
+from hlo_lens.render.objects import Objects
+from hlo_lens.render.savings import savings_text
+from hlo_lens.render.table import Report, Section, Table
+from hlo_lens.render.to_github import Annotation
+from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.units import format_bytes, listed, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.hlo.metadata import SourceLocation
+    from hlo_lens.questions.findings.finding import Finding, Remedy
+    from hlo_lens.questions.findings.findings import Findings
+    from hlo_lens.questions.snapshots.facts import FindingFact
+
+NONE = "none"
+"""Text for no findings where all rules are decided."""
+
+_MOST_EVIDENCE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What ``what-if`` can do with a module, for the commands below findings.
+
+    Attributes:
+        has_program: Whether it can be compiled again: the dump has the text that XLA compiled.
+        has_device: Whether the dump names the device to compile for.
+        target: Device that the user named, where the dump names none; empty for none.
+        has_memory: Whether it can be simulated.
+        example: A device of the backend that the program was compiled for.
+    """
+
+    has_program: bool = True
+    has_device: bool = True
+    target: str = ""
+    has_memory: bool = True
+    example: str = "v5e:2x4"
+
+    def options(self, remedies: Sequence[Remedy]) -> str | None:
+        """Return the options that changes need; None where nothing can make them."""
+        if self.has_program and (self.has_device or self.target):
+            return "" if self.has_device else f"--target {shell_word(self.target)}"
+        from hlo_lens.questions.what_if.simulation.simulate import KINDS  # imports the simulator
+
+        if self.has_memory and {one.kind for one in remedies}.issubset(KINDS):
+            return "--simulate"
+        return "--target NAME" if self.has_program else None
+
+    @property
+    def note(self) -> str:
+        """What more ``what-if`` needs; empty for nothing."""
+        if not self.has_program and self.has_memory:
+            return "what-if only simulates: there is no text from before optimizations"
+        if not self.has_program:
+            return (
+                "what-if has no program to compile or simulate: the text is not in execution "
+                "order, and not named as one from before optimizations"
+            )
+        if not self.has_device and not self.target:
+            return (
+                f"what-if compiles with --target, such as {self.example}: the dump names no device"
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingsView:
+    """Findings of one module, as ``lint`` shows them.
+
+    Attributes:
+        name: Name of the module.
+        address: Its name after its folder; empty where there is none.
+        copy_of: Address of the module whose program this text has, too; its findings are counted
+            there. Empty for others.
+        path: Dump that it was read from; empty if unknown.
+        options: Options of commands on this module alone.
+        trial: What ``what-if`` can do with it.
+        findings: Its findings.
+        place: Line that calls the program, for findings without a line.
+        problem: Why its findings are not known; empty if they are.
+        gap: Why findings may be missing: parts of the text that could not be read; may be empty.
+    """
+
+    name: str
+    findings: Findings
+    address: str = ""
+    copy_of: str = ""
+    path: str = ""
+    options: str = ""
+    trial: Trial = field(default_factory=Trial)
+    place: SourceLocation | None = None
+    problem: str = ""
+    gap: str = ""
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Why findings are not known, or some of them; empty if all are."""
+        if self.problem or self.gap:
+            return (self.problem or self.gap,)
+        return tuple(
+            f"{', '.join(codes)} not decided: {reason}"
+            for reason, codes in undecided_rules(self.findings).items()
+        )
+
+
+def undecided_rules(found: Findings) -> dict[str, list[str]]:
+    """Return reasons why rules are not decided, each with their codes."""
+    reasons: dict[str, list[str]] = {}
+    for code, reason in found.undecided:
+        reasons.setdefault(reason, []).append(code)
+    return reasons
+
+
+def lint_report(views: Sequence[FindingsView]) -> Report:
+    """Return the report on the findings of some modules; those without are only counted."""
+    programs = [view for view in views if not view.copy_of]
+    names = Counter(view.name for view in views)
+    sections = [
+        _section(view, view.address if view.address and names[view.name] > 1 else view.name)
+        for view in programs
+        if _is_shown(view) or len(programs) == 1
+    ]
+    rest = len(programs) - len(sections)
+    facts = [
+        ("copy", f"{one.address}: the program of {one.copy_of}") for one in views if one.copy_of
+    ]
+    if rest:
+        other = "other module" if sections else "module"
+        facts.append(("findings", f"none in {plural(rest, other)}"))
+    if facts:
+        sections.append(Section(title="hlo-lens lint", facts=tuple(facts)))
+    objects = Objects([partial(findings_object, view) for view in views])
+    return Report(kind="lint", sections=sections, data=envelope("lint", modules=objects))
+
+
+def _is_shown(view: FindingsView) -> bool:
+    found = view.findings
+    return bool(found.findings or found.left_out or view.open_questions)
+
+
+def findings_object(view: FindingsView) -> dict[str, object]:
+    """Return the JSON object of a module."""
+    found = view.findings
+    return {
+        "name": view.name,
+        "address": view.address or None,
+        "copy_of": view.copy_of or None,
+        "findings": None
+        if view.problem
+        else [facts_object(finding_fact(one)) for one in found.findings],
+        "problem": view.problem or view.gap or None,
+        **facts_object(findings_basis(found)),
+        "unread_sources": list(found.unread),
+        "source_file": None if view.place is None else view.place.file,
+        "source_line": None if view.place is None else view.place.line,
+    }
+
+
+def _section(view: FindingsView, title: str) -> Section:
+    found = view.findings
+    if view.problem:
+        return Section(title=title, facts=(("findings", f"not known: {view.problem}"),))
+    table = Table.of(found, title="Findings", is_data_only=True)
+    counts = counts_text(found, is_whole=not view.gap)
+    return Section(
+        title=title,
+        facts=(("findings", counts), *_whole_facts(found.counted, view)),
+        tables=(table,),
+        notes=tuple(_notes(view)),
+    )
+
+
+def counts_text(found: Findings, *, is_whole: bool = True) -> str:
+    """Return the number of findings by severity, and of rules that are not decided.
+
+    Args:
+        found: The findings.
+        is_whole: Whether the whole text could be read.
+    """
+    undecided = len(found.undecided)
+    counted = found.counted
+    counts = [(s, sum(one.severity is s for one in counted)) for s in Severity]
+    parts = [
+        plural(count, severity.value) if severity is not Severity.INFO else f"{count} info"
+        for severity, count in counts
+        if count
+    ]
+    rest = len(found.findings) - len(counted)
+    none = NONE if is_whole else f"{NONE} in the parts that were read"
+    text = f"{', '.join(parts)}, most saving first" if parts else none
+    text += f"; {plural(undecided, 'rule')} not decided" if undecided else ""
+    return text + (f"; {rest} suppressed" if rest else "")
+
+
+def finding_facts(
+    found: Sequence[Finding | FindingFact],
+) -> Iterator[tuple[str, str]]:
+    """Yield the message and the fix of some findings, each with its label."""
+    for one in found:
+        yield f"{one.code} {one.severity}", finding_text(one)
+        yield "  fix", one.fix
+
+
+def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple[str, str]]:
+    """Yield the lines of some findings of a module, evidence and commands included."""
+    for one in found:
+        yield from finding_facts([one])
+        for text in one.evidence[:_MOST_EVIDENCE]:
+            yield "  see", text
+        trial = view.trial.options(one.remedies) if one.remedies else None
+        if trial is not None:
+            yield "  try", what_if_command(one.remedies, view.path, view.options, trial)
+            rest = len(one.remedies) - _MOST_REMEDIES
+            if rest > 0:
+                yield "", f"and {plural(rest, 'other')} likewise: all are in -f json, changes"
+
+
+def finding_text(finding: Finding | FindingFact) -> str:
+    """Return the saving, the line and the message of a finding."""
+    saves, source = savings_text(finding.saves, finding.share), source_of(finding)
+    lead = f"saves {saves}; " if saves else ""
+    place = f"{source}: " if source else ""
+    return f"{lead}{place}{finding.message}"
+
+
+def change_text(fact: FindingFact) -> str:
+    """Return a finding of a comparison: code, line, message and saving."""
+    source = source_of(fact)
+    place = f" {source}" if source else ""
+    saves = fact.saves
+    parts = [] if saves.bytes is None else [format_bytes(saves.own_bytes or saves.bytes)]
+    parts += [] if saves.wire_bytes is None else [f"{format_bytes(saves.wire_bytes)} sent a run"]
+    bound = "at most " if saves.basis == "at most" and saves.own_bytes is None else ""
+    saved = f" (saves {bound}{' and '.join(parts)})" if parts else ""
+    return f"{fact.code}{place} {fact.message}{saved}"
+
+
+def what_if_command(remedies: Sequence[Remedy], path: str, *options: str) -> str:
+    """Return the command that makes some changes, the first few, in a program."""
+    words = [f"--{one.kind} {shell_word(one.target)}" for one in remedies[:_MOST_REMEDIES]]
+    head = f"hlo-lens what-if {shell_word(path) if path else 'PATH'}"
+    return " ".join(part for part in (head, *options, *words) if part)
+
+
+_MOST_REMEDIES = 4
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
+    """Yield a note for GitHub for each finding that counts, most saving first."""
+    place = None if view.place is None else str(view.place)
+    for one in view.findings.counted:
+        saves = savings_text(one.saves, one.share)
+        yield Annotation(
+            level=_LEVELS[one.severity or Severity.INFO],
+            title=f"{one.code} {one.name}",
+            message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}",
+            source=one.source or place,
+        )
+
+
+def _notes(view: FindingsView) -> Iterator[str]:
+    if view.gap:
+        yield f"findings may be missing: {view.gap}"
+    for reason, count in view.findings.left_out:
+        yield f"{plural(count, 'finding')} left out: {reason}"
+    for reason, codes in undecided_rules(view.findings).items():
+        yield f"not decided: {', '.join(codes)}: {reason}"
+    if view.findings.not_simulated:
+        yield f"savings not simulated: {view.findings.not_simulated}{_simulation(view)}"
+    if view.trial.note and any(one.remedies for one in view.findings.counted):
+        yield view.trial.note
+    if view.findings.unread:
+        files = listed([file.rpartition("/")[2] for file in view.findings.unread], _MOST_REASONS)
+        yield f"comments not read: {files} not found from the current folder"
+    yield from _suppression_notes(view.findings)
+    if view.findings.counted:
+        yield (
+            "what a code means, and when it is fine: hlo-lens explain "
+            f"{view.findings.counted[0].code}"
+        )
+
+
+def _simulation(view: FindingsView) -> str:
+    """Return the command that simulates the first fix that changes can express; may be empty."""
+    remedies = next((one.remedies for one in view.findings.counted if one.remedies), ())
+    if not remedies:
+        return ""
+    return f"; to simulate one: {what_if_command(remedies, view.path, view.options, '--simulate')}"
+
+
+_MOST_REASONS = 3
+
+
+def _suppression_notes(found: Findings) -> Iterator[str]:
+    """Yield where findings are suppressed, the most frequent places."""
+    counts = Counter(one.suppressed_by for one in found.findings if one.suppressed)
+    for reason, count in counts.most_common(_MOST_REASONS):
+        yield f"{plural(count, 'finding')} suppressed: {reason}"
+    rest = len(counts) - _MOST_REASONS
+    if rest > 0:
+        yield f"others suppressed at {plural(rest, 'other place')}"

@@ -1,0 +1,114 @@
+"""A rule: its code, its function, and its description, which is the docstring of its file."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hlo_lens.load.module import ModuleDump
+from hlo_lens.questions.dumps.listing_facts import ListingFacts
+from hlo_lens.questions.findings.finding import Finding
+
+FindInModule: TypeAlias = Callable[[ModuleDump], Iterable[Finding]]
+"""Yields the findings in one module, which has HLO text."""
+
+FindInDump: TypeAlias = Callable[[Sequence[ListingFacts]], Iterable[tuple[int, Finding]]]
+"""Yields findings in several modules, each with the position of the module to blame.
+
+They have a severity, and save nothing that is a share of the program.
+"""
+
+MEMORY, PEAK = "memory", "peak"
+"""What a rule may need: the memory of the program, and the values at its peak."""
+
+NO_TEXT_BEFORE = "the text from before optimizations is missing"
+"""Reason of a `MissingDumpError` by which rules that need that text are undecided."""
+
+PARTS = ("What", "Why it costs", "Fix", "Fine when")
+"""Headings of the description of a rule, in this order."""
+
+_HEADING = re.compile(rf"^({'|'.join(PARTS)}):$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """Description of a rule.
+
+    Attributes:
+        title: What it finds, in one line.
+        parts: Heading to text, in the order of `PARTS`.
+    """
+
+    title: str
+    parts: dict[str, str]
+
+    @classmethod
+    def of(cls, docstring: str) -> RuleText:
+        """Return the description in the docstring of a rule's file."""
+        head, *rest = _HEADING.split(inspect.cleandoc(docstring))
+        pairs = zip(rest[::2], rest[1::2], strict=True)
+        return cls(
+            title=head.strip().removesuffix("."),
+            parts={
+                heading: inspect.cleandoc(f"\n{text.strip(chr(10))}") for heading, text in pairs
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Code of a rule; its name is that of its function."""
+
+    code: str
+
+    @property
+    def function(self) -> Callable[..., object]:
+        """The function that finds."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Name of the rule: ``undonated-argument``."""
+        return self.function.__name__.replace("_", "-")
+
+    @property
+    def text(self) -> RuleText:
+        """Description, from the docstring of the file."""
+        return RuleText.of(sys.modules[self.function.__module__].__doc__ or "")
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRule(_Rule):
+    """A rule about one module.
+
+    Attributes:
+        find: Yields its findings.
+        needs: `MEMORY` or `PEAK`, without which the rule is undecided; empty for neither.
+    """
+
+    find: FindInModule
+    needs: str = ""
+
+    @property
+    def function(self) -> Callable[..., object]:
+        """The function that finds."""
+        return self.find
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRule(_Rule):
+    """A rule about the modules of a dump together."""
+
+    find: FindInDump
+
+    @property
+    def function(self) -> Callable[..., object]:
+        """The function that finds."""
+        return self.find
+
+
+Rule: TypeAlias = ModuleRule | DumpRule

@@ -1,0 +1,69 @@
+"""The heap of temporaries is fragmented: a tenth of the memory is between values.
+
+What:
+    XLA places temporaries in one heap. What must fit exceeds the bytes held at the peak by a tenth
+    or more, because freed places are too small for the values that come later.
+
+Why it costs:
+    The memory between the values, on every device. The saving is "at most": XLA's placement is
+    a heuristic, and a lower bound without any fragmentation may not exist.
+
+Fix:
+    Let values of one size follow each other: the same chunk sizes in loops, batch and sequence
+    dimensions that are not changed slightly between layers (padding to one size). On GPU
+    --xla_gpu_enable_while_loop_double_buffering=false keeps fewer copies. A newer XLA may place
+    better: hlo-lens bisect compares versions.
+
+Fine when:
+    The program fits. Below 64 MiB, or below a quarter of the memory, it is an info: no change of
+    the program is known to avoid it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.rule import PEAK, ModuleRule
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.text.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.load.module import ModuleDump
+
+_LEAST_SHARE = 0.1
+_LEAST_BYTES = 1 << 20
+_WARNING_BYTES, _WARNING_SHARE = 64 << 20, 0.25
+
+
+def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
+    """Yield a finding if the heap has a large part that no value at the peak uses."""
+    memory = memory_results(known)
+    peak = None if memory is None else memory.peak
+    if memory is None or peak is None or not memory.statement.is_exact:
+        return
+    lost = next(
+        (one.fragmentation_bytes for one in memory.statement.spaces if one.color == peak.color),
+        None,
+    )
+    total = memory.statement.total_bytes
+    least = max(_WARNING_BYTES, int(_WARNING_SHARE * total))
+    if lost is None or lost < max(_LEAST_BYTES, _LEAST_SHARE * total):
+        return
+    yield Finding(
+        message=(
+            f"{format_bytes(lost)} of the heap of temporaries "
+            f"({format_bytes(memory.statement.temp_bytes)}) is free at the peak, between values"
+        ),
+        fix="keep the sizes of values equal from layer to layer, so that they reuse each other's "
+        "places",
+        place=peak.instruction_origin.place,
+        values=() if peak.instruction is None else (peak.instruction,),
+        saves=Saves.at_most(lost),
+        severity=None if lost >= least else Severity.INFO,
+    )
+
+
+RULE = ModuleRule("M012", fragmented_heap, PEAK)

@@ -1,0 +1,229 @@
+"""Memory of a program, estimated from its scheduled HLO text alone.
+
+For users with only `compiled.as_text()` or one ``after_optimizations.txt``. From a text in
+execution order, the values, their live ranges and offsets follow by XLA's own rules:
+`hlo_lens.buffers.estimate`. It remains an estimate: flags that change the rules, and a
+few facts about the chip, are not in the text.
+
+Figures follow from the layout (`hlo_lens.questions.memory.statement`), except the temporaries of a
+TPU: only space 0 counts, rounded up to 16 KiB; it counts as 0 if it contains only tables of tuples
+and integer scalars, which are never in memory (observed with libtpu 0.0.51; older versions report
+up to twice as much).
+
+Limits: places in VMEM and CMEM (spaces 1 and 3) come from memory space assignment, which is not
+modelled; their totals are not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.buffers.estimate.backend_rules import TPU_PAGE, BackendRules, backend_rules, round_up
+from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
+from hlo_lens.buffers.estimate.dataflow import dataflow
+from hlo_lens.buffers.estimate.heap_layout import heap_layout
+from hlo_lens.buffers.estimate.shape_tree import NODES
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.program.backend import backend_of_text
+from hlo_lens.program.undefined_names import undefined_names
+from hlo_lens.questions.memory.estimate_range import EstimateRange, estimate_range
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
+from hlo_lens.shapes.shape import HOST_SPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hlo_lens.buffers.estimate.allocations import Allocation, HeapLayout
+    from hlo_lens.buffers.estimate.values import Dataflow
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.shapes.shape import Shape
+
+
+_CATEGORIES = {
+    "parameter": "argument",
+    "constant": "constant",
+    "thread-local": "thread-local",
+    "output": "output",
+    "tuple": "output",
+    "heap": "temp",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryEstimate:
+    """Estimated memory of a module.
+
+    Attributes:
+        backend: Backend whose rules were applied: ``cpu``, ``gpu`` or ``tpu``.
+        temp_bytes: Preallocated temporaries, as ``Compiled.memory_analysis()`` counts them.
+        range: Whether it is exact, and its bounds.
+        compilers: Compilers whose rules were applied, in words.
+        layout: All allocations and values; its notes describe what is not modelled.
+    """
+
+    backend: str
+    temp_bytes: int
+    range: EstimateRange
+    compilers: str
+    layout: MemoryLayout = field(repr=False)
+
+
+def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> str | None:
+    """Return the reason that a module's text allows no estimate, or None.
+
+    Args:
+        table: The module.
+        in_text_order: Whether a text without a schedule is assumed to run in its own order.
+    """
+    module = table.module
+    if not module.computations or not module.entry.rows:
+        return "the text has no entry computation"
+    if module.is_truncated:
+        return "the text is cut off: its missing part uses memory too"
+    if not module.is_scheduled and not in_text_order:
+        return "the instructions are not in execution order (no is_scheduled=true)"
+    lost = undefined_names(table.module, with_operands=False)
+    if lost:
+        return f"the text lacks computations that it calls, such as {lost[0]}"
+    return None
+
+
+def memory_estimate(
+    table: InstructionTable,
+    *,
+    backend: str | None = None,
+    target: str | None = None,
+    in_text_order: bool = False,
+) -> MemoryEstimate | None:
+    """Return the memory of a module, or None for a reason that `why_no_estimate` returns.
+
+    Args:
+        table: The module.
+        backend: ``cpu``, ``gpu`` or ``tpu``; None to take it from the text, and else ``cpu``.
+        target: libtpu's description of the target, next to a dump; None if there is none.
+        in_text_order: Whether a text without a schedule is assumed to run in its own order, in
+            which every instruction follows its operands; the result is no bound.
+    """
+    module = table.module
+    if why_no_estimate(table, in_text_order=in_text_order) is not None:
+        return None
+    rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
+    return estimate_of_flow(dataflow(table, rules.measure, rules.color, rules.whole), rules)
+
+
+def estimate_of_flow(flow: Dataflow, rules: BackendRules) -> MemoryEstimate:
+    """Return the memory of a module whose values and live ranges are known.
+
+    Args:
+        flow: Values of the module.
+        rules: Rules of its backend.
+    """
+    laid, temp_bytes = layout_of_flow(flow, rules)
+    return MemoryEstimate(
+        backend=rules.backend,
+        temp_bytes=temp_bytes,
+        range=estimate_range(flow, rules, laid, temp_bytes),
+        compilers=rules.compilers,
+        layout=laid,
+    )
+
+
+def layout_of_flow(flow: Dataflow, rules: BackendRules) -> tuple[MemoryLayout, int]:
+    """Return allocations and values, and the temporary bytes that XLA would report."""
+    layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+    laid = _laid(flow, layout.allocations, rules.notes)
+    laid = replace(laid, unordered_bytes=layout.unordered_bytes)
+    return laid, _temp_bytes(flow, rules, layout)
+
+
+def sizes_of(
+    table: InstructionTable, backend: str | None = None
+) -> tuple[Callable[[Shape], int | None], Callable[[Shape], int]]:
+    """Return functions for the bytes of a shape and its memory space on a module's backend.
+
+    Args:
+        table: The module.
+        backend: As for `memory_estimate`.
+    """
+    rules = backend_rules(table.module, backend or backend_of_text(table.module, table.producers))
+    return rules.measure, rules.color
+
+
+def _temp_bytes(flow: Dataflow, rules: BackendRules, layout: HeapLayout) -> int:
+    """Return the temporary bytes that XLA would report."""
+    if rules.backend != "tpu":
+        return sum(a.size for a in layout.allocations if a.is_temp and a.color != HOST_SPACE)
+    number = layout.temporaries.get(DEFAULT_SPACE)
+    if number is None:
+        return 0
+    allocation = layout.allocations[number]
+    if not any(_is_in_memory(flow, value) for value, _ in allocation.values):
+        return 0
+    return round_up(allocation.size, TPU_PAGE)
+
+
+def _is_in_memory(flow: Dataflow, value: int) -> bool:
+    """Whether a value is in memory: a TPU keeps tables and integer scalars elsewhere."""
+    part = flow.values.parts[value]
+    if part.is_tuple:
+        return False
+    shape = part.shape
+    if shape.rank or shape.element_type[0] not in "sup":
+        return not shape.is_token
+    opcode = flow.table.opcodes[flow.values.places[value] // NODES]
+    return opcode_traits(opcode).is_stored_scalar
+
+
+def _laid(
+    flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
+) -> MemoryLayout:
+    """Return allocations and values as the layout that all memory passes take."""
+    numbered = list(enumerate(allocations))
+    columns, values = flow.table.module.columns, flow.values
+    unknown = sum(not part.is_known for part in values.parts)
+    sized = (f"{unknown} values of unknown size count as 0 bytes",) if unknown else ()
+    return MemoryLayout(
+        source="estimate",
+        allocations=tuple(_laid_allocation(index, one) for index, one in numbered),
+        values=tuple(value for index, one in numbered for value in _laid_values(flow, index, one)),
+        schedule=[columns.name(row) for row in flow.schedule],
+        is_complete=not flow.skipped and not unknown,
+        notes=(*notes, *sized, *(f"not modelled: {what}" for what in flow.skipped)),
+    )
+
+
+def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator[LaidValue]:
+    """Yield the values in an allocation."""
+    columns, values = flow.table.module.columns, flow.values
+    if allocation.row >= 0:
+        name = columns.name(allocation.row)
+        part = flow.tree(allocation.row).parts[0]
+        shape_text = str(part.shape) if part.is_tuple else part.text
+        yield LaidValue(f"{name}{{}}", name, index, 0, allocation.size, 0, flow.end, shape_text)
+    for value, offset in allocation.values:
+        row, node = divmod(values.places[value], NODES)
+        name = columns.name(row)
+        shape_index = flow.tree(row).index(node) if node else ()
+        part = values.parts[value]
+        yield LaidValue(
+            f"{name}{{{','.join(map(str, shape_index))}}}" if node else f"{name}{{}}",
+            name,
+            index,
+            offset,
+            part.size_bytes,
+            values.starts[value],
+            values.ends[value],
+            part.text,
+        )
+
+
+def _laid_allocation(index: int, allocation: Allocation) -> LaidAllocation:
+    return LaidAllocation(
+        index=index,
+        size=allocation.size,
+        color=allocation.color,
+        category="temp" if allocation.is_temp else _CATEGORIES[allocation.kind],
+        is_output=allocation.is_output,
+        parameter_number=None if allocation.parameter is None else allocation.parameter[0],
+    )

@@ -1,0 +1,393 @@
+"""Allocations and the values in them, from a dump or an estimate.
+
+Every pass on memory takes a `MemoryLayout`. Instants are positions in the flattened schedule
+(HloLiveRange: bodies of loops, branches and calls appear once, before their caller); both ends of a
+range are inclusive, and the number of the last instruction plus one is an instant of its own, at
+which parameters and results still live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.questions.memory.occupancy import Occupant, occupied_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.buffers.assignment import BufferAllocation, BufferAssignment
+    from hlo_lens.buffers.live_range import HloLiveRange, LiveRanges
+    from hlo_lens.buffers.values import BufferValues
+
+DEFAULT_SPACE = 0
+"""Source: xla/layout.h, kDefaultMemorySpace."""
+
+_GPU_TEMP = 2
+"""Color of temporaries of their own on GPU (``xla_gpu_temp_buffer_use_separate_color``)."""
+
+_NOT_HELD = frozenset({"temp", "thread-local"})
+
+
+class LaidValue(NamedTuple):
+    """A value in an allocation.
+
+    Attributes:
+        name: Instruction and index, ``add.2{}``.
+        instruction_name: The instruction that defines it.
+        allocation: Index of the allocation.
+        offset: First byte in it.
+        size: Bytes, padding of tiles included.
+        start: First instant at which it lives; None if unknown.
+        end: Last instant at which it lives.
+        shape_text: Its shape with layout.
+    """
+
+    name: str
+    instruction_name: str
+    allocation: int
+    offset: int
+    size: int
+    start: int | None
+    end: int | None
+    shape_text: str
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is the table of pointers of a tuple.
+
+        XLA gives each table an allocation of its own, outside of the simulated heap, and joins
+        those of temporaries with it later; so no tool counts them at the peak.
+        Source: xla/service/buffer_assignment.cc, AssignBuffersForComputations.
+        """
+        return self.shape_text.startswith("(")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidAllocation:
+    """A contiguous block of memory.
+
+    Attributes:
+        index: Its number.
+        size: Bytes.
+        color: Memory space.
+        category: Purpose: ``argument`` (also donated ones), ``output``, ``temp``, ``constant``,
+            ``thread-local`` or ``other``.
+        is_output: Whether it may be (part of) the result.
+        parameter_number: Number of the entry parameter that it holds, or None.
+    """
+
+    index: int
+    size: int
+    color: int
+    category: str
+    is_output: bool = False
+    parameter_number: int | None = None
+
+    @property
+    def is_aliased(self) -> bool:
+        """Whether a parameter shares its memory with a result (donated and used)."""
+        return self.parameter_number is not None and self.is_output
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the program holds all of it from start to end: all but temporaries.
+
+        Thread-local scalars are on no heap and not held either.
+        """
+        return self.category not in _NOT_HELD
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryLayout:
+    """The memory of one module.
+
+    Attributes:
+        source: ``buffer-assignment`` or ``estimate``.
+        allocations: By index.
+        values: In the order of the text.
+        schedule: Names of the instructions in execution order, flattened; None if unknown.
+        printed_peak: Instant and bytes that XLA prints as peak; None if not printed.
+        printed_total: Sum of all allocations that XLA prints; None if not printed.
+        unassigned: Number of values in other texts of the module that are in no allocation.
+        misfits: Number of allocations and values of wrong sizes (`_misfits`).
+        unordered_bytes: Of an estimate, bytes of values whose order in XLA the text does not show.
+        is_complete: False if allocations or values are known to be missing.
+        are_ranges_complete: False if live ranges are known to be missing; peaks are then lower
+            bounds.
+        notes: Limits of the numbers, as text.
+    """
+
+    source: str
+    allocations: tuple[LaidAllocation, ...]
+    values: tuple[LaidValue, ...] = field(repr=False)
+    schedule: Sequence[str] | None = field(default=None, repr=False)
+    printed_peak: tuple[int, int] | None = None
+    printed_total: int | None = None
+    unassigned: int = 0
+    misfits: int = 0
+    unordered_bytes: int = 0
+    is_complete: bool = True
+    are_ranges_complete: bool = True
+    notes: tuple[str, ...] = ()
+    _temporaries: dict[int, list[int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def length(self) -> int | None:
+        """Number of instants: one more than the last instruction's; None without a schedule."""
+        return None if self.schedule is None else len(self.schedule) + 1
+
+    @property
+    def colors(self) -> tuple[int, ...]:
+        """Memory spaces that have allocations, ascending; always with the default one."""
+        return tuple(sorted({DEFAULT_SPACE} | {a.color for a in self.allocations}))
+
+    def held(self, color: int) -> list[LaidAllocation]:
+        """Return the allocations of a memory space that are held during the whole program."""
+        return [one for one in self.allocations if one.color == color and one.is_held]
+
+    def held_bytes(self, color: int) -> int:
+        """Return the bytes of a memory space that are held during the whole program."""
+        return sum(allocation.size for allocation in self.held(color))
+
+    def occupants(self, color: int, *, is_temp: bool | None = None) -> list[Occupant]:
+        """Return the values of a memory space with their live ranges.
+
+        Thread-local scalars and temporary tables of tuples are on no heap and omitted. Values of
+        unknown range are omitted too, except those of arguments, outputs and constants, which live
+        throughout.
+
+        Args:
+            color: Memory space.
+            is_temp: True for temporaries only; None for all values.
+        """
+        last = (self.length or 1) - 1
+        found: list[Occupant] = []
+        chosen = {
+            one.index: one.category == "temp"
+            for one in self.allocations
+            if one.color == color
+            and one.category != "thread-local"
+            and is_temp in (None, one.category == "temp")
+        }
+        for key, value in enumerate(self.values):
+            of_temp = chosen.get(value.allocation)
+            if of_temp is None or (of_temp and value.is_table):
+                continue
+            start, end = value.start, value.end
+            if start is None or end is None:
+                if of_temp:
+                    continue
+                start, end = 0, last
+            found.append(Occupant(value.allocation, value.offset, value.size, start, end, key))
+        return found
+
+    def temporary_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the union of the temporaries at each instant; None without a schedule."""
+        if self.length is None:
+            return None
+        if color not in self._temporaries:
+            occupants = self.occupants(color, is_temp=True)
+            self._temporaries[color] = occupied_bytes(occupants, self.length)
+        return self._temporaries[color]
+
+    def held_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the bytes held at each instant; None without a schedule.
+
+        The largest is the peak: `held_bytes`, and the union of the temporaries of that instant.
+        """
+        temporaries = self.temporary_series(color)
+        if temporaries is None:
+            return None
+        held = self.held_bytes(color)
+        return [held + size for size in temporaries]
+
+    def used_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
+        """Return the bytes of all values alive at each instant; None without a schedule."""
+        if self.length is None:
+            return None
+        return occupied_bytes(self.occupants(color), self.length)
+
+    @property
+    def unplaced(self) -> int:
+        """Number of temporary values of unknown live range; they count at no instant."""
+        return self._without_range({"temp"})
+
+    @property
+    def unplaced_held(self) -> int:
+        """Number of values of arguments, outputs and others of unknown live range.
+
+        XLA prints those of all but thread-local scalars, and of constants in the schedule.
+        """
+        scheduled = set(self.schedule or ())
+        return self._without_range({"argument", "output", "other"}) + sum(
+            value.instruction_name in scheduled for value in self._rangeless({"constant"})
+        )
+
+    def _without_range(self, categories: set[str]) -> int:
+        return sum(1 for _ in self._rangeless(categories))
+
+    def _rangeless(self, categories: set[str]) -> Iterator[LaidValue]:
+        """Yield the values of unknown live range in allocations of some categories."""
+        chosen = {a.index for a in self.allocations if a.category in categories}
+        for value in self.values:
+            if value.start is None and value.allocation in chosen:
+                yield value
+
+
+def layout_of_dump(
+    assignment: BufferAssignment,
+    live_range: HloLiveRange | LiveRanges | None = None,
+    used: BufferValues | None = None,
+) -> MemoryLayout:
+    """Return the layout that a BufferAssignment prints, with live ranges if given.
+
+    Args:
+        assignment: The text.
+        live_range: Live ranges of the same compile, printed or computed.
+        used: Its used values, which may show that the text is complete.
+    """
+    from hlo_lens.buffers.live_range import HloLiveRange
+
+    schedule, ranges, peak = _instants(live_range)
+    allocations: list[LaidAllocation] = []
+    values: list[LaidValue] = []
+    for allocation in assignment.allocations:
+        index = allocation.index
+        allocations.append(_laid(allocation))
+        for value in allocation.values:
+            instruction, place, offset, size, shape = value.facts()
+            name = instruction + (place or "{}")
+            start, end = ranges.get(name, (None, None))
+            values.append(LaidValue(name, instruction, index, offset, size, start, end, shape))
+    lost = 0
+    if isinstance(live_range, HloLiveRange):
+        lost = len(ranges.keys() - {value.name for value in values})
+    is_complete = assignment.is_complete_with(used)
+    is_reserved = is_complete and assignment.ends_without_values
+    misfits = _misfits(allocations[:-1] if is_reserved else allocations, values)
+    layout = MemoryLayout(
+        source="buffer-assignment",
+        allocations=tuple(allocations),
+        values=tuple(values),
+        schedule=schedule if values else None,
+        printed_peak=peak,
+        printed_total=assignment.total_bytes,
+        unassigned=lost,
+        misfits=misfits,
+        is_complete=is_complete and not (assignment.gaps or lost or misfits),
+    )
+    if schedule is None or live_range is None:
+        return layout
+    is_whole = live_range.is_complete and not layout.unplaced
+    if isinstance(live_range, HloLiveRange):
+        is_whole = is_whole and not live_range.gaps and not layout.unplaced_held
+    return replace(layout, are_ranges_complete=is_whole)
+
+
+def _instants(
+    live_range: HloLiveRange | LiveRanges | None,
+) -> tuple[Sequence[str] | None, Mapping[str, tuple[int, int]], tuple[int, int] | None]:
+    """Return the schedule, the range of each value, and instant and bytes of the printed peak."""
+    from hlo_lens.buffers.live_range import LiveRanges
+
+    if isinstance(live_range, LiveRanges):
+        return tuple(live_range.schedule), live_range.ranges, None
+    if live_range is None or not live_range.is_available:
+        return None, {}, None
+    schedule = tuple(live_range.flattened_instruction_sequence)
+    last = max(len(schedule), live_range.schedule_end_time or 0)
+    ranges = {
+        r.name: (r.start, r.end)
+        for r in live_range.buffer_live_ranges
+        if 0 <= r.start <= r.end <= last
+    }
+    instant, size = live_range.peak_moment, live_range.peak_bytes
+    return schedule, ranges, None if instant is None or size is None else (instant, size)
+
+
+def with_gpu_temporaries(layout: MemoryLayout, backend: str | None) -> MemoryLayout:
+    """Return a layout with the temporaries of a GPU in the default memory space.
+
+    ``--xla_gpu_temp_buffer_use_separate_color`` gives them a color of their own, which is the same
+    memory of the device (`_GPU_TEMP`).
+    """
+    if backend != "gpu" or all(one.color != _GPU_TEMP for one in layout.allocations):
+        return layout
+    allocations = (
+        replace(one, color=DEFAULT_SPACE) if one.color == _GPU_TEMP else one
+        for one in layout.allocations
+    )
+    return replace(layout, allocations=tuple(allocations))
+
+
+def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue]) -> int:
+    """Return the number of wrong sizes, and of numbers that no allocation has.
+
+    Both show a lost line or a damaged number. XLA numbers allocations from 0 and makes each as
+    large as its values need: it ends with the last byte of one. Values of one shape in one memory
+    space have one size, but for those that share a buffer with a larger shape (`_unshared`). 0
+    for a text without values.
+    """
+    if not values:
+        return 0
+    ends = {allocation.index: 0 for allocation in allocations}
+    colors = {allocation.index: allocation.color for allocation in allocations}
+    least: dict[tuple[str, int], int] = {}
+    differ = False
+    for value in values:
+        ends[value.allocation] = max(ends[value.allocation], value.offset + value.size)
+        key = value.shape_text, colors[value.allocation]
+        known = least.setdefault(key, value.size)
+        if value.size != known:
+            least[key] = min(value.size, known)
+            differ = True
+    found = sum(ends[allocation.index] != allocation.size for allocation in allocations)
+    if differ:
+        found += _unshared(values, colors, least)
+    return found + abs(max(ends, default=-1) + 1 - len(allocations))
+
+
+def _unshared(
+    values: Sequence[LaidValue], colors: Mapping[int, int], least: Mapping[tuple[str, int], int]
+) -> int:
+    """Return the number of values that are larger than others of their shape, without reason.
+
+    Values of one buffer, such as a donated argument and the result in its place, have the size of
+    the largest (HloBufferSize in buffer_assignment.cc): another value of that size begins where
+    they do.
+    """
+    usual: set[tuple[int, int, int]] = set()
+    odd: list[tuple[int, int, int]] = []
+    for value in values:
+        place = value.allocation, value.offset, value.size
+        if value.size == least[value.shape_text, colors[value.allocation]]:
+            usual.add(place)
+        else:
+            odd.append(place)
+    return sum(place not in usual for place in odd)
+
+
+def _laid(allocation: BufferAllocation) -> LaidAllocation:
+    return LaidAllocation(
+        index=allocation.index,
+        size=allocation.size,
+        color=allocation.color,
+        category=_category(allocation),
+        is_output=allocation.maybe_live_out,
+        parameter_number=allocation.parameter_number,
+    )
+
+
+def _category(allocation: BufferAllocation) -> str:
+    if allocation.parameter_number is not None:
+        return "argument"
+    if allocation.is_thread_local:
+        return "thread-local"
+    if allocation.maybe_live_out:
+        return "output"
+    if allocation.is_constant:
+        return "constant"
+    return "temp" if allocation.is_preallocated_temp else "other"

@@ -1,0 +1,311 @@
+"""Page of ``hlo-lens memory``: statement, values at an instant, groups, timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.questions.memory.grouping import peak_by
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.page_facts import memory_facts, memory_notes, where_text
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, space_name
+from hlo_lens.questions.snapshots import module_facts as facts
+from hlo_lens.questions.snapshots.writing import facts_object
+from hlo_lens.render.envelope import ModulePage, module_head
+from hlo_lens.render.origins import with_marked_groups, with_marks
+from hlo_lens.render.result import Column, Row, Unit, row_objects
+from hlo_lens.render.table import Section, Table, table_of
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.units import format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.memory.grouping import MemoryBy, MemoryTree
+    from hlo_lens.questions.memory.peak import PeakMemory
+    from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.memory.role_series import RoleSeries
+    from hlo_lens.questions.memory.timeline import MemoryTimeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryView:
+    """View of ``hlo-lens memory``.
+
+    Attributes:
+        by: Kind of groups; None for the values themselves.
+        at: ``peak``, a number or an instruction.
+        color: Memory space.
+        timeline: Whether to show the bytes held and in use over the schedule.
+    """
+
+    by: str | None = None
+    at: str = "peak"
+    color: int = DEFAULT_SPACE
+    timeline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewedMemory:
+    """Memory of a module as a view shows it.
+
+    Attributes:
+        results: Memory of the module.
+        instant: Values alive at the instant; None without live ranges.
+        groups: The same in groups; None where the view has none.
+        tree: The groups as a tree of operation paths; None for other groups.
+        timeline: Occupied bytes over the schedule; None if not shown or unknown.
+        roles: The bytes held by role over the schedule; None if not shown or unknown.
+    """
+
+    results: MemoryResults
+    instant: PeakMemory | None = None
+    groups: MemoryBy | None = None
+    tree: MemoryTree | None = None
+    timeline: MemoryTimeline | None = None
+    roles: RoleSeries | None = None
+
+
+def memory_page(
+    dump: ModuleDump,
+    viewed: ViewedMemory | None,
+    single_texts: Sequence[Section] = (),
+    text_objects: Callable[[], Mapping[str, object]] = dict,
+) -> ModulePage:
+    """Return the page on the memory of a module.
+
+    Args:
+        dump: The module.
+        viewed: Its memory; None if unknown.
+        single_texts: Sections on other texts about the memory of a module of unknown memory.
+        text_objects: Returns the JSON objects of these texts.
+    """
+    if viewed is None:
+        missing = (Section(title=dump.title, notes=_no_memory(dump)),)
+        sections = tuple(single_texts) or missing
+    else:
+        sections = (_section(dump, viewed),)
+    return ModulePage(
+        sections=sections, make_object=lambda: {**_object(dump, viewed), **text_objects()}
+    )
+
+
+# ---- JSON --------------------------------------------------------------------------------------
+
+
+def _object(dump: ModuleDump, viewed: ViewedMemory | None) -> Mapping[str, object]:
+    found = {**module_head(dump), "name": dump.title, "memory": None}
+    if viewed is None:
+        return found
+    found["memory"] = memory_object(viewed.results)
+    found["instant"] = None if viewed.instant is None else peak_object(viewed.instant)
+    if viewed.groups is not None:
+        found["groups"] = row_objects(viewed.groups.COLUMNS, viewed.groups.all_rows())
+    if viewed.tree is not None:
+        found["tree"] = viewed.tree.objects()
+    if viewed.timeline is not None:
+        found["timeline"] = timeline_object(viewed.timeline, viewed.roles)
+    return found
+
+
+# ---- text --------------------------------------------------------------------------------------
+
+
+def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterator[Table]:
+    """Yield the tables of the first page: memory spaces, values at the peak, source lines."""
+    yield from statement_tables(results)
+    if results.peak is not None:
+        yield peak_table(results, results.peak)
+    if by_source is not None:
+        yield source_table(by_source)
+
+
+def leading_table(analysis: ModuleDump) -> tuple[Table, str] | None:
+    """Return the table of the peak for a first page, and the option of the command that prints it.
+
+    It is by source line; by operation path where the text has no lines for most of the bytes, and
+    value by value where it has neither. None where the peak is not known.
+    """
+    for by in ("source", "op"):
+        groups = peak_by(analysis, by)
+        if groups is None:
+            return None
+        if not groups.is_unattributed:
+            return source_table(groups), f"--by {by}"
+    results = memory_results(analysis)
+    if results is None or results.peak is None:
+        return None
+    return peak_table(results, results.peak), ""
+
+
+def source_table(groups: MemoryBy) -> Table:
+    """Return the table of the bytes at the peak by source line, or by operation path."""
+    name = "source line" if groups.by == "source" else "operation"
+    title = f"Bytes at the peak by {name}, each with its largest value"
+    last = ("op_name",) if groups.by == "source" else ()
+    shown = ("size_bytes", "share", "values", "group", "shape", *last)
+    return with_marked_groups(Table.of(groups, title=title, shown=shown))
+
+
+def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:
+    results, peak, timeline = viewed.results, viewed.instant, viewed.timeline
+    tables: list[Table] = [*statement_tables(results)]
+    if timeline is not None:
+        tables.append(_chart(timeline, space_name(timeline.color, results.backend)))
+        tables.append(Table.of(timeline, title="Timeline", is_data_only=True))
+    if peak is not None and viewed.groups is not None:
+        tables.append(_groups_table(peak, viewed.groups, viewed.tree))
+    elif peak is not None:
+        tables.append(peak_table(results, peak))
+    return Section(
+        title=dump.title,
+        facts=tuple(memory_facts(results, peak)),
+        tables=tuple(tables),
+        notes=tuple(memory_notes(results)),
+    )
+
+
+def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
+    module = dump.hlo
+    if module is not None and not module.is_scheduled:
+        return (
+            "memory not known: there is no buffer assignment with this text, and the module is "
+            f"not scheduled, so that nothing can be estimated; XLA writes both with {TEXT_FLAGS}",
+        )
+    if module is None:
+        return (f"memory not known: {no_hlo_text(dump)}",)
+    return ("memory not known: there is no buffer assignment with this text",)
+
+
+# ---- JSON ---------------------------------------------------------------------------------------
+
+
+def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
+    """Return the MEMORY object, whose names scripts rely on; None where no memory is known."""
+    if results is None:
+        return None
+    peak = None if results.peak is None else peak_object(results.peak)
+    others = [one._asdict() for one in results.other_peaks]
+    return {**facts_object(facts.memory_facts(results)), "peak": peak, "other_peaks": others}
+
+
+def peak_object(peak: PeakMemory) -> Mapping[str, object]:
+    """Return the memory held at an instant."""
+    return {
+        "bytes": peak.total_bytes,
+        "color": peak.color,
+        "position": peak.position,
+        "instruction": peak.instruction,
+        "shared_bytes": peak.shared_bytes,
+        "temp_bytes": peak.temp_bytes,
+        "live": peak.objects(),
+    }
+
+
+def timeline_object(
+    timeline: MemoryTimeline, roles: RoleSeries | None = None
+) -> Mapping[str, object]:
+    """Return the bytes of a memory space, each column as a list over the instants.
+
+    Args:
+        timeline: Bytes held and in use.
+        roles: The bytes held by role.
+    """
+    cells = zip(*timeline.rows(), strict=True)
+    columns = zip((column.name for column in timeline.COLUMNS), map(list, cells), strict=True)
+    by_role = None if roles is None else {one: roles.series(one) for one in roles.changes}
+    return {"color": timeline.color, **dict(columns), "roles": by_role}
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+_GROUP_COLUMNS = ("size_bytes", "share", "values", "group")
+_BARS = 40
+_BAR_WIDTH = 30
+_ALWAYS = ("argument_bytes", "output_bytes", "temp_bytes")
+"""Figures that the statement shows even if 0."""
+
+
+def statement_tables(results: MemoryResults) -> tuple[Table, Table]:
+    """Return the statement for people, and the same for CSV."""
+    return _statement_table(results), Table.of(results.statement, title="Memory", is_data_only=True)
+
+
+def _statement_table(results: MemoryResults) -> Table:
+    """Return the statement with a row per figure and a column per memory space.
+
+    The default space comes first, others by size; those of few bytes are a note.
+    """
+    default, *others = results.statement.spaces
+    others.sort(key=lambda space: -(space.total_bytes or 0))
+    small = [space for space in others if (space.total_bytes or 0) < FEW_BYTES]
+    spaces = [default, *(space for space in others if space not in small)]
+    texts = [f"{s.name} {format_bytes(s.total_bytes)}" for s in small if s.total_bytes]
+    texts += [f"{s.name} not known" for s in small if s.total_bytes is None]
+    rows: list[Row] = []
+    for column in MemoryStatement.COLUMNS:
+        cells = [getattr(space, column.name) for space in spaces]
+        if column.unit is Unit.BYTES and (any(cells) or column.name in _ALWAYS):
+            rows.append((column.name, *cells, column.meaning))
+    source = "as XLA assigned it" if results.layout.source == "buffer-assignment" else "estimated"
+    columns = (
+        Column("quantity", Unit.NONE, "name of the figure"),
+        *(Column(space.name, Unit.BYTES, f"colour {space.color}") for space in spaces),
+        Column("definition", Unit.NONE, "bytes that it sums"),
+    )
+    table = table_of("memory-statement", f"Memory of one device, {source}", columns, rows)
+    notes = (f"other spaces: {', '.join(texts)}",) if texts else ()
+    return replace(table, is_text_only=True, is_whole=True, notes=notes, wrapped=("definition",))
+
+
+def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
+    """Return the table of the memory held at an instant, largest values first."""
+    space = space_name(peak.color, results.backend)
+    word = "Estimated values" if results.layout.source == "estimate" else "Values"
+    found = f"{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
+    left_out = ("size_bytes", "origin_basis", "argument", "library_source")
+    names = [column.name for column in peak.COLUMNS if column.name not in left_out]
+    title = f"{word} held at {_instant_text(peak)} of {space}: {found}"
+    return with_marks(Table.of(peak, title=title, shown=("size_bytes", *names)))
+
+
+def _groups_table(peak: PeakMemory, groups: MemoryBy, tree: MemoryTree | None) -> Table:
+    """Return the table of the bytes at an instant in groups; a tree is indented by depth."""
+    title = f"Bytes at {_instant_text(peak)} by"
+    if tree is None:
+        table = Table.of(groups, title=f"{title} {groups.by}", shown=_GROUP_COLUMNS)
+        return with_marked_groups(table)
+
+    def indented() -> Iterator[Row]:
+        for (scope, depth, _), row in zip(tree.branches(), tree.rows(), strict=True):
+            yield ("  " * depth + scope, *row[1:])
+
+    shown = (*_GROUP_COLUMNS[:-1], "scope")
+    table = Table.of(tree, title=f"{title} operation", shown=shown)
+    return replace(table, read_shown=indented)
+
+
+def _instant_text(peak: PeakMemory) -> str:
+    return "the peak" if peak.is_peak else f"instant {peak.position}"
+
+
+def _chart(timeline: MemoryTimeline, space: str) -> Table:
+    """Return the timeline as bars, each the largest of a range of instants."""
+    series = timeline.held
+    step = max(1, -(-len(series) // _BARS))
+    most = max(series, default=0) or 1
+    rows: list[Row] = []
+    for start in range(0, len(series), step):
+        best = max(range(start, min(start + step, len(series))), key=series.__getitem__)
+        name = timeline.schedule[best] if best < len(timeline.schedule) else "[end]"
+        bar = "█" * round(series[best] * _BAR_WIDTH / most)
+        rows.append((best, series[best], bar, timeline.used[best], name))
+    position, instruction, held, used = timeline.COLUMNS
+    title = f"Bytes of {space} held over the schedule, {plural(step, 'instant')} a line"
+    columns = (position, held, Column("bar", Unit.NONE, "bytes held"), used, instruction)
+    table = table_of("memory-chart", title, columns, rows)
+    return replace(table, is_text_only=True, is_whole=True)

@@ -1,0 +1,303 @@
+"""Memory held at one instant of the schedule, by default at the peak.
+
+Arguments, outputs and constants hold their whole allocation during the whole program, used or not;
+of the temporaries the union of those alive is held, tables of tuples apart. The peak is the first
+instant at which that union is largest; there is none where a program has no temporaries. This is
+XProf's peak heap, which lacks scratch memory of SparseCore collectives, and PJRT's
+``peak_memory_in_bytes`` on GPU; XLA's live-range dump prints another one, the sum of values alive
+without their places.
+
+Rows are the held allocations, each named by its argument, output or constant, and the temporary
+values alive, largest first. With the residual ``[bytes counted twice]`` of temporaries that share
+bytes at that instant they sum to the bytes held. Source of the ranges: HloLiveRange, both ends
+inclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from hlo_lens.program.origin import NO_ORIGIN, Origin
+from hlo_lens.program.origins import Origins
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
+from hlo_lens.questions.memory.makers import rows_of_names, values_of
+from hlo_lens.questions.memory.occupancy import owned_bytes
+from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.shapes.shape import Shape
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.program.source_places import Stack
+    from hlo_lens.program.value_steps import Value
+
+SHARED = "[bytes counted twice]"
+
+
+class LiveValue(NamedTuple):
+    """A temporary value alive, or a held allocation with the name of its value.
+
+    Other fields are columns of `PeakMemory`; a held allocation lives from start to end.
+
+    Attributes:
+        parameter_number: Entry parameter whose memory it is, or None.
+        owned_bytes: Its bytes that no later value of the same instant holds; these sum to the
+            bytes held.
+    """
+
+    value: str
+    size_bytes: int
+    category: str
+    shape: str
+    start: int | None
+    end: int | None
+    offset: int
+    allocation: int
+    parameter_number: int | None
+    owned_bytes: int
+
+    @property
+    def padding_bytes(self) -> int | None:
+        """Owned bytes beyond the elements; None for tables of tuples, and if not known."""
+        try:
+            logical = Shape.parse(self.shape).size_bytes
+        except DumpSyntaxError:
+            return None
+        if logical is None or self.shape.startswith("("):
+            return None
+        return max(0, self.owned_bytes - logical) if self.owned_bytes else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakMemory(Result):
+    """Memory held at one instant, largest allocations and values first.
+
+    Attributes:
+        source: ``buffer-assignment`` or ``estimate``.
+        color: Memory space.
+        position: The instant; None for the peak of a program without temporaries, which holds the
+            same memory at all instants.
+        instruction: The instruction that runs then; None after the last one.
+        total_bytes: Bytes held: whole allocations, and the union of the temporaries.
+        temp_bytes: The union of the temporaries.
+        live: Held allocations and temporary values.
+        is_peak: Whether it is the peak, or another instant that was asked for.
+        module: HLO text that has the instructions; None without one.
+    """
+
+    KIND: ClassVar[str] = "peak-memory"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("value", Unit.NONE, "instruction and shape index"),
+        Column("size_bytes", Unit.BYTES, "bytes it holds, padding included"),
+        Column("category", Unit.NONE, "use of its allocation: argument, output, temp, ..."),
+        Column("source", Unit.NONE, "source line that it comes from"),
+        Column("opcode", Unit.NONE, "opcode of the instruction that made it"),
+        Column("shape", Unit.NONE, "its shape with layout"),
+        Column("op_name", Unit.NONE, "operation path, or name of the argument"),
+        Column("start", Unit.NONE, "first instant of its live range"),
+        Column("end", Unit.NONE, "last instant, inclusive"),
+        Column("offset", Unit.NONE, "first byte in its allocation"),
+        Column("allocation", Unit.NONE, "index of the allocation"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
+        Column("argument", Unit.NONE, "argument that it is, or is computed from alone"),
+        Column("library_source", Unit.NONE, "line of a library that source calls there"),
+    )
+    RECORDS: ClassVar[str] = "live"
+    source: str
+    color: int
+    position: int | None
+    instruction: str | None
+    total_bytes: int
+    temp_bytes: int
+    live: tuple[LiveValue, ...]
+    is_peak: bool = True
+    module: HloModule | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def _origins(self) -> Origins | None:
+        return None if self.module is None else Origins(self.module)
+
+    @cached_property
+    def _values(self) -> Mapping[str, Value]:
+        return values_of(self.module, (value.value for value in self.live))
+
+    @cached_property
+    def makers(self) -> Mapping[str, HloInstruction]:
+        """Instructions that made the values, by value; empty without HLO text."""
+        module, origins = self.module, self._origins
+        if module is None or origins is None:
+            return {}
+        return {k: module.instruction(origins.maker(v)) for k, v in self._values.items()}
+
+    @cached_property
+    def instruction_origin(self) -> Origin:
+        """Origin of the instruction that runs at the instant."""
+        if self.module is None or self._origins is None or self.instruction is None:
+            return NO_ORIGIN
+        row = rows_of_names(self.module, {self.instruction}).get(self.instruction)
+        return NO_ORIGIN if row is None else self._origins.of_row(row)
+
+    def origin_of(self, value: LiveValue) -> Origin:
+        """Return the origin of a value."""
+        known, origins = self._values.get(value.value), self._origins
+        return NO_ORIGIN if known is None or origins is None else origins.of_value(known)
+
+    def library_source(self, value: LiveValue) -> str | None:
+        """Return the innermost frame of the origin of a value, if it is in a library."""
+        stack, source = self.stack_of(value), self.origin_of(value).source
+        return str(stack[0]) if stack and str(stack[0]) != source else None
+
+    def stack_of(self, value: LiveValue) -> Stack:
+        """Return the call stack of the origin of a value, innermost first."""
+        return () if self._origins is None else self._origins.stack(self.origin_of(value))
+
+    def rows(self) -> Iterator[Row]:
+        """Yield held allocations and temporary values, largest first."""
+        for value in self.live:
+            maker, origin = self.makers.get(value.value), self.origin_of(value)
+            yield (
+                value.value,
+                value.size_bytes,
+                value.category,
+                origin.source,
+                None if maker is None else maker.opcode,
+                value.shape,
+                origin.op_name,
+                value.start,
+                value.end,
+                value.offset,
+                value.allocation,
+                origin.basis,
+                origin.argument,
+                self.library_source(value),
+            )
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that the rows count more than once: sum of sizes minus their union."""
+        return sum(value.size_bytes for value in self.live) - self.total_bytes
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return the bytes that values share, as a negative number."""
+        if not self.shared_bytes:
+            return ()
+        return ((SHARED, -self.shared_bytes, *(None,) * (len(self.COLUMNS) - 2)),)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the bytes held."""
+        return {"size_bytes": self.total_bytes}
+
+
+def peak_memory(
+    layout: MemoryLayout,
+    *,
+    color: int = DEFAULT_SPACE,
+    at: int | None = None,
+    module: HloModule | None = None,
+) -> PeakMemory | None:
+    """Return the memory held at the peak of a memory space, or at another instant.
+
+    Args:
+        layout: Allocations and values with their live ranges.
+        color: Memory space.
+        at: Instant; None for the peak.
+        module: HLO text, for opcode, operation path and source line of each value.
+
+    Returns:
+        None where no live ranges are known.
+    """
+    series = layout.temporary_series(color)
+    if layout.schedule is None or not series:
+        return None
+    peak = max(range(len(series)), key=series.__getitem__) if any(series) else None
+    position = peak if at is None else at
+    held = _held(layout, color)
+    temporaries = [] if position is None else _temporaries(layout, color, position)
+    live = sorted((*held, *temporaries), key=lambda one: (-one.size_bytes, one.value))
+    is_inside = position is not None and 0 <= position < len(layout.schedule)
+    return PeakMemory(
+        source=layout.source,
+        color=color,
+        position=position,
+        instruction=layout.schedule[position] if is_inside and position is not None else None,
+        total_bytes=sum(one.owned_bytes for one in live),
+        temp_bytes=sum(one.owned_bytes for one in temporaries),
+        live=tuple(live),
+        is_peak=position == peak,
+        module=module,
+    )
+
+
+def peaks_of(layout: MemoryLayout, module: HloModule | None = None) -> dict[int, PeakMemory | None]:
+    """Return the peak of each memory space, as `peak_memory` does."""
+    return {color: peak_memory(layout, color=color, module=module) for color in layout.colors}
+
+
+def _held(layout: MemoryLayout, color: int) -> Iterator[LiveValue]:
+    """Yield the allocations held during the whole program, each as one value."""
+    held = layout.held(color)
+    if not held:
+        return
+    values: dict[int, list[LaidValue]] = {one.index: [] for one in held}
+    for value in layout.values:
+        if value.allocation in values:
+            values[value.allocation].append(value)
+    for allocation in held:
+        named = _named(allocation, values[allocation.index])
+        yield LiveValue(
+            value=f"allocation {allocation.index}" if named is None else named.name,
+            size_bytes=allocation.size,
+            category=allocation.category,
+            shape="" if named is None else named.shape_text,
+            offset=0,
+            allocation=allocation.index,
+            start=0,
+            end=len(layout.schedule or ()),
+            parameter_number=allocation.parameter_number,
+            owned_bytes=allocation.size,
+        )
+
+
+def _named(allocation: LaidAllocation, values: list[LaidValue]) -> LaidValue | None:
+    """Return the value that an allocation is named by: the argument, the result, or the largest.
+
+    Other values may use the memory of an argument after it, and that of a result before it.
+    """
+    if not values or allocation.parameter_number is not None:
+        return min(values, key=lambda one: one.start or 0, default=None)
+    return max(values, key=lambda one: (allocation.is_output and (one.end or 0), one.size))
+
+
+def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
+    """Return the temporary values alive at an instant."""
+    occupants = [o for o in layout.occupants(color, is_temp=True) if o.start <= position <= o.end]
+    occupants.sort(key=lambda o: (-o.start, o.key))  # bytes belong to the youngest value
+    places: dict[int, list[int]] = {}
+    for number, occupant in enumerate(occupants):
+        places.setdefault(occupant.allocation, []).append(number)
+    owned = [0] * len(occupants)
+    for numbers in places.values():
+        parts = owned_bytes([(occupants[n].offset, occupants[n].size) for n in numbers])
+        for number, part in zip(numbers, parts, strict=True):
+            owned[number] = part
+    values = [layout.values[occupant.key] for occupant in occupants]
+    return [
+        LiveValue(
+            value=value.name,
+            size_bytes=value.size,
+            category="temp",
+            shape=value.shape_text,
+            offset=value.offset,
+            allocation=value.allocation,
+            start=occupant.start,
+            end=occupant.end,
+            parameter_number=None,
+            owned_bytes=part,
+        )
+        for value, occupant, part in zip(values, occupants, owned, strict=True)
+    ]

@@ -1,0 +1,366 @@
+"""Memory results of a module, from its dumps or estimated from its HLO text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hlo_lens.hlo.columns import OPCODE, OPCODE_END
+from hlo_lens.hlo.query import rows_named, unknown_names
+from hlo_lens.load.fact import fact
+from hlo_lens.program.backend import backend_of_dump
+from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.questions.memory.estimate_limit import exceeds_limit
+from hlo_lens.questions.memory.layout import (
+    DEFAULT_SPACE,
+    MemoryLayout,
+    layout_of_dump,
+    with_gpu_temporaries,
+)
+from hlo_lens.questions.memory.other_tools import OtherPeak, other_peaks
+from hlo_lens.questions.memory.peak import PeakMemory, peak_memory, peaks_of
+from hlo_lens.questions.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
+from hlo_lens.questions.snapshots.facts import RangeFacts
+from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
+from hlo_lens.text.errors import DumpMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
+
+    from hlo_lens.buffers.live_range import LiveRanges
+    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.load.module import ModuleDump
+
+ESTIMATE = (
+    "an estimate: there is no buffer assignment beside this text, so live ranges and places follow "
+    "from the schedule by XLA's rules"
+)
+
+_EXACT_CHANGE_LIST = 1003875606
+"""Change list of libtpu 0.0.51, the first with a known rule for temporaries."""
+
+_CHANGE_LIST = re.compile(r"\.cl_(\d+)\.")
+_BELONGS = 0.5
+"""Least fraction of the values' instructions in the HLO text, or the texts do not match."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryResults:
+    """Memory results of one module.
+
+    Attributes:
+        layout: Allocations and values.
+        statement: Sums per memory space.
+        peak: Memory held at the peak of the default space; None without live ranges.
+        backend: ``cpu``, ``gpu``, ``tpu`` or None.
+        module: The HLO text, or None.
+        unknown_values: Number of values of instructions that are not in the HLO text.
+        missing: Missing kinds of text, with the XLA flag that writes each.
+        stated: Figures of the framework's ``memory_analysis()``; may be empty.
+        mismatches: Figures that differ from ours: name, our bytes, their bytes.
+        make_chart: Makes a picture for notebooks; None for none.
+    """
+
+    layout: MemoryLayout
+    statement: MemoryStatement
+    peak: PeakMemory | None
+    backend: str | None
+    module: HloModule | None = field(default=None, repr=False)
+    unknown_values: int = 0
+    missing: tuple[tuple[str, str], ...] = ()
+    stated: Mapping[str, int] = field(default_factory=dict)
+    mismatches: tuple[tuple[str, int, int], ...] = ()
+    make_chart: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def other_peaks(self) -> tuple[OtherPeak, ...]:
+        """Peaks of other tools that differ from ours."""
+        return other_peaks(
+            self.layout, backend=self.backend, module=self.module, stated=self.stated
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the memory held at the peak as a pandas frame; no rows if unknown."""
+        import pandas as pd
+
+        if self.peak is None:
+            return pd.DataFrame(columns=[column.name for column in PeakMemory.COLUMNS])
+        return self.peak.to_frame()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return statement and peak, each as a dictionary; None for an unknown peak."""
+        peak = None if self.peak is None else self.peak.to_dict()
+        return {"statement": self.statement.to_dict(), "peak": peak}
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        results = (self.statement, *(() if self.peak is None else (self.peak,)))
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.statement.notes)
+        tables = "".join(result._repr_html_() for result in results)  # notebooks' name
+        chart = "" if self.make_chart is None else self.make_chart()
+        return f"{chart}{tables}<ul>{notes}</ul>" if notes else f"{chart}{tables}"
+
+
+@fact
+def memory_results(module: ModuleDump) -> MemoryResults | None:
+    """Return the memory results of a module; None if nothing is known.
+
+    Without a buffer assignment, memory is estimated from a scheduled HLO text. Figures of the
+    framework, if known, are compared with ours.
+
+    Raises:
+        DumpMismatchError: If texts do not match, or sums differ from those that XLA printed.
+    """
+    results = _results(module, backend_of_dump(module))
+    return results if results is None or module.framework is None else _checked(results, module)
+
+
+def peak_of(module: ModuleDump, color: int) -> PeakMemory | None:
+    """Return the peak of a memory space; None where memory or live ranges are not known."""
+    memory = memory_results(module)
+    if memory is None:
+        return None
+    return peak_memory(memory.layout, color=color, module=module.instructions)
+
+
+def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
+    assignment, module = dump.buffer_assignment, dump.hlo
+    if assignment is None or not len(assignment.allocations):
+        is_limited = module is None or exceeds_limit(dump, module)
+        return None if is_limited else _estimated(dump, backend)
+    given = dump.live_range
+    has_ranges = given is not None and given.is_available
+    found = None if has_ranges else _computed_ranges(dump, backend)
+    used = dump.buffer_values if assignment.ends_without_values else None
+    layout = layout_of_dump(assignment, given if found is None else found, used)
+    if module is not None and module.computations:
+        lost = _lost_interface(layout, module)
+        lost += 0 if has_ranges else _lost_values(layout, instruction_table(dump))
+        if lost:
+            layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
+    _check_total(layout, dump)
+    report = dump.memory_usage_report
+    if report is not None and layout.is_complete:
+        _check_report(layout, report, dump)
+    layout = with_gpu_temporaries(layout, backend)
+    unknown = 0 if module is None else _unknown_values(layout, module)
+    _check_one_compile(layout, dump, unknown)
+    peaks = peaks_of(layout, module or dump.instructions)
+    statement = memory_statement(
+        layout,
+        peaks,
+        backend=backend,
+        opcodes=_opcodes(layout, module, backend),
+        is_exact_tpu=_is_exact(dump),
+    )
+    if found is not None:
+        statement = replace(statement, notes=(*statement.notes, found.source))
+    return MemoryResults(
+        layout=layout,
+        statement=statement,
+        peak=peaks[DEFAULT_SPACE],
+        backend=backend,
+        module=module,
+        unknown_values=unknown,
+        missing=_missing(dump),
+    )
+
+
+def _computed_ranges(dump: ModuleDump, backend: str | None) -> LiveRanges | None:
+    """Return live ranges computed from the schedule; None without a schedule.
+
+    None for modules above the limit, too.
+    """
+    from hlo_lens.questions.memory.live_ranges import live_ranges  # imported if needed
+
+    if dump.hlo is None or exceeds_limit(dump, dump.hlo):
+        return None
+    return live_ranges(instruction_table(dump), backend=backend, traces=dump.heap_traces)
+
+
+def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
+    """Return the estimate from HLO text; None without a schedule."""
+    from hlo_lens.questions.memory.estimate import memory_estimate  # imported if needed
+
+    target = dump.setting("target_arguments.txt")
+    estimate = memory_estimate(instruction_table(dump), backend=backend, target=target)
+    if estimate is None:
+        return None
+    layout, module = estimate.layout, dump.hlo
+    peaks = peaks_of(layout, module)
+    peak = peaks[DEFAULT_SPACE]
+    known = estimate.range
+    statement = memory_statement(layout, peaks, backend=estimate.backend)
+    statement = replace(
+        statement,
+        temp_bytes=estimate.temp_bytes,
+        is_exact=known.is_exact,
+        range=known.bounds(
+            None if peak is None else peak.total_bytes,
+            statement.output_bytes,
+            statement.total_bytes,
+        ),
+        notes=(ESTIMATE, *known.notes, *layout.notes),
+    )
+    return MemoryResults(
+        layout=layout,
+        statement=statement,
+        peak=peak,
+        backend=estimate.backend,
+        module=module,
+        missing=_missing(dump),
+    )
+
+
+_FIGURES = ("argument", "output", "alias", "temp")
+
+
+def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
+    """Return the results with the figures of ``memory_analysis()``.
+
+    If our temporaries are a range, its figure is taken; so is the size of the generated code.
+    """
+    stated = {} if dump.framework is None else dump.framework.memory
+    if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
+        return replace(results, stated=stated)
+    statement = results.statement
+    temp = stated.get("temp_size_in_bytes")
+    least, most = statement.temp_range
+    if temp is not None and least < most and least <= temp <= most:
+        is_known = statement.is_exact or statement.source != "estimate"
+        bounds = statement.range or RangeFacts(temp_bytes=(temp, temp))
+        found = None if is_known else replace(bounds, temp_bytes=(temp, temp), total_bytes=None)
+        statement = replace(statement, temp_bytes=temp, is_exact=is_known, range=found)
+    code = stated.get("generated_code_size_in_bytes")
+    if code is not None:
+        total = statement.total_bytes + code
+        statement = replace(statement, generated_code_bytes=code, total_bytes=total)
+    pairs = [(f"{n}_size_in_bytes", getattr(statement, f"{n}_bytes")) for n in _FIGURES]
+    host = zip(_FIGURES, statement.host_bytes, strict=True)
+    pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
+    wrong = tuple((n, ours, stated[n]) for n, ours in pairs if n in stated and stated[n] != ours)
+    return replace(results, statement=statement, stated=stated, mismatches=wrong)
+
+
+def _check_one_compile(layout: MemoryLayout, dump: ModuleDump, unknown: int) -> None:
+    """Raise `DumpMismatchError` for texts of several compiles.
+
+    Args:
+        layout: The layout.
+        dump: The texts that it was read from.
+        unknown: Values of instructions that the module does not have.
+    """
+    module = dump.hlo
+    is_whole = module is not None and not module.is_truncated
+    if module is not None and is_whole and unknown > _BELONGS * max(1, len(layout.values)):
+        raise DumpMismatchError(
+            f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
+            f"instructions that {module.path} does not have: they are not of one compile"
+        )
+    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
+        raise DumpMismatchError(
+            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
+            "temporary values have no live range: it is not of the same compile"
+        )
+
+
+def _temps(layout: MemoryLayout) -> int:
+    """Return the number of temporary values."""
+    temps = {a.index for a in layout.allocations if a.category == "temp"}
+    return sum(value.allocation in temps for value in layout.values)
+
+
+def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
+    values = dump.buffer_values
+    printed = layout.printed_total
+    if printed is None and values is not None:
+        printed = values.total_bytes
+    total = sum(allocation.size for allocation in layout.allocations)
+    if printed is not None and layout.is_complete and printed != total:
+        raise DumpMismatchError(
+            f"{dump.parts.get('buffer-assignment', dump.name)}: the allocations sum to {total} "
+            f"bytes, but XLA printed a total of {printed}"
+        )
+
+
+def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleDump) -> None:
+    sums: dict[int, int] = {}
+    printed_sums = report.bytes_by_color()
+    if printed_sums is None:  # until March 2026 all memory spaces were one
+        printed_sums = {DEFAULT_SPACE: report.total_bytes}
+        sums = {DEFAULT_SPACE: sum(allocation.size for allocation in layout.allocations)}
+    for allocation in layout.allocations if not sums else ():
+        sums[allocation.color] = sums.get(allocation.color, 0) + allocation.size
+    for color, printed in printed_sums.items():
+        if sums.get(color, 0) != printed:
+            raise DumpMismatchError(
+                f"{dump.parts['memory-usage-report']}: {printed} bytes of colour {color}, but the "
+                f"allocations of {dump.parts['buffer-assignment']} sum to {sums.get(color, 0)}"
+            )
+
+
+def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:
+    """Return the number of parameters without an allocation, plus 1 if no result has any."""
+    numbers = {allocation.parameter_number for allocation in layout.allocations}
+    parameters = {one.parameter_number for one in module.entry.parameters}
+    has_result = any(allocation.is_output for allocation in layout.allocations)
+    return len(parameters - numbers) + (not has_result)
+
+
+def _lost_values(layout: MemoryLayout, table: InstructionTable) -> int:
+    """Return the number of instructions whose result is in no allocation.
+
+    XLA allocates each value, and all instructions but views (see `InstructionTable`) define one.
+    """
+    name = table.module.columns.name
+    names = {value.instruction_name for value in layout.values}
+    return sum(name(row) not in names for row in table.producers)
+
+
+def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
+    """Return the number of values of instructions that are not in the HLO text."""
+    unknown = unknown_names(module, {value.instruction_name for value in layout.values})
+    return sum(value.instruction_name in unknown for value in layout.values) if unknown else 0
+
+
+def _opcodes(
+    layout: MemoryLayout, module: HloModule | None, backend: str | None
+) -> Mapping[str, str] | None:
+    """Return opcodes by name of values that may be scalars of a TPU; None without HLO text."""
+    if module is None:
+        return None
+    if backend != "tpu":
+        return {}
+    names = {v.instruction_name for v in layout.values if is_integer_scalar(v.shape_text)}
+    opcodes: dict[str, str] = {}
+    for row, name in rows_named(module, names):
+        opcodes.setdefault(name, module.columns.text(row, OPCODE, OPCODE_END))
+    return opcodes
+
+
+def _is_exact(dump: ModuleDump) -> bool:
+    match = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
+    return match is not None and int(match[1]) >= _EXACT_CHANGE_LIST
+
+
+_WRITERS = (
+    ("HLO text", TEXT_FLAGS),
+    ("buffer assignment", TEXT_FLAGS),
+    ("live ranges", f"{ROW_OF[DumpKind.LIVE_RANGE].flag} (the default)"),
+)
+
+
+def _missing(dump: ModuleDump) -> tuple[tuple[str, str], ...]:
+    there = (
+        dump.module_text is not None,
+        dump.buffer_assignment is not None,
+        dump.live_range is not None,
+    )
+    return tuple(writer for writer, is_there in zip(_WRITERS, there, strict=True) if not is_there)

@@ -1,0 +1,263 @@
+"""The memory statement of a module: bytes allocated in each memory space, by their use.
+
+Figures are sums of allocation sizes, as XLA's CompiledMemoryStats counts them
+(xla/pjrt/compiled_memory_stats.cc, PopulateBufferStatsFromAllocations):
+
+- arguments: entry parameters, those whose memory is reused for results included;
+- of which aliased: entry parameters that are also (part of) the result;
+- outputs: all that may live out, the aliased parameters and the root tuple's table included;
+- temp: preallocated temporaries;
+- constants and thread-local scalars are in none of these.
+
+What must fit is the total of the default memory space: all its allocations but thread-local ones,
+and the generated code where its size is known. Other spaces (VMEM, SMEM, semaphores, host: colour
+5) have totals and peaks of their own and are never added in. Of a TPU's temporaries only those in
+HBM count, rounded up to 16 KiB; they are 0 when all of them are index tables and integer scalars,
+which never exist in HBM. That rule was fitted on 499 compiles of libtpu 0.0.51 and holds for 498;
+older ones count fragmentation once more, so that temp is between that sum and its double.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
+from hlo_lens.questions.snapshots.facts import RangeFacts, SpaceFacts
+from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.shapes.shape import HOST_SPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.questions.memory.peak import PeakMemory
+
+_TPU_ROUNDING = 16 << 10
+_INTEGER_SCALAR = re.compile(r"(?:pred|[su]\d+)\[\](?:\{.*\})?$")
+
+SPACE_NAMES: Mapping[str, Mapping[int, str]] = {
+    "tpu": {
+        **{0: "HBM", 1: "VMEM", 2: "semaphores", 4: "sync flags", 5: "host", 6: "SMEM"},
+        **{color: f"SparseCore {color}" for color in range(8, 13)},
+    },
+    "gpu": {0: "device", 1: "collective", 2: "temp", 5: "host", 7: "symmetric"},
+    "cpu": {0: "memory", 5: "host"},
+}
+"""Backend to colour to name. XLA's memory-usage report prints a fixed table that fits no backend
+(buffer_assignment.cc, GetMemorySpaceName). Source: gpu_memory_space_assignment.h, layout.h
+(kCollectiveMemorySpace, 7 since jaxlib 0.12); TPU dumps."""
+
+
+SAME_DEVICE: Mapping[str, tuple[int, ...]] = {"gpu": (1, 7)}
+"""Backend to memory spaces in the memory of the default one: the collective (symmetric) memory of a
+GPU (ragged-all-to-all; others with ``xla_gpu_enable_nccl_user_buffers``)."""
+
+FEW_BYTES = 4096
+"""Bytes below which a memory space is shown last and folded: semaphores, sync flags, scalars."""
+
+
+ASSIGNED_SPACES = (1, 3)
+"""VMEM and CMEM of a TPU: memory space assignment places values there, which is not modelled."""
+
+
+def space_name(color: int, backend: str | None) -> str:
+    """Return the users' name of a memory space; ``color N`` where it has none."""
+    names = SPACE_NAMES.get(backend or "", {0: "default", 5: "host"})
+    return names.get(color, f"color {color}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryStatement(Result):
+    """Allocated bytes per memory space, and the figures of one device.
+
+    Arguments, outputs, aliased and temp are those of device memory, as CompiledMemoryStats counts
+    them; other figures are those of the default memory space.
+
+    Attributes:
+        source: ``buffer-assignment``, or ``estimate``.
+        spaces: By colour.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact.
+        range: Bounds of an estimate, and of temporaries that are not exact; else None.
+        host_bytes: Arguments, outputs, aliased and temp in host memory.
+        generated_code_bytes: Size of the program's code; None if unknown.
+        total_bytes: What must fit: allocations of the default space but thread-local ones, and the
+            code where known.
+        notes: Limits of the numbers, as sentences.
+    """
+
+    KIND: ClassVar[str] = "memory"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "memory space"),
+        Column("color", Unit.NONE, "its number in XLA's texts"),
+        Column("argument_bytes", Unit.BYTES, "entry parameters"),
+        Column("alias_bytes", Unit.BYTES, "of these, reused for results"),
+        Column("output_bytes", Unit.BYTES, "results, aliased arguments included"),
+        Column("temp_bytes", Unit.BYTES, "preallocated temporaries"),
+        Column("constant_bytes", Unit.BYTES, "constants of the program"),
+        Column("thread_local_bytes", Unit.BYTES, "local to called computations, not in totals"),
+        Column("other_bytes", Unit.BYTES, "allocations that are none of these"),
+        Column("total_bytes", Unit.BYTES, "all allocations but thread-local"),
+        Column("peak_bytes", Unit.BYTES, "most bytes held at one instant"),
+        Column("fragmentation_bytes", Unit.BYTES, "total minus peak"),
+        Column("padding_bytes", Unit.BYTES, "bytes beyond the elements, at the peak"),
+    )
+    RECORDS: ClassVar[str] = "spaces"
+    source: str
+    spaces: tuple[SpaceFacts, ...]
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temp_bytes: int
+    constant_bytes: int
+    thread_local_bytes: int
+    host_bytes: tuple[int, int, int, int]
+    total_bytes: int
+    is_exact: bool = True
+    range: RangeFacts | None = None
+    generated_code_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def on_same_device(self, backend: str | None) -> tuple[SpaceFacts, ...]:
+        """Return the other spaces with allocations in the memory of the default one."""
+        colors = SAME_DEVICE.get(backend or "", ())
+        return tuple(s for s in self.spaces if s.color in colors and s.total_bytes)
+
+    @property
+    def temp_range(self) -> tuple[int, int]:
+        """Lower and upper bound of temp_bytes; both equal to it where none are stated."""
+        return (self.temp_bytes, self.temp_bytes) if self.range is None else self.range.temp_bytes
+
+
+def memory_statement(
+    layout: MemoryLayout,
+    peaks: Mapping[int, PeakMemory | None],
+    *,
+    backend: str | None,
+    opcodes: Mapping[str, str] | None = None,
+    is_exact_tpu: bool = False,
+) -> MemoryStatement:
+    """Return the memory statement of a layout.
+
+    Args:
+        layout: Allocations and values.
+        peaks: Peak of each memory space, as `peaks_of` returns them.
+        backend: ``cpu``, ``gpu``, ``tpu`` or None.
+        opcodes: Opcode of instructions by name, to find a TPU's scalars; None without HLO text.
+        is_exact_tpu: Whether the rule for temporaries of the libtpu that wrote the text is known.
+    """
+    spaces = tuple(_space(layout, color, peak, backend) for color, peak in peaks.items())
+    device = [space for space in spaces if space.color != HOST_SPACE]
+    default = next(space for space in spaces if space.color == DEFAULT_SPACE)
+    empty = SpaceFacts(color=HOST_SPACE, name="host")
+    host = next((space for space in spaces if space.color == HOST_SPACE), empty)
+
+    def total(figure: str) -> int:
+        return sum(getattr(space, figure) or 0 for space in device)
+
+    temp = total("temp_bytes")
+    temp_range = (temp, temp)
+    notes: list[str] = list(layout.notes)
+    if backend == "tpu":
+        temp, temp_range = _tpu_temp(layout, opcodes, is_exact=is_exact_tpu)
+        if temp_range[0] != temp_range[1]:
+            notes.append("temp is the least it can be: this libtpu may count fragmentation again")
+    is_exact = temp_range[0] == temp_range[1]
+    peak_bytes = default.peak_bytes
+    bounds = None if peak_bytes is None else (peak_bytes, peak_bytes)
+    return MemoryStatement(
+        source=layout.source,
+        spaces=spaces,
+        argument_bytes=total("argument_bytes"),
+        output_bytes=total("output_bytes"),
+        alias_bytes=total("alias_bytes"),
+        temp_bytes=temp,
+        is_exact=is_exact,
+        range=None if is_exact else RangeFacts(temp_bytes=temp_range, peak_bytes=bounds),
+        constant_bytes=default.constant_bytes,
+        thread_local_bytes=default.thread_local_bytes,
+        host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes or 0),
+        total_bytes=default.total_bytes or 0,
+        notes=tuple(notes),
+    )
+
+
+def _space(
+    layout: MemoryLayout, color: int, peak: PeakMemory | None, backend: str | None
+) -> SpaceFacts:
+    sums: Counter[str] = Counter()
+    for allocation in layout.allocations:
+        if allocation.color != color:
+            continue
+        sums[allocation.category] += allocation.size
+        if allocation.category != "thread-local":
+            sums["total"] += allocation.size
+        if allocation.is_output:
+            sums["live-out"] += allocation.size
+        if allocation.is_aliased:
+            sums["aliased"] += allocation.size
+    is_known = layout.source != "estimate" or backend != "tpu" or color not in ASSIGNED_SPACES
+    peak = peak if is_known else None
+    return SpaceFacts(
+        color=color,
+        name=space_name(color, backend),
+        argument_bytes=sums["argument"],
+        alias_bytes=sums["aliased"],
+        output_bytes=sums["live-out"],
+        temp_bytes=sums["temp"] if is_known else None,
+        constant_bytes=sums["constant"],
+        thread_local_bytes=sums["thread-local"],
+        other_bytes=sums["other"],
+        total_bytes=sums["total"] if is_known else None,
+        peak_bytes=None if peak is None else peak.total_bytes,
+        fragmentation_bytes=None
+        if peak is None or not (layout.is_complete and layout.are_ranges_complete)
+        else sums["total"] - peak.total_bytes,
+        padding_bytes=None if peak is None else _padding(peak),
+    )
+
+
+def _padding(peak: PeakMemory) -> int | None:
+    """Return the bytes of live values beyond their elements; tables of tuples have none."""
+    paddings = [value.padding_bytes for value in peak.live if not value.shape.startswith("(")]
+    return None if None in paddings else sum(filter(None, paddings))
+
+
+def _tpu_temp(
+    layout: MemoryLayout, opcodes: Mapping[str, str] | None, *, is_exact: bool
+) -> tuple[int, tuple[int, int]]:
+    """Return the bytes of a TPU's temporaries in HBM, and their lower and upper bound."""
+    temps = {
+        a.index: a.size
+        for a in layout.allocations
+        if a.category == "temp" and a.color == DEFAULT_SPACE
+    }
+    most = -(-sum(temps.values()) // _TPU_ROUNDING) * _TPU_ROUNDING
+    verdicts = {
+        _exists(v.shape_text, (opcodes or {}).get(v.instruction_name), known=opcodes is not None)
+        for v in layout.values
+        if v.allocation in temps
+    }
+    if not most or verdicts <= {False}:
+        return 0, (0, 0 if is_exact else most)
+    if True not in verdicts:  # without HLO text the makers of the scalars are not known
+        return most, (0, most if is_exact else 2 * most)
+    return most, (most, most if is_exact else 2 * most)
+
+
+def is_integer_scalar(shape_text: str) -> bool:
+    """Return whether a shape is an integer scalar, which a TPU may keep outside of HBM."""
+    return _INTEGER_SCALAR.match(shape_text) is not None
+
+
+def _exists(shape_text: str, opcode: str | None, *, known: bool) -> bool | None:
+    """Return whether a value really is in HBM; None where the text does not show it."""
+    if shape_text.startswith("("):
+        return False
+    if not is_integer_scalar(shape_text):
+        return True
+    if not known:
+        return None
+    return opcode is not None and opcode_traits(opcode).is_stored_scalar

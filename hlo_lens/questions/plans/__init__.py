@@ -1,0 +1,1 @@
+"""Plans: what needs many compiles, or findings and compiles: fit, bisect, proofs, lint."""

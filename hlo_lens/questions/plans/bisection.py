@@ -1,0 +1,136 @@
+"""Search for the first bad of ordered steps, and for the smallest bad set of differences.
+
+Steps that cannot be judged are skipped, as by ``git bisect skip``: the answer is then the first
+step known to be bad, and the skipped ones before it may be bad too. The smallest set is that of
+delta debugging: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from hlo_lens.render.result import Column, Result, Row, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.questions.check.judge import Judgement
+
+GOOD, BAD, SKIPPED = "good", "bad", "skipped"
+
+Item = TypeVar("Item")
+
+
+def first_bad(count: int, outcome_of: Callable[[int], str]) -> tuple[int, int]:
+    """Return the positions of the last good and the first bad step.
+
+    Steps between them are those that were skipped.
+
+    Args:
+        count: Number of steps; the first is known to be good, the last to be bad.
+        outcome_of: Returns ``good``, ``bad`` or ``skipped`` of a step.
+    """
+    good, bad = 0, count - 1
+    skipped: set[int] = set()
+    while left := [place for place in range(good + 1, bad) if place not in skipped]:
+        middle = (good + bad) // 2
+        place = min(left, key=lambda one: abs(one - middle))
+        outcome = outcome_of(place)
+        if outcome == SKIPPED:
+            skipped.add(place)
+        elif outcome == GOOD:
+            good = place
+        else:
+            bad = place
+    return good, bad
+
+
+def smallest_bad(
+    items: Sequence[Item], is_bad: Callable[[Sequence[Item]], bool]
+) -> tuple[Item, ...]:
+    """Return a bad set of items of which none can be left out.
+
+    Args:
+        items: All items, which together are bad; none of them is not.
+        is_bad: Whether a set of items is known to be bad.
+    """
+    left, parts = list(items), 2
+    while len(left) > 1:
+        size = -(-len(left) // parts)
+        chunks = [left[start : start + size] for start in range(0, len(left), size)]
+        rests = [[one for one in left if one not in chunk] for chunk in chunks]
+        if (chunk := next((one for one in chunks if is_bad(one)), None)) is not None:
+            left, parts = chunk, 2
+        elif parts > 2 and (rest := next((one for one in rests if is_bad(one)), None)):
+            left, parts = rest, max(parts - 1, 2)
+        elif parts >= len(left):
+            break
+        else:
+            parts = min(len(left), 2 * parts)
+    return tuple(left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a search.
+
+    Attributes:
+        name: Version, or flags with values.
+        outcome: ``good``, ``bad`` or ``skipped``.
+        reason: Which rule failed, or why the step is skipped.
+        judgement: Verdicts of the rules; None for a step that is skipped before them.
+        versions: Versions of the packages that compiled.
+        seconds: Seconds that compiling took, now or when it was cached.
+        dump: Folder of its dump; None where there is none.
+    """
+
+    name: str
+    outcome: str
+    reason: str = ""
+    judgement: Judgement | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    dump: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisection(Result):
+    """Steps of a search, in the order of their compiles.
+
+    Attributes:
+        subject: ``version`` or ``flags``.
+        rules: Rules that make a step bad.
+        steps: All steps.
+        last_good: The last good step; None if there is none.
+        first_bad: The first bad one; None if there is none.
+        candidates: Steps between both that were skipped, any of which may be the first bad one.
+        flags: Flags of the smallest bad set: name to both values, None for the default.
+        unknown: Flags that differ and cannot be set, with the reason.
+        problem: Why there is no answer; empty if there is one.
+        notes: Limits of the answer.
+    """
+
+    KIND: ClassVar[str] = "bisect"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("step", Unit.NONE, "version, or flags with their values"),
+        Column("outcome", Unit.NONE, "good, bad or skipped"),
+        Column("seconds", Unit.SECONDS, "time of the compile"),
+        Column("reason", Unit.NONE, "rule that failed, or why the step is skipped"),
+    )
+    subject: str
+    rules: tuple[str, ...]
+    steps: tuple[Step, ...] = ()
+    last_good: Step | None = None
+    first_bad: Step | None = None
+    candidates: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the steps."""
+        for step in self.steps:
+            yield step.name, step.outcome, step.seconds, step.reason

@@ -1,0 +1,247 @@
+"""Findings of programs: what they waste, what the fix saves, what to write instead."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.module import ModuleDump
+from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
+from hlo_lens.program.backend import backend_of_dump
+from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.summary import summary
+from hlo_lens.questions.dumps.text_copies import text_copies
+from hlo_lens.questions.findings.findings import Findings
+from hlo_lens.questions.findings.module_findings import module_findings
+from hlo_lens.questions.findings.page import FindingsView, Trial, finding_annotations, lint_report
+from hlo_lens.questions.findings.places import call_place
+from hlo_lens.questions.findings.registry import all_rules, find_rule
+from hlo_lens.questions.findings.rules_page import rule_object, rule_report, rules_report
+from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, with_options
+from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.plans.lint_baseline import sieve_of
+from hlo_lens.questions.plans.proof import Proof, proven_findings
+from hlo_lens.questions.plans.sifted import with_sifted_findings
+from hlo_lens.questions.snapshots.module_facts import coverage_facts
+from hlo_lens.questions.what_if.process.program import own_target
+from hlo_lens.questions.what_if.recompiling import Means
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.findings.finding import Finding, Severity
+    from hlo_lens.render.table import Report
+    from hlo_lens.render.to_github import Annotation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lint:
+    """Findings of the modules of a program.
+
+    Attributes:
+        modules: Each module with its findings, in the order of the dump.
+    """
+
+    modules: tuple[FindingsView, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of all modules that are not suppressed, those of each most saving first."""
+        return tuple(one for module in self.modules for one in module.findings.counted)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    @property
+    def report(self) -> Report:
+        """The output of ``hlo-lens lint``."""
+        report = lint_report(self.modules)
+        codes = dict.fromkeys(o.code for m in self.modules for o in m.findings.findings)
+        rules = [rule_object(rule) for rule in all_rules() if rule.code in codes]
+        return replace(report, data={**report.data, "rules": rules})
+
+    @property
+    def annotations(self) -> list[Annotation]:
+        """Notes on the lines of the program, for GitHub."""
+        return [note for module in self.modules for note in finding_annotations(module)]
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Why findings are not known, or some of them, each with its module; empty if all are."""
+        return tuple(f"{m.name}: {text}" for m in self.modules for text in m.open_questions)
+
+    def reaches(self, severity: Severity) -> bool:
+        """Return whether a finding that counts is of a severity or a graver one."""
+        return any((one.severity or severity).rank <= severity.rank for one in self.findings)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that ``hlo-lens lint -f json`` prints."""
+        return self.report.to_dict()
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()  # the name that notebooks ask for
+
+
+def lint(
+    program: Program,
+    *,
+    module: str | None = None,
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
+    min_saving: str | None = None,
+    baseline: str | None = None,
+    config: str | None = None,
+    prove: bool = False,
+    minutes: float = 10.0,
+    python: str = sys.executable,
+    target: str | None = None,
+) -> Lint:
+    """Return the findings of a program.
+
+    >>> import hlo_lens
+    >>> found = hlo_lens.lint("sample_dumps/cpu/wasteful")
+    >>> found.findings[0].code, found.findings[0].saves.bytes
+    ('M003', 12582912)
+
+    Args:
+        program: A path, HLO text, or what was read from either.
+        module: Regular expression to find in the names of the modules wanted; None for all.
+        select: Codes of the only rules wanted, or beginnings of codes; a text is one
+            code; empty for those of the settings, else all.
+        ignore: Codes of rules that are left out, or beginnings of codes.
+        min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
+        baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
+        config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
+        prove: Whether to compile the program again with each fix, where `what_if` can.
+        minutes: Time for these compiles.
+        python: Interpreter whose jax compiles.
+        target: Device to compile for where the dump does not name its own.
+
+    Raises:
+        MissingPackageError: If `prove` finds no jax.
+        UsageError: If there is no rule of a code, or settings are not understood.
+    """
+    settings = with_options(
+        nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
+    )
+    sieve = sieve_of(settings, baseline)
+    targets = () if target is None else (target,)
+    means = Means(python=python, minutes=minutes)
+    proof = Proof(means=means, targets=targets) if prove else None
+    modules = modules_of(program, module=module)
+    return lint_modules(modules, sieve=sieve, proof=proof)
+
+
+def lint_modules(
+    modules: Sequence[ModuleDump],
+    *,
+    sieve: Sieve,
+    progress: Progress | None = None,
+    proof: Proof | None = None,
+) -> Lint:
+    """Return the findings of some modules.
+
+    Args:
+        modules: The modules.
+        sieve: Settings, comments and baseline.
+        progress: Called with modules done and modules in all.
+        proof: Means of compiling with the fixes; None to compile nothing.
+    """
+    copies = text_copies(modules)
+    programs = [one for k, one in enumerate(modules) if k not in copies]
+    known = with_sifted_findings(programs, sieve)
+    found = [module_findings(one) for one in with_progress(known, progress)]
+    if proof is not None:
+        found = proven_findings(known, found, proof)
+    targets = () if proof is None else proof.targets
+    views = (_view(one, its, targets) for one, its in zip(known, found, strict=True))
+    return Lint(
+        modules=tuple(
+            _copy(one, modules[copies[k]]) if k in copies else next(views)
+            for k, one in enumerate(modules)
+        )
+    )
+
+
+def _view(known: ModuleDump, found: Findings, targets: Sequence[str]) -> FindingsView:
+    return FindingsView(
+        name=known.name,
+        findings=found,
+        address=known.address,
+        path=known.path,
+        options=known.module_option,
+        trial=_trial(known, targets),
+        place=call_place(known) if known.has_hlo else None,
+        problem="" if known.has_hlo else no_hlo_text(known),
+        gap=coverage_facts(summary(known)).problem if known.has_hlo else "",
+    )
+
+
+def _trial(known: ModuleDump, targets: Sequence[str]) -> Trial:
+    """Return what ``what-if`` can do with the dump of a module, whose last stage it reads."""
+    stages = [stage.name for stage in known.stages]
+    if known.stage in stages[:-1]:
+        known = known.at_stage(stages[-1])
+    return Trial(
+        has_program=known.has_program,
+        has_device=own_target(known, backend_of_dump(known)) is not None,
+        target=next(iter(targets), ""),
+        has_memory=memory_results(known) is not None,
+        example="h100_sxm" if backend_of_dump(known) == "gpu" else "v5e:2x4",
+    )
+
+
+def _copy(dump: ModuleDump, of: ModuleDump) -> FindingsView:
+    return FindingsView(
+        name=dump.name, findings=Findings(findings=()), address=dump.address, copy_of=of.address
+    )
+
+
+def findings_at_least(
+    known: ModuleDump,
+    severity: str,
+    *,
+    select: str | Iterable[str] = (),
+    ignore: str | Iterable[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the findings of a module that count, of a severity or a graver one.
+
+    Args:
+        known: The module.
+        severity: ``error``, ``warning`` or ``info``.
+        select: Codes or beginnings of codes; empty for all.
+        ignore: Codes or beginnings of codes that are left out.
+
+    Raises:
+        UsageError: If there is no such severity, or no rule of a code.
+    """
+    least = severity_of(severity)
+    selection = Selection(select=checked_codes(select), ignore=checked_codes(ignore))
+    return tuple(
+        one
+        for one in module_findings(with_sifted_findings([known])[0]).counted
+        if selection.wants(one) and (one.severity or least).rank <= least.rank
+    )
+
+
+def explanation(code: str | None) -> Report:
+    """Return the description of a rule, or the list of rules for None.
+
+    Raises:
+        UnknownNameError: If there is no such rule.
+    """
+    return rules_report(all_rules()) if code is None else rule_report(find_rule(code))
+
+
+def rule_codes() -> tuple[str, ...]:
+    """Return the codes of all rules."""
+    return tuple(rule.code for rule in all_rules())

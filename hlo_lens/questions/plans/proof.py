@@ -1,0 +1,186 @@
+"""Proof of savings: programs compiled again with the fix of each finding."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
+from hlo_lens.questions.findings.findings import Findings, judged
+from hlo_lens.questions.findings.simulated import SIMULATED, TOTAL, less_text, saving, with_evidence
+from hlo_lens.questions.findings.whole import whole
+from hlo_lens.questions.what_if.api import changed_module
+from hlo_lens.questions.what_if.recompiled import Change
+from hlo_lens.questions.what_if.recompiling import Base, Compiler, Means, compiled_base
+from hlo_lens.text.units import flops_text, format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.load.programs import Progress
+    from hlo_lens.questions.what_if.recompiled import Figures, Recompiled
+
+_NEAR = 0.01
+"""Largest relative difference of a compile without changes to the dump, for a proof."""
+
+LATE = "not proven: no time left (--minutes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Means of proving.
+
+    Attributes:
+        means: Interpreter that compiles, and the time for all compiles of all modules.
+        targets: Device to compile for where the dump does not name its own; empty for none.
+        progress: Called with compiles done and compiles in all.
+    """
+
+    means: Means = field(default_factory=lambda: Means(minutes=10.0))
+    targets: Sequence[str] = ()
+    progress: Progress | None = None
+
+
+def proven_findings(
+    modules: Sequence[ModuleDump], found: Sequence[Findings], proof: Proof
+) -> list[Findings]:
+    """Return the findings of modules with proven savings where what-if can apply the fix.
+
+    Args:
+        modules: The modules.
+        found: Findings of each.
+        proof: Time and progress.
+
+    Raises:
+        MissingPackageError: If the interpreter has no jax.
+    """
+    until = time.monotonic() + 60 * proof.means.minutes
+    pool = Compiler(replace(proof.means, until=until), proof.progress)
+    for findings in found:
+        count = sum(map(_is_provable, findings.findings))
+        pool.expect(count + bool(count))
+    pairs = zip(modules, found, strict=True)
+    return [_of_module(one, f, proof.targets, pool, until) for one, f in pairs]
+
+
+def _is_provable(finding: Finding) -> bool:
+    return bool(finding.remedies) and not finding.suppressed
+
+
+def _of_module(
+    known: ModuleDump,
+    found: Findings,
+    targets: Sequence[str],
+    pool: Compiler,
+    until: float,
+) -> Findings:
+    wanted = [one for one in found.findings if _is_provable(one)]
+    if not wanted or not known.has_program:
+        return found
+    base = compiled_base(known, targets, pool)
+    obstacle = _obstacle(base)
+    changed: dict[int, Finding] = {}
+    for one in wanted:
+        if obstacle:
+            changed[id(one)] = with_evidence(one, f"not proven: {obstacle}")
+        elif time.monotonic() >= until:
+            changed[id(one)] = with_evidence(one, LATE)
+        else:
+            proven = _proven(one, known, base, pool)
+            is_late = proven.saves.basis is not SavingBasis.PROVEN and time.monotonic() >= until
+            changed[id(one)] = with_evidence(one, LATE) if is_late else proven
+    findings = tuple(changed.get(id(one), one) for one in found.findings)
+    return replace(found, findings=judged(findings, known, is_kept=True))
+
+
+def _obstacle(base: Base) -> str:
+    """Return why compiles with changes prove nothing of a dump; empty if they do."""
+    if base.figures is None:
+        return base.refusal.partition("\n")[0] or "the program cannot be compiled again"
+    if base.reproduction.is_equal is not False or _is_near(base.own, base.figures):
+        return ""
+    versions = ", ".join(base.reproduction.reasons) or "other versions or options"
+    return f"compiled again without changes, the program has other figures ({versions})"
+
+
+def _is_near(own: Figures, again: Figures) -> bool:
+    """Return whether memory and communication of two compiles differ by little."""
+    pairs = (
+        (own.total_bytes, again.total_bytes),
+        (own.wire_bytes_per_device, again.wire_bytes_per_device),
+    )
+    return all(a is not None and b is not None and abs(a - b) <= _NEAR * a for a, b in pairs)
+
+
+def _proven(finding: Finding, known: ModuleDump, base: Base, pool: Compiler) -> Finding:
+    """Return a finding with the saving of its fix, compiled; with the reason if it cannot be.
+
+    A fix that costs a larger share of communication than it saves of memory is an info.
+    """
+    changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.remedies)
+    row = changed_module(base, changes, pool)
+    before, after = base.figures or base.own, row.predicted
+    if after is None:
+        return with_evidence(finding, f"not proven: {_reason(row)}")
+    refused = [one for one in row.changes if not one.applies]
+    saved = saving(before.to_dict(), after.to_dict(), TOTAL)
+    sent = saving(before.to_dict(), after.to_dict(), "wire_bytes_per_device")
+    work = None if before.flops is None or after.flops is None else before.flops - after.flops
+    others = tuple(one for one in finding.evidence if not one.startswith(SIMULATED))
+    differences = _differences(saved, sent, work)
+    found = with_evidence(
+        replace(finding, evidence=others), f"compiled again with the fix: {differences}"
+    )
+    if refused:
+        text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0].why_not}"
+        found = with_evidence(found, text)
+    elif _is_useless(finding, saved, sent, work):
+        found = replace(found, fix=f"does not help: {differences} ({finding.fix})")
+    program = whole(known)
+    gain = program.memory_share(saved or 0) + (_gain(work) or 0)
+    cost = max(0, -(sent or 0)) / program.traffic if program.traffic else 0.0
+    is_worth = gain > cost or (sent or 0) > 0
+    return replace(
+        found,
+        saves=Saves(
+            bytes=None if saved is None else max(0, saved),
+            low=saved,
+            high=saved,
+            basis=SavingBasis.PROVEN,
+            wire_bytes=_gain(sent),
+            flops=_gain(work),
+        ),
+        severity=None if is_worth else Severity.INFO,
+    )
+
+
+def _gain(part: int | None) -> int | None:
+    return part if part is not None and part > 0 else None
+
+
+def _reason(row: Recompiled) -> str:
+    """Return why a fix has no figures."""
+    reasons = [one.why_not for one in row.changes if one.why_not]
+    return row.refusal.partition("\n")[0] or next(iter(reasons), "the fix cannot be compiled")
+
+
+def _is_useless(finding: Finding, saved: int | None, sent: int | None, work: int | None) -> bool:
+    """Return whether a fix that was to save memory saves nothing at all."""
+    gains = (_gain(saved), _gain(sent), _gain(work))
+    return finding.saves.bytes is not None and saved is not None and gains == (None, None, None)
+
+
+def _differences(saved: int | None, sent: int | None, work: int | None) -> str:
+    """Return the differences of the compile with the fix."""
+    parts = [
+        f"{words} {less_text(part, show)}"
+        for words, part, show in (
+            ("must fit", saved, format_bytes),
+            ("sent in a run", sent, format_bytes),
+            ("work", work, flops_text),
+        )
+        if part
+    ]
+    return ", ".join(parts) or "nothing changes"

@@ -1,0 +1,234 @@
+"""Sharding annotations inside a program: constraints, shard_map bodies, attributes.
+
+Custom calls: ``Sharding`` (a constraint, of ``with_sharding_constraint``), ``SPMDFullToShardShape``
+and ``SPMDShardToFullShape`` (into and out of shard_map, GSPMD), ``xla.sdy.GlobalToLocalShape`` and
+``xla.sdy.LocalToGlobalShape`` (the same of Shardy), ``xla.sdy.FuncResultSharding`` (a result) and
+the other targets of Shardy. Attributes: ``xla.sdy.sharding`` and the like, on instructions other
+than the entry's parameters. Bodies of shard_map: computations whose shapes are those of one device.
+
+The partitioner consumes them, so that only the text from before optimizations has them.
+
+Sources: xla/service/spmd/shardy/constants.h, xla/service/spmd/custom_call_handler.cc, jax/_src/
+shard_map.py, as of August 2026.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
+from hlo_lens.questions.sharding.sources import custom_call_target
+from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.shapes import shardy
+from hlo_lens.shapes.partition_spec import partition_spec_text
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.shapes.mesh import Mesh
+    from hlo_lens.shapes.sharding import HloSharding
+
+_TARGETS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}
+_SHARDY = "xla.sdy."
+_TARGET_WORDS = ('target="Sharding"', 'target="SPMD', 'target="xla.sdy')
+_BODIES = (*shardy.MANUAL_BODIES, "shmap_body")
+_VALUES = (shardy.SHARDING, shardy.IN_SHARDINGS, shardy.OUT_SHARDINGS)
+
+BODY = "shard_map body"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """One sharding annotation of a program; fields are the columns of `ShardingAnnotations`.
+
+    For a body, `instruction` is its call, if there is one, `computation` the body itself, and
+    `shape` that of its result.
+    """
+
+    annotation: str
+    instruction: str
+    computation: str
+    shape: str | None
+    sharding: str | None
+    spec: str | None
+    manual_axes: str | None
+    source: str | None
+    op_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingAnnotations(Result):
+    """Annotations in text order."""
+
+    KIND: ClassVar[str] = "sharding-annotations"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("annotation", Unit.NONE, "custom call target, attribute, or shard_map body"),
+        Column("instruction", Unit.NONE, "instruction that has it"),
+        Column("computation", Unit.NONE, "computation that holds it"),
+        Column("shape", Unit.NONE, "shape of the instruction, as printed"),
+        Column("sharding", Unit.NONE, "sharding as printed"),
+        Column("spec", Unit.NONE, "the same as partition specs"),
+        Column("manual_axes", Unit.NONE, "manual axes of a shard_map body"),
+        Column("source", Unit.NONE, "source line, file:line"),
+        Column("op_name", Unit.NONE, "operation path"),
+    )
+    RECORDS: ClassVar[str] = "annotations"
+    annotations: tuple[Annotation, ...]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of annotations of each kind, most frequent first."""
+        found = Counter(annotation.annotation for annotation in self.annotations)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> ShardingAnnotations:
+    """Return the annotations inside a module.
+
+    Args:
+        table: Instructions of the text from before optimizations, or of another that has any.
+        given: Mesh named by the user.
+    """
+    module = table.module
+    meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
+    reader = _Reader(meshes, given)
+    found = [*_bodies(table)]
+    for row in _rows(table):
+        instruction = table.instruction(row)
+        target = custom_call_target(instruction)
+        if target in _TARGETS or target.startswith(_SHARDY):
+            found.append(reader.annotation(target, instruction))
+            continue
+        is_input = table.opcodes[row] == "parameter" and instruction.computation.is_entry
+        keys = [] if is_input else list(instruction.frontend_attributes)
+        found += [reader.annotation(k, instruction) for k in keys if k.startswith(_SHARDY)]
+    return ShardingAnnotations(annotations=tuple(found))
+
+
+def _rows(table: InstructionTable) -> Iterator[int]:
+    """Yield the rows whose attributes contain a word of an annotation."""
+    columns = table.module.columns
+    text, spans = columns.source.text, columns.spans
+    found = set(columns.rows_with_attribute_text(_SHARDY))
+    for row in table.rows_of({"custom-call"}):
+        start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
+        if any(text.find(word, start, end) >= 0 for word in _TARGET_WORDS):
+            found.add(row)
+    yield from sorted(found)
+
+
+def _bodies(table: InstructionTable) -> Iterator[Annotation]:
+    """Yield the computations that are bodies of shard_map."""
+    module = table.module
+    for computation in module.computations:
+        if not computation.name.startswith(_BODIES):
+            continue
+        call = next(iter(computation.callers), None)
+        root = computation.root
+        yield Annotation(
+            annotation=BODY,
+            instruction="" if call is None else call.name,
+            computation=computation.name,
+            shape=None if root is None else _shape_text(root),
+            sharding=None,
+            spec=None,
+            manual_axes=None if call is None else _axes_of_call(call),
+            source=None if call is None else call.source,
+            op_name=None if call is None else call.op_name,
+        )
+
+
+def _axes_of_call(call: HloInstruction) -> str | None:
+    """Return the manual axes of the custom call that makes a body's arguments local."""
+    for name in call.operand_names:
+        maker: HloInstruction | None = call.computation.instruction(name)
+        if maker is not None and maker.opcode == "get-tuple-element" and maker.operand_names:
+            maker = call.computation.instruction(maker.operand_names[0])
+        axes = None if maker is None else _manual_axes(maker)
+        if axes is not None:
+            return axes
+    return None
+
+
+def _manual_axes(instruction: HloInstruction) -> str | None:
+    """Return the axes of Shardy's attribute, else those of a V3 sharding that is manual."""
+    text = instruction.frontend_attributes.get(shardy.MANUAL_AXES)
+    if text is not None:
+        return ", ".join(shardy.shardy_axes(text))
+    try:
+        sharding = instruction.sharding
+    except DumpSyntaxError:
+        return None
+    for element in () if sharding is None else sharding.elements or (sharding,):
+        if element.named is not None and element.named.manual_axes:
+            return ", ".join(axis.axis for axis in element.named.manual_axes)
+    return None
+
+
+class _Reader:
+    """Reader of annotations that parses each distinct text once."""
+
+    def __init__(self, meshes: Mapping[str, Mesh], given: Mesh | None) -> None:
+        self._meshes = meshes
+        self._given = given
+        self._specs: dict[str, str | None] = {}
+
+    def annotation(self, name: str, instruction: HloInstruction) -> Annotation:
+        """Return the annotation of an instruction."""
+        attributes = instruction.frontend_attributes
+        printed = instruction.attribute("sharding")
+        text = next((attributes[key] for key in _VALUES if key in attributes), None)
+        return Annotation(
+            annotation=name,
+            instruction=instruction.name,
+            computation=instruction.computation.name,
+            shape=_shape_text(instruction),
+            sharding=printed or text or attributes.get(name),
+            spec=self._shardy_spec(text) or self._spec(printed, instruction),
+            manual_axes=_manual_axes(instruction),
+            source=instruction.source,
+            op_name=instruction.op_name,
+        )
+
+    def _shardy_spec(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        if text not in self._specs:
+            found = shardy.shardy_shardings(text, self._meshes)
+            self._specs[text] = self._joined(found)
+        return self._specs[text]
+
+    def _spec(self, printed: str | None, instruction: HloInstruction) -> str | None:
+        if printed is None:
+            return None
+        if printed not in self._specs:
+            try:
+                sharding = instruction.computation.module.reader.sharding(printed)
+                self._specs[printed] = self._joined(sharding.elements or (sharding,))
+            except DumpSyntaxError:
+                self._specs[printed] = None
+        return self._specs[printed]
+
+    def _joined(self, shardings: tuple[HloSharding | None, ...]) -> str | None:
+        """Return the specs of shardings; None where none of them has one."""
+        specs = [None if s is None else self._spec_of(s) for s in shardings]
+        if not any(spec is not None for spec in specs):
+            return None
+        return ", ".join("?" if spec is None else partition_spec_text(spec) for spec in specs)
+
+    def _spec_of(self, sharding: HloSharding) -> tuple[str | tuple[str, ...] | None, ...] | None:
+        own = None if sharding.named is None else sharding.named.mesh
+        known = self._given or own or next(iter(self._meshes.values()), None)
+        return None if known is None else sharding.to_partition_spec(known)
+
+
+def _shape_text(instruction: HloInstruction) -> str | None:
+    try:
+        shape = instruction.shape
+    except DumpSyntaxError:
+        return None
+    return None if shape is None else shape.to_text(layout=False)

@@ -1,0 +1,46 @@
+"""``hlo-lens save``: figures of a compile in a small file, to compare later compiles with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.cli.options import module_option
+from hlo_lens.cli.output import open_output
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.version import __version__
+
+if TYPE_CHECKING:
+    from hlo_lens.text.name_pattern import NamePattern
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens save DIR -o base.json
+  hlo-lens save DIR --module train_step -o base.json
+  hlo-lens diff base.json DIR
+  hlo-lens check DIR --baseline base.json --fail-on 'memory.total_bytes>+0.5%,64KiB' \\
+    --fail-on 'collectives.static.*>+0' \\
+    --fail-on 'collectives.wire_bytes_per_device>+0.5%,64KiB'
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
+)
+@module_option
+def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
+    """Write a snapshot of a compile: its figures and their parts, without HLO text.
+
+    PATH is a file, a folder of dumps, or - for standard input. The file is sorted JSON, equal byte
+    for byte for equal dumps and without paths of this machine, so that it can be committed.
+    """
+    from hlo_lens.questions.diff.sides import snapshot
+    from hlo_lens.questions.snapshots.writing import snapshot_text
+
+    with progress_bar("reading") as progress:
+        kept = snapshot(path, pattern=pattern, progress=progress)
+    with open_output(path_out) as out:
+        out.write(snapshot_text(kept, tool_version=__version__))

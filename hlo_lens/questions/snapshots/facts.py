@@ -1,0 +1,447 @@
+"""Typed facts of one module: the figures that reports print and rules are written on.
+
+The fields of `ModuleFacts` are the path language of rules: ``memory.total_bytes`` is the field
+`total_bytes` of the field `memory`. A new field is reachable by rules and kept in snapshots without
+further code; with a default, snapshots written before it are still read. A field whose definition
+changed is declared with `since` and the schema version of its present definition: in older
+snapshots it is outdated, like a field that they lack. None means not known; 0 means zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact
+
+
+SINCE = "since"
+
+
+def since(version: int) -> Mapping[str, int]:
+    """Return the metadata of a field: the schema version that gave it its present definition."""
+    return {SINCE: version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageFacts:
+    """Share of the HLO text that was read.
+
+    Attributes:
+        instructions: Instructions that were read.
+        gaps: Places that could not be read.
+        gap_lines: Lines of these places.
+        ratio: Share of the text that was read, 0 to 1.
+        passed_lines: Lines of a log around the computations, skipped.
+        is_truncated: Whether the text ends inside a computation.
+        undefined: Names that the text uses and does not define.
+        undefined_names: The first few of them.
+    """
+
+    instructions: int
+    gaps: int = 0
+    gap_lines: int = 0
+    ratio: float = 1.0
+    passed_lines: int = 0
+    is_truncated: bool = False
+    undefined: int = 0
+    undefined_names: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """Why numbers of the text may be incomplete; empty if they are not."""
+        if self.gaps:
+            return f"{plural(self.gaps, 'place')} of the HLO text could not be read"
+        if self.is_truncated:
+            return "the HLO text ends too early"
+        if self.undefined:
+            first = next(iter(self.undefined_names), "?")
+            return f"the HLO text lacks parts that it uses ({self.undefined}), such as {first}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshFacts:
+    """A device mesh.
+
+    Attributes:
+        axes: Size of each axis by name, most major first.
+        source: Where the axis names come from, such as ``text``; ``inferred`` for made-up names.
+    """
+
+    axes: Mapping[str, int]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFact:
+    """A loop, without names of instructions.
+
+    Attributes:
+        op_name: Operation path.
+        trip_count: Runs of its body per run of the loop; None if not known.
+        trip_source: ``printed`` or ``derived``.
+    """
+
+    op_name: str | None
+    trip_count: int | None
+    trip_source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivesFacts:
+    """Collectives of a module.
+
+    Attributes:
+        static: Kind to instructions in the text.
+        dynamic: Kind to executions in one run; None if a trip count is not known.
+        wire_bytes_per_device: Bytes that leave each device in one run.
+        rows: Each collective once.
+        unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
+        mesh: Mesh that axes are named by, the first one.
+        meshes: All of them; a program may have several.
+        loops: The loops of the program, in the order of the text.
+        dynamic_is_at_most: Kind to whether `dynamic` is an upper bound.
+        wire_bytes_is_at_most: Whether `wire_bytes_per_device` is an upper bound.
+    """
+
+    static: Mapping[str, int]
+    dynamic: Mapping[str, int | None]
+    wire_bytes_per_device: int | None
+    rows: tuple[CollectiveFact, ...] = ()
+    unknown_opcodes: Mapping[str, int] = field(default_factory=dict)
+    mesh: MeshFacts | None = None
+    meshes: tuple[MeshFacts, ...] = ()
+    loops: tuple[LoopFact, ...] = ()
+    dynamic_is_at_most: Mapping[str, bool] = field(default_factory=dict)
+    wire_bytes_is_at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostBytes:
+    """Bytes in host memory."""
+
+    argument: int = 0
+    output: int = 0
+    alias: int = 0
+    temp: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceFacts:
+    """Memory statement of one memory space, in bytes; None where not known.
+
+    Before schema version 3 totals had thread-local scalars, and peaks only values alive.
+
+    Attributes:
+        color: Number of the space.
+        name: Users' name of it.
+        argument_bytes: Entry parameters.
+        alias_bytes: Entry parameters whose memory is reused for results.
+        output_bytes: Allocations that may live out, aliased parameters included.
+        temp_bytes: Preallocated temporaries; an estimate does not know those of VMEM and CMEM.
+        constant_bytes: Constants that are not results.
+        thread_local_bytes: Local to called computations, in no total.
+        other_bytes: Allocations that are none of these.
+        total_bytes: All allocations but thread-local ones.
+        peak_bytes: Whole arguments, outputs, constants and other allocations, and the largest union
+            of temporaries over the schedule.
+        fragmentation_bytes: Total minus peak.
+        padding_bytes: Bytes that values at the peak take beyond their elements (tiles).
+    """
+
+    name: str
+    color: int
+    argument_bytes: int = 0
+    alias_bytes: int = 0
+    output_bytes: int = 0
+    temp_bytes: int | None = 0
+    constant_bytes: int = 0
+    thread_local_bytes: int = 0
+    other_bytes: int = 0
+    total_bytes: int | None = field(default=0, metadata=since(3))
+    peak_bytes: int | None = field(default=None, metadata=since(3))
+    fragmentation_bytes: int | None = field(default=None, metadata=since(3))
+    padding_bytes: int | None = field(default=None, metadata=since(3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakFacts:
+    """Instant of peak use of the default memory space.
+
+    Attributes:
+        bytes: Bytes held, as `SpaceFacts.peak_bytes` counts them.
+        color: Number of the memory space.
+        shared_bytes: Bytes that several values share.
+        temp_bytes: Temporaries at that instant.
+    """
+
+    bytes: int = field(metadata=since(3))
+    color: int = 0
+    shared_bytes: int = field(default=0, metadata=since(3))
+    temp_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureMismatch:
+    """A figure of the framework's ``memory_analysis()`` that differs from ours."""
+
+    name: str
+    ours: int
+    theirs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeFacts:
+    """Least and most that figures which are not exact may be, both inclusive.
+
+    Attributes:
+        temp_bytes: Temporaries.
+        peak_bytes: Peak of the default memory space; None without live ranges.
+        output_bytes: Results; None where they are exact.
+        total_bytes: What must fit in the default memory space; None where it follows from the
+            bounds of temporaries and results.
+    """
+
+    temp_bytes: tuple[int, int]
+    peak_bytes: tuple[int, int] | None = None
+    output_bytes: tuple[int, int] | None = None
+    total_bytes: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFacts:
+    """Memory statement of one device, in bytes.
+
+    Attributes:
+        source: ``buffer-assignment`` or ``estimate``.
+        argument_bytes: Arguments in device memory, as CompiledMemoryStats counts them.
+        output_bytes: Results, aliased arguments included.
+        alias_bytes: Arguments whose memory results reuse.
+        temp_bytes: Temporaries.
+        constant_bytes: Constants in the default memory space.
+        thread_local_bytes: Local to called computations.
+        total_bytes: What must fit: allocations of the default memory space but thread-local ones,
+            and the generated code where its size is known.
+        generated_code_bytes: Size of the program's code; None if unknown.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; of an
+            estimate only where compiles of known memory show that.
+        range: Bounds of an estimate, and of temporaries that are not exact; None for an exact
+            buffer assignment, and for an estimate without a bound.
+        host_bytes: The same figures in host memory.
+        spaces: By number.
+        peak: None without live ranges.
+        is_complete: Whether the buffer texts are complete.
+        unknown_values: Values of instructions that the HLO text does not have.
+        missing: Kinds of text that the dump lacks.
+        memory_analysis: Figures of the framework's ``memory_analysis()``.
+        mismatches: Those of them that differ from ours.
+    """
+
+    source: str
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temp_bytes: int
+    constant_bytes: int = field(metadata=since(3))
+    thread_local_bytes: int = field(metadata=since(3))
+    total_bytes: int = field(metadata=since(3))
+    generated_code_bytes: int | None = None
+    is_exact: bool = field(default=True, metadata=since(3))
+    range: RangeFacts | None = field(default=None, metadata=since(3))
+    host_bytes: HostBytes
+    spaces: tuple[SpaceFacts, ...]
+    peak: PeakFacts | None
+    is_complete: bool = True
+    unknown_values: int = 0
+    missing: tuple[str, ...] = field(default=(), compare=False)
+    memory_analysis: Mapping[str, int] | None = None
+    mismatches: tuple[FigureMismatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingFacts:
+    """Shardings of parameters, then of outputs."""
+
+    rows: tuple[EntryFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavingFact:
+    """Saving of the fix of a finding, of one device and one run; None where not known.
+
+    Attributes:
+        bytes: Bytes of memory.
+        low: Least saving of memory, where a range is known.
+        high: Largest saving of memory, where a range is known.
+        basis: ``proven``, ``simulated`` or ``at most``; None without any figure.
+        wire_bytes: Bytes that each device sends less.
+        flops: Arithmetic that each device is spared.
+        seconds: Time that a step is shorter.
+        own_bytes: Part of `bytes` of the values of the finding themselves; None where that is all.
+    """
+
+    bytes: int | None = None
+    low: int | None = None
+    high: int | None = None
+    basis: str | None = None
+    wire_bytes: int | None = None
+    flops: int | None = None
+    seconds: float | None = None
+    own_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFact:
+    """A change that ``what-if`` can make: the name of its option, and the value."""
+
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingFact:
+    """A finding of ``lint``.
+
+    Attributes:
+        code: Code of the rule.
+        name: Name of the rule.
+        severity: ``error``, ``warning`` or ``info``.
+        message: What is wrong.
+        fix: What to write instead.
+        source_file: File of the user's program; None if not known.
+        source_line: Line in it.
+        values: Arguments, results or instructions concerned.
+        evidence: Facts that show it.
+        suppressed: Whether it does not count.
+        suppressed_by: Where it is suppressed.
+        share: Largest share of the program's memory, communication or arithmetic that the fix
+            saves.
+        changes: Changes of ``what-if`` that make the fix.
+        saves: Saving of the fix.
+    """
+
+    code: str
+    name: str
+    severity: str
+    message: str
+    fix: str
+    source_file: str | None = None
+    source_line: int | None = None
+    values: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    suppressed: bool = False
+    suppressed_by: str | None = None
+    share: float | None = None
+    changes: tuple[ChangeFact, ...] = ()
+    saves: SavingFact = SavingFact()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndecidedFact:
+    """A rule of ``lint`` that is not decided, with the reason."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutFact:
+    """A number of findings that settings leave out, with the reason."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingsBasis:
+    """Basis of the findings of a module.
+
+    Attributes:
+        undecided: Rules that are not decided.
+        left_out: Findings that settings leave out.
+        not_simulated: Why savings that could be simulated are upper bounds; None if none is.
+    """
+
+    undecided: tuple[UndecidedFact, ...] = ()
+    left_out: tuple[LeftOutFact, ...] = ()
+    not_simulated: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleFacts:
+    """Figures of one module.
+
+    Attributes:
+        stage: Stage of the HLO text, such as ``after_optimizations``.
+        backend: ``cpu``, ``gpu`` or ``tpu``.
+        is_scheduled: Whether instructions are in the order of execution.
+        num_partitions: Devices over which one replica is divided, as printed.
+        evident_partitions: The same, from the entry's shardings where it is not printed.
+        replica_count: Replicas.
+        computations: Computations in the text.
+        instructions: Instructions in the text.
+        opcodes: Opcode to instructions.
+        unknown_opcodes: Opcodes that XLA does not have.
+        unknown_attributes: Attributes that are kept as text only.
+        parameters: Parameters of the entry computation.
+        flops: Arithmetic of matrix products, convolutions and kernels in one run on one device.
+        flops_at_least: Known part of it.
+        flops_is_at_most: Whether `flops` is an upper bound: branches differ.
+        flops_is_estimate: Whether it contains estimates of kernels' authors.
+        coverage: How much of the text was read.
+        collectives: None without HLO text; so the fields above but the first two.
+        memory: None where nothing is known.
+        sharding: None without HLO text.
+        findings: Findings of ``lint``; None without HLO text.
+        findings_basis: What these leave open; None without HLO text, or in snapshots without it.
+    """
+
+    stage: str | None = None
+    backend: str | None = None
+    is_scheduled: bool | None = None
+    num_partitions: int | None = None
+    evident_partitions: int | None = None
+    replica_count: int | None = None
+    computations: int | None = None
+    instructions: int | None = None
+    opcodes: Mapping[str, int] | None = None
+    unknown_opcodes: tuple[str, ...] | None = None
+    unknown_attributes: tuple[str, ...] | None = None
+    parameters: int | None = None
+    flops: int | None = field(default=None, metadata=since(3))
+    flops_at_least: int | None = None
+    flops_is_at_most: bool | None = None
+    flops_is_estimate: bool | None = None
+    coverage: CoverageFacts | None = None
+    collectives: CollectivesFacts | None = None
+    memory: MemoryFacts | None = None
+    sharding: ShardingFacts | None = None
+    findings: tuple[FindingFact, ...] | None = None
+    findings_basis: FindingsBasis | None = None
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Codes of rules that are not decided, each with the reason."""
+        basis = self.findings_basis
+        return {} if basis is None else {one.code: one.reason for one in basis.undecided}
+
+    @property
+    def parameter_rows(self) -> tuple[EntryFact, ...] | None:
+        """Parameters of the entry; None if not known."""
+        return self._rows_of("parameter")
+
+    @property
+    def output_rows(self) -> tuple[EntryFact, ...] | None:
+        """Results of the entry; None if not known."""
+        return self._rows_of("output")
+
+    def _rows_of(self, kind: str) -> tuple[EntryFact, ...] | None:
+        if self.sharding is None:
+            return None
+        return tuple(row for row in self.sharding.rows if row.kind == kind)

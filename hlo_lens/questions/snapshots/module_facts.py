@@ -1,0 +1,131 @@
+"""Figures of a module from the results of its passes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from hlo_lens.program.backend import backend_of_dump
+from hlo_lens.program.entry_signature import entry_signature
+from hlo_lens.program.flops import flops
+from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.opcodes import opcodes
+from hlo_lens.program.summary import summary
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.findings.findings import finding_fact, findings_basis
+from hlo_lens.questions.findings.module_findings import module_findings
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.snapshots.facts import (
+    CollectivesFacts,
+    CoverageFacts,
+    FigureMismatch,
+    HostBytes,
+    MemoryFacts,
+    MeshFacts,
+    ModuleFacts,
+    PeakFacts,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.summary import Summary
+    from hlo_lens.questions.collectives.results import Collectives
+    from hlo_lens.questions.memory.results import MemoryResults
+
+    F = TypeVar("F", bound=DataclassInstance)
+
+_NAMES_KEPT = 5
+"""Undefined names that facts list."""
+
+
+def module_facts(analysis: ModuleDump) -> ModuleFacts:
+    """Return the figures of a module, without rows; without HLO text only memory is known."""
+    results = memory_results(analysis)
+    memory = None if results is None else memory_facts(results)
+    if not analysis.has_hlo:
+        return ModuleFacts(stage=analysis.stage, backend=backend_of_dump(analysis), memory=memory)
+    size, work = summary(analysis), flops(analysis)
+    is_known = work.total is not None
+    findings = module_findings(analysis)
+    return copied(
+        ModuleFacts,
+        size,
+        stage=analysis.stage,
+        backend=backend_of_dump(analysis),
+        opcodes={row[0]: row[1] for row in opcodes(analysis).counts},
+        unknown_opcodes=opcodes(analysis).unknown_opcodes,
+        unknown_attributes=hlo_text(analysis).unknown_attributes,
+        parameters=entry_signature(analysis).parameter_count,
+        flops=work.total,
+        flops_at_least=work.at_least,
+        flops_is_at_most=work.is_at_most if is_known else None,
+        flops_is_estimate=work.is_estimate if is_known else None,
+        coverage=coverage_facts(size),
+        collectives=collectives_facts(collectives(analysis)),
+        memory=memory,
+        sharding=None,
+        findings=tuple(map(finding_fact, findings.findings)),
+        findings_basis=findings_basis(findings),
+    )
+
+
+def copied(kind: type[F], source: object, /, **others: object) -> F:
+    """Return a dataclass with the fields of another by name, and others as given."""
+    names = _names(kind, tuple(others))
+    return kind(**{name: getattr(source, name) for name in names}, **others)
+
+
+@cache
+def _names(kind: type[DataclassInstance], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that are not given."""
+    return tuple(field.name for field in fields(kind) if field.name not in given)
+
+
+def coverage_facts(summary: Summary) -> CoverageFacts:
+    """Return how much of an HLO text was read."""
+    return copied(
+        CoverageFacts,
+        summary,
+        ratio=summary.coverage,
+        undefined=len(summary.undefined),
+        undefined_names=summary.undefined[:_NAMES_KEPT],
+    )
+
+
+def memory_facts(results: MemoryResults) -> MemoryFacts:
+    """Return the memory statement of a module."""
+    statement, peak = results.statement, results.peak
+    argument, output, alias, temp = statement.host_bytes
+    return copied(
+        MemoryFacts,
+        statement,
+        host_bytes=HostBytes(argument=argument, output=output, alias=alias, temp=temp),
+        peak=None if peak is None else copied(PeakFacts, peak, bytes=peak.total_bytes),
+        is_complete=results.layout.is_complete and results.layout.are_ranges_complete,
+        unknown_values=results.unknown_values,
+        missing=tuple(name for name, _ in results.missing),
+        memory_analysis=dict(results.stated) or None,
+        mismatches=tuple(
+            FigureMismatch(name=name, ours=ours, theirs=theirs)
+            for name, ours, theirs in results.mismatches
+        ),
+    )
+
+
+def collectives_facts(found: Collectives) -> CollectivesFacts:
+    """Return the figures of a module's collectives."""
+    meshes = tuple(MeshFacts(axes=mesh.sizes, source=mesh.source) for mesh in found.meshes)
+    runs, wire = found.dynamic_bounds(), found.wire_bounds
+    return CollectivesFacts(
+        static=found.static_counts(),
+        dynamic={kind: None if one is None else one.most for kind, one in runs.items()},
+        wire_bytes_per_device=None if wire is None else wire.most,
+        dynamic_is_at_most={kind: one is not None and one.is_at_most for kind, one in runs.items()},
+        wire_bytes_is_at_most=wire is not None and wire.is_at_most,
+        unknown_opcodes=dict(found.unknown_opcodes),
+        mesh=meshes[0] if meshes else None,
+        meshes=meshes,
+    )

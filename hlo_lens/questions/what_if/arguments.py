@@ -1,0 +1,122 @@
+"""Arguments and results of a program's text, found by pattern."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.sharding.sources import custom_call_target, module_shardings
+from hlo_lens.questions.sharding.table import ShardedValue, ShardingTable, sharding_table
+from hlo_lens.text.argument_pattern import matches
+from hlo_lens.text.units import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.shapes.shape import Shape, ShapeIndex
+
+FUNC_RESULT = "xla.sdy.FuncResultSharding"
+"""Target of the custom call that states the sharding of a result for Shardy."""
+
+_SHOWN = 8
+_RESULT = re.compile(r"result(?:[\[{][\d,]*[\]}])?")
+_PARAMETERS = "allow_spmd_sharding_propagation_to_parameters"
+_OUTPUT = "allow_spmd_sharding_propagation_to_output"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EntryArrays:
+    """Arguments and results of a module before optimizations.
+
+    Attributes:
+        module: The module.
+        table: Their shapes and shardings.
+    """
+
+    module: HloModule
+    table: ShardingTable
+
+    @classmethod
+    def of(cls, module: HloModule) -> EntryArrays:
+        """Return arguments and results of a module."""
+        return cls(module=module, table=sharding_table(module_shardings(module, None)))
+
+    @functools.cached_property
+    def arguments(self) -> tuple[ShardedValue, ...]:
+        """The arguments."""
+        return self.table.parameters
+
+    @functools.cached_property
+    def results(self) -> tuple[ShardedValue, ...]:
+        """The results."""
+        return self.table.outputs
+
+    def arguments_of(self, pattern: str) -> list[int]:
+        """Return the positions of the arguments whose name matches a pattern."""
+        names = (str(value.value.name) for value in self.arguments)
+        return [place for place, name in enumerate(names) if matches(pattern, name)]
+
+    def results_of(self, pattern: str) -> list[int]:
+        """Return the position of the result of a name: ``result{3}``, ``result[3]``, ``{3}``."""
+        index = pattern.removeprefix("result").replace("[", "{").replace("]", "}")
+        if not pattern.startswith(("result", "{")) or self.arguments_of(pattern):
+            return []
+        return [place for place, one in enumerate(self.results) if one.value.index == index]
+
+    def nothing_matches(self, pattern: str) -> str:
+        """Return the reason why a change of no argument does not apply."""
+        if _RESULT.fullmatch(pattern):
+            names = listed([result_name(value) for value in self.results], _SHOWN)
+            return f"no result is called {pattern!r}; there is {names}"
+        there = listed([str(value.value.name) for value in self.arguments], _SHOWN) or "none"
+        return f"no argument is called {pattern!r}; there is {there}"
+
+    @functools.cached_property
+    def open_results(self) -> frozenset[int]:
+        """Positions of the results whose sharding XLA chooses."""
+        flags = self.flags(_OUTPUT)
+        if len(flags) == 1:
+            flags *= len(self.results)
+        return frozenset(place for place, is_open in enumerate(flags) if is_open)
+
+    def flags(self, name: str) -> tuple[bool, ...]:
+        """Return the values of an attribute of the header that is a list of booleans."""
+        words = self.module.header.get(name, "").strip("{}").split(",")
+        return tuple(word.strip() == "true" for word in words if word.strip())
+
+
+def index_of(value: ShardedValue) -> ShapeIndex:
+    """Return the shape index of an argument or result."""
+    words = value.value.index.strip("{}").split(",")
+    return tuple(int(word) for word in words if word)
+
+
+def result_name(value: ShardedValue) -> str:
+    """Return the name of a result in requests: ``result{3}``; ``result`` for the only one."""
+    return f"result{value.value.index}"
+
+
+def element_text(root: HloInstruction, place: int) -> str:
+    """Return the shape of one element of a tuple, with its layout."""
+    shapes = () if root.shape is None else root.shape.tuple_shapes
+    return str(shapes[place]) if place < len(shapes) else root.shape_text
+
+
+def is_result_call(instruction: HloInstruction) -> bool:
+    """Return whether an instruction states the sharding of a result for Shardy."""
+    is_call = instruction.opcode == "custom-call"
+    return is_call and custom_call_target(instruction) == FUNC_RESULT
+
+
+def shape_of(value: ShardedValue, *, is_global: bool) -> Shape | None:
+    """Return the whole shape of a value, or the shape of one device's part."""
+    return value.global_shape if is_global else value.device_shape or value.global_shape
+
+
+def positions(values: Sequence[ShardedValue]) -> dict[tuple[int | None, ShapeIndex], int]:
+    """Return the position of each argument by parameter number and shape index."""
+    return {(one.value.number, index_of(one)): place for place, one in enumerate(values)}

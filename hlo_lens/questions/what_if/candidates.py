@@ -1,0 +1,342 @@
+"""Changes of a program that could lower its memory, with the bytes that its arrays shrink.
+
+Donations are grouped by argument of the function, as ``donate_argnums`` names them. Shardings are
+grouped by shape, type and present sharding, so that the moments of an optimizer are divided with
+their parameter; further candidates divide all replicated values, or all optimizer state, over an
+axis. Other element types change the numerics, so only those that the user allows are candidates.
+
+The savings are those of arguments and results alone. Temporaries change too, in either direction:
+only a compile shows the whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.questions.sharding.donation import DonationStatus, donations, memory_pairs
+from hlo_lens.questions.sharding.replicated_bytes import replicated_bytes, ways_to_divide
+from hlo_lens.questions.what_if.argument_groups import (
+    argument_root,
+    common_pattern,
+    covering_patterns,
+    is_optimizer_state,
+)
+from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.shapes.partition_spec import partition_spec_text, spec_of_axes
+from hlo_lens.shapes.primitive_type import xla_name
+from hlo_lens.text.argument_pattern import matches
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.questions.sharding.replicated_bytes import Saving
+    from hlo_lens.questions.sharding.table import ShardedValue, ShardingTable
+    from hlo_lens.shapes.shape import Shape
+
+_MOST_GROUPS = 8
+_SMALL = 1000
+"""Values that save less than this part of what an axis could are not divided with the others."""
+
+_OTHER_DIMENSIONS = 2
+"""Groups, the largest, of which a second dimension is a candidate too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One change; its fields are columns of `Candidates`.
+
+    Attributes:
+        kind: Option of ``what-if``: ``donate``, ``shard`` or ``dtype``.
+        change: Its description: ``donate state``.
+        values: Names of the arguments and results that it changes.
+        requests: Values of the option, all given together.
+        saves_bytes: Bytes of each device that these arguments and results shrink.
+    """
+
+    kind: str
+    change: str
+    values: tuple[str, ...]
+    requests: tuple[str, ...]
+    saves_bytes: int
+
+    def conflicts_with(self, other: Candidate) -> bool:
+        """Whether both set the same property of a value."""
+        return self.kind == other.kind and not set(self.values).isdisjoint(other.values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates(Result):
+    """Changes that could lower the memory of a program, largest saving first.
+
+    Attributes:
+        candidates: The changes.
+        optimizer_state: Arguments that look like optimizer state in f32, by name: another element
+            type is a candidate only if the user allows it.
+        optimizer_bytes: Their bytes on each device.
+        optimizer_pattern: Pattern that matches them; empty without any.
+    """
+
+    KIND: ClassVar[str] = "candidates"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("kind", Unit.NONE, "donate, shard or dtype"),
+        Column("change", Unit.NONE, "description of the change"),
+        Column("values", Unit.NONE, "arguments and results that it changes"),
+        Column("requests", Unit.NONE, "values of the option of what-if"),
+        Column("saves_bytes", Unit.BYTES, "bytes of each device that these arrays shrink"),
+    )
+    RECORDS: ClassVar[str] = "candidates"
+    candidates: tuple[Candidate, ...]
+    optimizer_state: tuple[str, ...] = ()
+    optimizer_bytes: int = 0
+    optimizer_pattern: str = ""
+
+
+def candidates(table: ShardingTable, *, dtypes: Sequence[str] = ()) -> Candidates:
+    """Return the changes that could lower the memory of a program.
+
+    Args:
+        table: Arguments and results, before optimizations or after.
+        dtypes: Element types that are allowed: ``opt/**=bf16``.
+
+    Raises:
+        UsageError: If an element type is malformed.
+    """
+    found = [*_donations(table), *_shardings(table)]
+    found += [one for text in dtypes if (one := _dtype(table, text)) is not None]
+    state = [value for value in table.parameters if _is_wide_state(value)]
+    return Candidates(
+        candidates=tuple(sorted(found, key=lambda one: -one.saves_bytes)),
+        optimizer_state=tuple(_name(value) for value in state),
+        optimizer_bytes=sum(value.device_bytes or 0 for value in state),
+        optimizer_pattern=common_pattern([_name(value) for value in state]),
+    )
+
+
+def _name(value: ShardedValue) -> str:
+    if value.value.kind == "output":
+        return f"result{value.value.index}"
+    return str(value.value.name)
+
+
+# ---- donations ---------------------------------------------------------------------------------
+
+
+def _donations(table: ShardingTable) -> Iterator[Candidate]:
+    """Yield a candidate for each argument of the function that has donatable arrays."""
+    groups: dict[str, list[ShardedValue]] = defaultdict(list)
+    for one in donations(table).of(DonationStatus.DONATABLE):
+        groups[argument_root(_name(one.value))].append(one.value)
+    sized = sorted(groups.items(), key=lambda item: -_bytes_of(item[1]))
+    for root, values in sized[:_MOST_GROUPS]:
+        yield _donation(f"donate {root}", values, (root,))
+    rest = [value for _, values in sized[_MOST_GROUPS:] for value in values]
+    if rest:
+        roots = tuple(root for root, _ in sized[_MOST_GROUPS:])
+        yield _donation(f"donate {plural(len(roots), 'other argument')}", rest, roots)
+
+
+def _donation(change: str, values: Sequence[ShardedValue], requests: tuple[str, ...]) -> Candidate:
+    return Candidate(
+        kind="donate",
+        change=change,
+        values=tuple(map(_name, values)),
+        requests=requests,
+        saves_bytes=_bytes_of(values),
+    )
+
+
+def _bytes_of(values: Iterable[ShardedValue]) -> int:
+    return sum(value.device_bytes or 0 for value in values)
+
+
+# ---- shardings ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """A value divided over further axes: each with the dimension that it divides."""
+
+    value: ShardedValue
+    axes: tuple[tuple[str, int], ...]
+    saved_bytes: int
+
+    @classmethod
+    def of(cls, saving: Saving, dimension: int | None = None) -> _Division:
+        """Return the division of a saving, in another dimension if one is given."""
+        place = saving.dimension if dimension is None else dimension
+        return cls(saving.value, ((saving.axis, place),), saving.saved_bytes)
+
+    @property
+    def name(self) -> str:
+        return _name(self.value)
+
+    @property
+    def spec_text(self) -> str:
+        """The spec of the divided value."""
+        shape, known = self.value.global_shape, self.value.spec or ()
+        axes = [(one,) if isinstance(one, str) else one or () for one in known]
+        axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
+        for axis, dimension in self.axes:
+            axes[dimension] = (*axes[dimension], axis)
+        return partition_spec_text(spec_of_axes(axes))
+
+    @property
+    def where(self) -> str:
+        """Axes and dimensions: ``data in dimension 0``."""
+        return " and ".join(f"{axis} in dimension {place}" for axis, place in self.axes)
+
+
+def _shardings(table: ShardingTable) -> Iterator[Candidate]:
+    """Yield candidates that divide replicated values: groups alike, and all over an axis."""
+    made = _Divisions(
+        followers=_followers(table), names=[_name(value) for value in table.parameters]
+    )
+    savings = [one for one in replicated_bytes(table).savings if one.saved_bytes > 0]
+    yield from _alike(savings, made)
+    by_axis: dict[str, list[_Division]] = defaultdict(list)
+    for one in savings:
+        by_axis[one.axis].append(_Division.of(one))
+    for axis, divisions in by_axis.items():
+        large = [one for one in divisions if one.saved_bytes * _SMALL >= _saved(divisions)]
+        which = "all" if len(large) == len(divisions) else "large"
+        if len(large) > 1:
+            yield made.candidate(large, f"{which} replicated values over {axis}")
+        state = [one for one in large if is_optimizer_state(one.name)]
+        if 1 < len(state) < len(large):
+            yield made.candidate(state, f"optimizer state over {axis}")
+
+
+def _alike(savings: Iterable[Saving], made: _Divisions) -> Iterator[Candidate]:
+    """Yield candidates for values of equal shape, type and sharding."""
+    groups: dict[object, dict[str, list[Saving]]] = defaultdict(lambda: defaultdict(list))
+    kind: object
+    for one in savings:
+        shape = one.value.global_shape
+        if shape is not None:
+            kind = (shape.dimensions, shape.element_type, one.value.spec_text)
+            groups[kind][one.axis].append(one)
+    sized = [(kind, group) for kind, axes in groups.items() for group in axes.values()]
+    sized.sort(key=lambda item: -sum(one.saved_bytes for one in item[1]))
+    for place, (kind, group) in enumerate(sized[:_MOST_GROUPS]):
+        yield made.candidate([_Division.of(one) for one in group])
+        others = [one for one in group[0].dimensions if one != group[0].dimension]
+        if others and place < _OTHER_DIMENSIONS:
+            yield made.candidate([_Division.of(one, others[0]) for one in group])
+        by_name: dict[str, list[Saving]] = defaultdict(list)
+        for one in itertools.chain.from_iterable(groups.pop(kind, {}).values()):
+            by_name[_name(one.value)].append(one)
+        if any(len(parts) > 1 for parts in by_name.values()):
+            yield made.candidate([_over_all(parts) for parts in by_name.values()])
+
+
+def _over_all(savings: Sequence[Saving]) -> _Division:
+    """Return a value divided over all its free axes, each where it saves most of what is left."""
+    value = savings[0].value
+    whole = part = value.device_shape
+    axes: list[tuple[str, int]] = []
+    for one in sorted(savings, key=lambda one: -one.axis_size):
+        found = [] if part is None else ways_to_divide(part, one.axis_size)
+        if found:
+            axes.append((one.axis, found[0].dimension))
+            part = found[0].part
+    saved = 0 if whole is None or part is None else _size(whole) - _size(part)
+    return _Division(value, tuple(axes), saved)
+
+
+def _size(shape: Shape) -> int:
+    return shape.padded_size_bytes or 0
+
+
+def _saved(divisions: Sequence[_Division]) -> int:
+    return sum(one.saved_bytes for one in divisions)
+
+
+def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
+    """Return the results that are updated arguments but have memory of their own, by argument."""
+    free = [value for value in table.parameters if value.value.aliased_with is None]
+    return {_name(one): output for one, output in memory_pairs(free, table)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Divisions:
+    """Candidates that divide values.
+
+    Attributes:
+        followers: Results that are divided with an argument, by its name.
+        names: Names of all arguments.
+    """
+
+    followers: dict[str, ShardedValue]
+    names: Sequence[str]
+
+    def candidate(self, divisions: Sequence[_Division], title: str = "") -> Candidate:
+        """Return the candidate that divides some values."""
+        specs: dict[str, str] = {}
+        saved = 0
+        for one in divisions:
+            specs[one.name] = one.spec_text
+            saved += one.saved_bytes
+            follower = self.followers.get(one.name)
+            if follower is not None and follower.sharding is not None:
+                specs[_name(follower)] = one.spec_text
+                saved += one.saved_bytes
+        return Candidate(
+            kind="shard",
+            change=f"shard {title or self._title(divisions)}",
+            values=tuple(specs),
+            requests=tuple(self._requests(specs)),
+            saves_bytes=saved,
+        )
+
+    def _title(self, divisions: Sequence[_Division]) -> str:
+        first = divisions[0]
+        names = covering_patterns([one.name for one in divisions], self.names)
+        what = names[0] if len(names) == 1 else f"{first.name} and {len(divisions) - 1} alike"
+        return f"{what} over {first.where}"
+
+    def _requests(self, specs: dict[str, str]) -> Iterator[str]:
+        by_spec: dict[str, list[str]] = defaultdict(list)
+        for name, text in specs.items():
+            by_spec[text].append(name)
+        for text, names in by_spec.items():
+            yield from (f"{one}={text}" for one in covering_patterns(names, self.names))
+
+
+# ---- element types -----------------------------------------------------------------------------
+
+
+def _dtype(table: ShardingTable, text: str) -> Candidate | None:
+    """Return the candidate for an element type that is allowed; None if it saves nothing."""
+    pattern, _, name = text.rpartition("=")
+    if not pattern:
+        raise UsageError(f"not an element type of arguments: {text!r}; write it like 'opt/**=bf16'")
+    followers = _followers(table)
+    chosen = [value for value in table.parameters if matches(pattern, str(value.value.name))]
+    saved = 0
+    for value in chosen:
+        shape = value.device_shape or value.global_shape
+        if shape is None:
+            continue
+        new = replace(shape, element_type=xla_name(name.strip()) or name.strip()).size_bytes
+        part = (shape.size_bytes or 0) - (new or 0)
+        saved += part * (2 if _name(value) in followers else 1)
+    if saved <= 0:
+        return None
+    return Candidate(
+        kind="dtype",
+        change=f"store {pattern} as {name.strip()}",
+        values=tuple(map(_name, chosen)),
+        requests=(text,),
+        saves_bytes=saved,
+    )
+
+
+def _is_wide_state(value: ShardedValue) -> bool:
+    shape = value.global_shape or value.device_shape
+    is_wide = shape is not None and shape.rank > 0 and shape.element_type in ("f32", "f64")
+    return is_wide and is_optimizer_state(_name(value))

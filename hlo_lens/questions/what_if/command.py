@@ -1,0 +1,174 @@
+"""``hlo-lens what-if``: the program of a dump compiled again, as it is and with changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_lens.cli import exit_codes
+from hlo_lens.cli.options import compiling_options, module_option
+from hlo_lens.cli.output import Output, format_option
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.cli.options import Compiling
+    from hlo_lens.text.name_pattern import NamePattern
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens what-if DIR
+  hlo-lens what-if DIR --target v5p:2x2x2
+  hlo-lens what-if DIR --target v5e:4x4,v5e:4x8 -f json
+  hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
+  hlo-lens what-if DIR --mesh '*' --dtype 'opt/**=bf16'
+  hlo-lens what-if DIR --with 'jax==0.9.2'
+  hlo-lens what-if DIR --simulate --donate 'state.opt.*' --remat model.py:33
+  hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
+"""
+
+
+@click.command("what-if", epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with commas.",
+)
+@click.option(
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Flag of XLA for this compile; several values with commas.",
+)
+@click.option(
+    "--donate", multiple=True, metavar="PATTERN", help="Donate arguments: state.opt.*, params/**/w."
+)
+@click.option("--undonate", multiple=True, metavar="PATTERN", help="No longer donate arguments.")
+@click.option(
+    "--shard",
+    multiple=True,
+    metavar="PATTERN=P(..)",
+    help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
+)
+@click.option(
+    "--dtype",
+    multiple=True,
+    metavar="PATTERN=TYPE",
+    help="Element type of stored arguments, and of the results that they become: 'opt/**=bf16'.",
+)
+@click.option(
+    "--constraint",
+    multiple=True,
+    metavar="ACTION LINE",
+    help="Sharding constraint: 'drop step.py:31', or \"add step.py:31=P('data')\".",
+)
+@click.option(
+    "--mesh",
+    "meshes",
+    multiple=True,
+    metavar="AXES",
+    help="Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
+)
+@click.option(
+    "--with",
+    "versions",
+    multiple=True,
+    metavar="jax==V",
+    help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs them).",
+)
+@click.option(
+    "--simulate",
+    "is_simulated",
+    is_flag=True,
+    help="Answer at once from the compiled program, without jax: exact, or with bounds.",
+)
+@click.option(
+    "--remat",
+    multiple=True,
+    metavar="FILE:LINE",
+    help="Compute saved activations of a line again: an estimate, with --simulate only.",
+)
+@compiling_options("Longest time of one compile.")
+@module_option
+@click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
+@format_option
+@click.pass_context
+def what_if(
+    context: click.Context,
+    path: str,
+    targets: Sequence[str],
+    flags: Sequence[str],
+    donate: Sequence[str],
+    undonate: Sequence[str],
+    shard: Sequence[str],
+    dtype: Sequence[str],
+    constraint: Sequence[str],
+    meshes: Sequence[str],
+    versions: Sequence[str],
+    is_simulated: bool,
+    remat: Sequence[str],
+    compiling: Compiling,
+    pattern: NamePattern | None,
+    folder: str | None,
+    format_: str,
+) -> None:
+    """Compile a dump's program again, with changes, without the program and the hardware.
+
+    PATH is a dump with the texts from before optimizations. Without options the program is compiled
+    for its own target, and every figure is compared with the dump. Needs jax; libtpu for TPU, the
+    CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
+    """
+    from hlo_lens.load.programs import read_dump, select_modules
+    from hlo_lens.questions.what_if.api import Asked, what_if_modules
+
+    edited = (
+        ("donate", donate),
+        ("undonate", undonate),
+        ("shard", shard),
+        ("dtype", dtype),
+        ("constraint", constraint),
+        ("remat", remat),
+    )
+    edits = [(kind, value) for kind, values in edited for value in values]
+    asked = Asked(
+        targets=tuple(_words(targets)),
+        flags=_flags(flags),
+        edits=tuple(edits),
+        versions=tuple(versions),
+        meshes=tuple(meshes),
+        is_simulated=is_simulated,
+    )
+    modules = select_modules(read_dump(path).modules, pattern)
+    with progress_bar("compiling") as progress:
+        found = what_if_modules(
+            modules, asked, means=compiling.means, output=folder, path=path, progress=progress
+        )
+    Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
+    if found.is_undecided:
+        context.exit(exit_codes.UNPARSABLE)
+
+
+def _words(values: Sequence[str]) -> list[str]:
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
+
+
+def _flags(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the values of each flag.
+
+    Raises:
+        UsageError: If a flag has no value.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        name, equals, text = value.removeprefix("--").partition("=")
+        if not equals or not name:
+            raise UsageError(f"--flag {value!r}: write NAME=VALUE, such as xla_x=true")
+        found[name] = (*found.get(name, ()), *text.split(","))
+    return found

@@ -1,0 +1,373 @@
+"""Reports, sections and tables: the input of every renderer, whatever pass they come from."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TextIO, TypeAlias, overload
+
+from hlo_lens.render.column_roles import main_text
+from hlo_lens.render.result import Column, Result, Row, format_cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderOptions:
+    """Options of the renderers.
+
+    Attributes:
+        rows: Rows of a table before the rest is cut, 0 for all; None for the format's own number.
+        color: ``auto`` (on a terminal, unless NO_COLOR is set), ``always`` or ``never``.
+        width: Columns of text output; None for those of the terminal.
+    """
+
+    rows: int | None = None
+    color: str = "auto"
+    width: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A complete table; renderers for people cut it.
+
+    Attributes:
+        name: Name for machines.
+        title: Heading for people.
+        columns: All columns.
+        read_rows: Yields all rows without residuals, from the start at each call.
+        row_count: Number of these rows.
+        residual_rows: Bracketed rows that make the others add up to the totals.
+        totals: Column name to sum over rows and residuals.
+        shown: Names of the columns that text and Markdown show, in this order.
+        notes: Sentences below it.
+        is_data_only: Whether only CSV has it, because the head of the report has the same.
+        is_text_only: Whether CSV leaves it out, because another table has the same.
+        read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
+        is_whole: Whether it is never cut.
+        text_only: Names of the columns that CSV leaves out, texts made of other columns.
+        module_column: Column with the module of each row; CSV puts it first.
+        kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
+        wrapped: Names of the columns whose words are wrapped whole where they are too wide.
+        command: Command that shows more; empty for none.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    read_rows: Callable[[], Iterable[Row]]
+    row_count: int
+    residual_rows: tuple[Row, ...] = ()
+    totals: Mapping[str, float] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    is_data_only: bool = False
+    is_text_only: bool = False
+    is_whole: bool = False
+    read_shown: Callable[[], Iterable[Row]] | None = None
+    text_only: tuple[str, ...] = ()
+    module_column: str = "module"
+    kept: tuple[str, ...] = ()
+    wrapped: tuple[str, ...] = ()
+    command: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        result: Result,
+        *,
+        title: str,
+        shown: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        is_data_only: bool = False,
+    ) -> Table:
+        """Return the table of a result; its name is the result's kind."""
+        return cls(
+            name=result.KIND,
+            title=title,
+            columns=result.COLUMNS,
+            read_rows=result.rows,
+            row_count=result.row_count,
+            residual_rows=result.residual_rows(),
+            totals=result.totals(),
+            shown=tuple(shown),
+            notes=tuple(notes),
+            is_data_only=is_data_only,
+        )
+
+    @property
+    def shown_columns(self) -> tuple[Column, ...]:
+        """Columns that text and Markdown show."""
+        if not self.shown:
+            return self.columns
+        by_name = {column.name: column for column in self.columns}
+        return tuple(by_name[name] for name in self.shown)
+
+    def all_rows(self) -> Iterator[Row]:
+        """Yield rows and residuals."""
+        yield from self.read_rows()
+        yield from self.residual_rows
+
+
+def filled(columns: Sequence[Column], rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Return the columns, of some, that have a value (not zero) in some row."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    return [name for name in names if any(row[places[name]] for row in rows)]
+
+
+def table_of(
+    name: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    *,
+    shown: Sequence[str] = (),
+    if_filled: Sequence[str] = (),
+    totals: Mapping[str, float] | None = None,
+    is_data_only: bool = False,
+) -> Table:
+    """Return a table of rows.
+
+    Args:
+        name: Name for scripts.
+        title: Title for people.
+        columns: Columns of the rows.
+        rows: The rows.
+        shown: Columns shown to people, all if empty.
+        if_filled: Further columns, shown if some row has a value there.
+        totals: Column name to sum over the rows.
+        is_data_only: Whether only CSV has it.
+    """
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(columns),
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        totals=totals or {},
+        shown=(*shown, *filled(columns, rows, if_filled)),
+        is_data_only=is_data_only,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One subject of a report, such as a module.
+
+    Attributes:
+        title: Its name.
+        facts: Label and text of each line at its head.
+        drawing: Lines of a drawing after the facts, printed unchanged.
+        tables: In reading order.
+        notes: Sentences at its end.
+        make_more: Makes further tables, shown where a number of rows is asked for.
+        most_lines: Lines that text takes at most where no number of rows is asked for, as far as
+            fewer rows of tables and fewer facts make it so; None for no limit.
+        least_facts: Facts that text has at least, however many lines that takes; None for all.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    drawing: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+    make_more: Callable[[], Iterable[Table]] | None = None
+    most_lines: int | None = None
+    least_facts: int | None = None
+
+    def shown_tables(self, rows: int | None) -> tuple[Table, ...]:
+        """Return the tables for people, given the number of rows asked for; None for none."""
+        more = () if self.make_more is None or rows is None else self.make_more()
+        return tuple(table for table in (*self.tables, *more) if not table.is_data_only)
+
+
+class Sections(Sequence[Section]):
+    """Sections that are made when first used, so that JSON output does not make them.
+
+    Args:
+        make: Makes the sections; called once.
+    """
+
+    def __init__(self, make: Callable[[], Iterable[Section]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> tuple[Section, ...]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Section: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Section]: ...
+    def __getitem__(self, index: int | slice) -> Section | Sequence[Section]:
+        return self._made[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Output of a command.
+
+    Attributes:
+        kind: Kind of report, such as the name of the command.
+        sections: For CSV, and for people where there is no first page.
+        data: JSON object for scripts.
+        first_page: Sections for people; None for those of CSV.
+        most_characters: Limit on the length of its Markdown, with folded tables; None for no limit.
+        make_page: Makes the data of its page of HTML; None for a page of its sections.
+    """
+
+    kind: str
+    sections: Sequence[Section]
+    data: Mapping[str, object]
+    first_page: Sequence[Section] | None = None
+    most_characters: int | None = None
+    make_page: Callable[[], Mapping[str, object]] | None = None
+
+    @property
+    def pages(self) -> Sequence[Section]:
+        """Sections for people."""
+        return self.sections if self.first_page is None else self.first_page
+
+    def __str__(self) -> str:
+        return self._rendered("text")
+
+    def __repr__(self) -> str:
+        titles = ", ".join(section.title for section in self.pages)
+        return f"<Report {self.kind} on {titles}>"
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown, for a pull request."""
+        return self._rendered("markdown")
+
+    def to_html(self) -> str:
+        """Return the report as one HTML file that needs no network."""
+        return self._rendered("page")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return `data` as plain dictionaries, lists, text and numbers."""
+        made: dict[str, object] = json.loads(self._rendered("json"))
+        return made
+
+    def _repr_html_(self) -> str:
+        return self._rendered("html")
+
+    def _rendered(self, name: str) -> str:
+        from hlo_lens.render.formats import render_as  # whose renderers import this file
+
+        out = io.StringIO()
+        render_as(name, self, out, RenderOptions(color="never", width=_WIDTH))
+        return out.getvalue()
+
+
+_WIDTH = 100
+"""Columns of a report as a string."""
+
+Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutTable:
+    """The rows of a table that people see, as text.
+
+    Attributes:
+        columns: The columns shown.
+        rows: Cells as text.
+        tail: Bracketed rows and the total, as text.
+        kept: As in `Table`.
+        wrapped: As in `Table`.
+    """
+
+    columns: tuple[Column, ...]
+    rows: list[tuple[str, ...]]
+    tail: list[tuple[str, ...]]
+    kept: tuple[str, ...] = ()
+    wrapped: tuple[str, ...] = ()
+
+
+def cut_table(table: Table, rows: int) -> CutTable:
+    """Return the first rows of a table as text, the rest as one row that counts it, and the total.
+
+    Args:
+        table: The table.
+        rows: How many rows to show; 0 for all. A rest of one row is shown too.
+    """
+    columns = table.shown_columns
+    places = [table.columns.index(column) for column in columns]
+    is_whole = table.is_whole or not rows or table.row_count == rows + 1
+    limit = table.row_count if is_whole else rows
+    shown = list(islice(iter((table.read_shown or table.read_rows)()), limit))
+    tail: list[Row] = []
+    rest = table.row_count - len(shown)
+    if rest > 0:
+        tail.append(_rest_row(table, shown, rest))
+    tail.extend(table.residual_rows)
+    if table.totals and len(shown) + len(tail) > 1:
+        tail.append(_labelled(table, "total", table.totals))
+
+    def as_text(row: Row) -> tuple[str, ...]:
+        return tuple(format_cell(row[k], table.columns[k].unit) for k in places)
+
+    return CutTable(
+        columns=columns,
+        rows=[as_text(row) for row in shown],
+        tail=[as_text(row) for row in tail],
+        kept=table.kept,
+        wrapped=table.wrapped,
+    )
+
+
+def _rest_row(table: Table, shown: Sequence[Row], rest: int) -> Row:
+    """Return the row that counts the rows cut off and sums them."""
+    names = [column.name for column in table.columns]
+    sums = {}
+    for name, total in table.totals.items():
+        place = names.index(name)
+        cells = [row[place] for row in (*shown, *table.residual_rows)]
+        sums[name] = total - sum(cell for cell in cells if isinstance(cell, int))
+    return _labelled(table, f"[{rest} other{'' if rest == 1 else 's'}]", sums)
+
+
+def _labelled(table: Table, label: str, sums: Mapping[str, float]) -> Row:
+    """Return a row of sums, with its label in the column that names the rows."""
+    home = (main_text(table.shown_columns) or table.shown_columns[0]).name
+    return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
+
+
+DOTS = "..."
+_PLACE = re.compile(r"\.\w+:\d+$")
+
+
+def cell_width(text: str) -> int:
+    """Return the number of terminal columns of a text."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text of at most this width: its first third and its end, of a path only its end.
+
+    >>> shorten("jit(step)/transpose(jvp(attention))/dot_general", 30)
+    'jit(step)...tion))/dot_general'
+    >>> shorten("/home/me/project/train.py:41", 15)
+    '...train.py:41'
+    """
+    if cell_width(text) <= width:
+        return text
+    keep = width - len(DOTS)
+    if keep < 2:
+        return text[:width]
+    if not text.isascii():
+        from rich.cells import set_cell_size
+
+        return f"{set_cell_size(text, keep)}{DOTS}"
+    head = 0 if text.startswith("/") or _PLACE.search(text) else keep // 3
+    return f"{text[:head]}{DOTS}{text[len(text) - (keep - head) :]}"

@@ -1,1 +1,0 @@
-"""Pages of diffs and of verdicts on rules."""

@@ -1,1 +1,0 @@
-"""Pages about a whole dump."""

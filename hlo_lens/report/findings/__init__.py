@@ -1,1 +1,0 @@
-"""Pages of findings and rules."""

@@ -1,1 +1,0 @@
-"""Pages of logs: out of memory, warnings, printed shardings."""

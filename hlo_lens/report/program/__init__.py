@@ -1,1 +1,0 @@
-"""Pages of one program, of the listing and of passes."""

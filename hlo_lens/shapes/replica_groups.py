@@ -1,0 +1,243 @@
+"""Replica groups: the devices of each group of a collective, in all printed forms.
+
+`collective_op_group_mode` has the meaning of the ids: replicas, partitions, or both.
+`device_groups` has the groups of devices that exchange data, by flattened ids: replica * number of
+partitions + partition.
+
+Sources: xla/hlo/ir/replica_group.cc (flattened_replica_groups), collective_op_group_mode.cc,
+xla/service/collective_ops_utils.cc (GetCollectiveOpGroupMode, GetParticipatingDevicesGroups), as of
+August 2026.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.text.errors import DumpMismatchError
+
+if TYPE_CHECKING:
+    from hlo_lens.shapes.mesh import AxisRef, Mesh
+    from hlo_lens.shapes.tile_assignment import TileAssignment
+
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+"""Ids of each group, in rank order."""
+
+MOST_IDS = 1 << 20
+"""Most ids that are expanded; ten times the devices of the largest machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaGroups:
+    """Groups as a list of lists (V1): ``{{0,1},{2,3}}``; an empty list means one group of all.
+
+    Attributes:
+        groups: The ids of each group.
+    """
+
+    groups: Groups = ()
+
+    def flattened_replica_groups(self) -> Groups:
+        """Return the ids of each group."""
+        return self.groups
+
+    def __str__(self) -> str:
+        groups = (",".join(map(str, group)) for group in self.groups)
+        return f"{{{','.join(f'{{{ids}}}' for ids in groups)}}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IotaReplicaGroupList:
+    """Groups as the rows of an iota (V2): ``[2,4]<=[4,2]T(1,0)``.
+
+    Attributes:
+        assignment: Two dimensions: number of groups, size of each.
+    """
+
+    assignment: TileAssignment
+
+    def flattened_replica_groups(self) -> Groups:
+        """Return the ids of each group."""
+        return _rows(self.assignment)
+
+    def __str__(self) -> str:
+        return str(self.assignment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshAxesReplicaGroupList:
+    """Groups along mesh axes (V3): ``mesh['a'=2,'b'=4] {'a'}``.
+
+    Devices that differ only along these axes are one group; the first axis varies slowest.
+
+    Attributes:
+        mesh: The mesh.
+        axes: Axes along which the devices of a group differ, in rank order.
+    """
+
+    mesh: Mesh
+    axes: tuple[AxisRef, ...] = ()
+
+    def flattened_replica_groups(self) -> Groups:
+        """Return the ids of each group, groups in mesh order."""
+        if self.mesh.is_maximal:
+            return (self.mesh.device_ids,)
+        split = self.mesh.split(self.axes)
+        order = (*split.rest, *(part for group in split.groups for part in group))
+        size = math.prod(self.mesh.axis_size(axis) for axis in self.axes) or 1
+        shape = (self.mesh.size // size, size)
+        return _rows(self.mesh.assignment.rearranged(split.sizes, order, shape))
+
+    def __str__(self) -> str:
+        return f"{self.mesh} {{{','.join(map(str, self.axes))}}}"
+
+
+CollectiveDeviceList: TypeAlias = ReplicaGroups | IotaReplicaGroupList | MeshAxesReplicaGroupList
+"""A ``replica_groups`` value in any form; all have `flattened_replica_groups()`."""
+
+
+class CollectiveOpGroupMode(enum.Enum):
+    """Meaning of the ids in ``replica_groups``, and the devices that join the named ones."""
+
+    CROSS_REPLICA = "cross_replica"
+    """Replica ids; each group exists once in every partition."""
+    CROSS_PARTITION = "cross_partition"
+    """Partition ids; each group exists once in every replica."""
+    CROSS_REPLICA_AND_PARTITION = "cross_replica_and_partition"
+    """Replica ids; all partitions of the named replicas are in one group."""
+    FLATTENED_ID = "flattened_id"
+    """Flattened ids: replica * number of partitions + partition."""
+
+
+def collective_op_group_mode(
+    opcode: str, channel_id: int | None, use_global_device_ids: bool | None
+) -> CollectiveOpGroupMode:
+    """Return how a collective forms its groups.
+
+    Args:
+        opcode: As written; ``-start`` and ``-done`` are ignored.
+        channel_id: None where the attribute is absent.
+        use_global_device_ids: None where the attribute is absent; ignored for collectives that
+            cannot have it, such as ``all-to-all``.
+
+    Raises:
+        DumpMismatchError: If global device ids are used without a channel.
+    """
+    if opcode_traits(opcode_traits(opcode).base).is_local:
+        if channel_id is None:
+            return CollectiveOpGroupMode.CROSS_REPLICA
+        return CollectiveOpGroupMode.CROSS_PARTITION
+    if channel_id is None:
+        if use_global_device_ids:
+            raise DumpMismatchError(f"{opcode} has use_global_device_ids=true but no channel_id")
+        return CollectiveOpGroupMode.CROSS_REPLICA
+    if use_global_device_ids:
+        return CollectiveOpGroupMode.FLATTENED_ID
+    return CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION
+
+
+def device_groups(
+    listed: Groups, mode: CollectiveOpGroupMode, replicas: int, partitions: int | None
+) -> Groups | None:
+    """Return groups of flattened ids; None if they depend on an unknown number.
+
+    None, too, for more than `MOST_IDS` ids.
+
+    Args:
+        listed: Groups as printed; an empty list means one group of all ids.
+        mode: Meaning of the printed ids.
+        replicas: Number of replicas.
+        partitions: Number of partitions; None if unknown.
+
+    >>> device_groups(((0,),), CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION, 1, 4)
+    ((0, 1, 2, 3),)
+    """
+    if mode is CollectiveOpGroupMode.FLATTENED_ID:
+        return listed or None
+    of_partitions = mode is CollectiveOpGroupMode.CROSS_PARTITION
+    if not listed:
+        everybody = partitions if of_partitions else replicas
+        if everybody is None or everybody > MOST_IDS:
+            return None
+        listed = (tuple(range(everybody)),)
+    times = replicas if of_partitions else partitions or 1
+    if times * sum(map(len, listed)) > MOST_IDS:
+        return None
+    if of_partitions:
+        return _of_partitions(listed, replicas, partitions)
+    if mode is CollectiveOpGroupMode.CROSS_REPLICA:
+        return tuple(
+            tuple(replica * times + partition for replica in group)
+            for group in listed
+            for partition in range(times)
+        )
+    if partitions is None:
+        return None
+    return tuple(
+        tuple(replica * partitions + p for replica in group for p in range(partitions))
+        for group in listed
+    )
+
+
+def _of_partitions(listed: Groups, replicas: int, partitions: int | None) -> Groups | None:
+    """Return groups of partition ids as flattened ids, for each replica."""
+    if partitions is None:
+        return listed if replicas == 1 else None
+    return tuple(
+        tuple(replica * partitions + partition for partition in group)
+        for replica in range(replicas)
+        for group in listed
+    )
+
+
+def connected_devices(pairs: Groups) -> Groups:
+    """Return groups of devices that transfers connect, directly or through other devices.
+
+    Groups and their members are in ascending order. A device that only sends to itself is a group
+    of one.
+
+    Args:
+        pairs: Source and target of each transfer.
+
+    >>> connected_devices(((0, 1), (2, 0), (5, 4), (3, 3)))
+    ((0, 1, 2), (3,), (4, 5))
+    """
+    leads_to: dict[int, int] = {}
+    for pair in pairs:
+        for device in pair:
+            leads_to[_end(leads_to, device)] = _end(leads_to, pair[0])
+    groups: dict[int, list[int]] = {}
+    for device in sorted(leads_to):
+        groups.setdefault(_end(leads_to, device), []).append(device)
+    return tuple(sorted(tuple(group) for group in groups.values()))
+
+
+def _end(leads_to: dict[int, int], device: int) -> int:
+    """Return the representative of a device's group, and shorten the paths to it (union-find)."""
+    while (following := leads_to.setdefault(device, device)) != device:
+        leads_to[device] = device = leads_to.setdefault(following, following)
+    return device
+
+
+def expand_replica_groups(text: str) -> Groups:
+    """Return the ids of each group of a ``replica_groups`` value in any printed form.
+
+    Raises:
+        DumpSyntaxError: If it is malformed.
+
+    >>> import hlo_lens
+    >>> hlo_lens.expand_replica_groups("[2,4]<=[4,2]T(1,0)")
+    ((0, 2, 4, 6), (1, 3, 5, 7))
+    """
+    from hlo_lens.hlo.text_reader import reader
+
+    return reader().device_list(text).flattened_replica_groups()
+
+
+def _rows(assignment: TileAssignment) -> Groups:
+    ids = assignment.devices()
+    size = assignment.dimensions[1]
+    return tuple(ids[start : start + size] for start in range(0, len(ids), size))

@@ -1,0 +1,394 @@
+"""HloSharding: division of a value among devices.
+
+A sharding is printed in one of three forms: V1 lists the devices of each tile, V2 has them as an
+iota, V3 names mesh axes. `HloSharding` keeps the printed form (`text`, `form`); its methods go by
+meaning: the tile of each device.
+
+A device id is a position in the module's device assignment, not the id of a piece of hardware.
+
+Sources: xla/hlo/ir/hlo_sharding.cc (TileShape, TileIndexForDevice, V3ToV2Sharding, PartialTile),
+xla/hlo/ir/named_sharding.cc, as of August 2026; jax/_src/sharding_impls.py
+(parse_flatten_op_sharding) of jax 0.10.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+from hlo_lens.shapes.mesh import Mesh, MeshLike
+from hlo_lens.shapes.named_sharding import (
+    NamedSharding,
+    ShardingKind,
+    named_sharding,
+    spec_of_dimensions,
+)
+from hlo_lens.shapes.partition_spec import PartitionSpec, partition_spec
+from hlo_lens.shapes.shape import Shape
+from hlo_lens.shapes.tile_identity import divided_counts, tiles_by_device
+from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.shapes.tile_assignment import TileAssignment
+
+_Meaning: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardGroup:
+    """Group of values that must have the same sharding: ``shard_as 1``, ``shard_like 1``.
+
+    Attributes:
+        keyword: ``shard_as`` or ``shard_like``.
+        group_id: Number of the group.
+    """
+
+    keyword: str
+    group_id: int
+
+    def __str__(self) -> str:
+        return f"{self.keyword} {self.group_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloSharding:
+    """A sharding as printed, with its meaning.
+
+    Attributes:
+        kind: Its kind; of a tiling that divides nothing, the kind of its subgroup.
+        tile_assignment: Array of devices, printed in V1 and V2, computed for V3: one dimension for
+            each of the value's, then one for each of `subgroup_types`.
+        subgroup_types: Kind of each trailing dimension: devices that share a tile.
+        device: The one device of a maximal sharding.
+        named: The mesh axes of a V3 sharding.
+        elements: For a tuple: one sharding for each leaf, depth first.
+        shard_group: ``shard_as`` or ``shard_like``; no effect on where data is.
+        reduction: Reduction of partial results (``sum``, ``max``, ``min``), if printed.
+        metadata: Text of the metadata inside, without its outer braces.
+        text: The sharding as printed; inside a tuple, as XLA would print it without metadata.
+    """
+
+    kind: ShardingKind
+    tile_assignment: TileAssignment | None = None
+    subgroup_types: tuple[ShardingKind, ...] = ()
+    device: int | None = None
+    named: NamedSharding | None = None
+    elements: tuple[HloSharding, ...] = ()
+    shard_group: ShardGroup | None = None
+    reduction: str | None = None
+    metadata: str = dataclasses.field(default="", compare=False)
+    text: str = dataclasses.field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            object.__setattr__(self, "text", _printed(self))
+
+    @classmethod
+    def parse(cls, text: str) -> HloSharding:
+        """Return the sharding that a text prints, braces included; raises DumpSyntaxError."""
+        from hlo_lens.hlo.text_reader import reader
+
+        return reader().sharding(text)
+
+    @classmethod
+    def tiled(
+        cls, tiles: TileAssignment, subgroup_types: tuple[ShardingKind, ...] = ()
+    ) -> HloSharding:
+        """Return the sharding of an array of devices whose trailing dimensions are subgroups."""
+        kind = ShardingKind.TILED
+        rank = len(tiles.dimensions) - len(subgroup_types)
+        sizes = zip(subgroup_types, tiles.dimensions[rank:], strict=True)
+        uses = {use for use, size in sizes if size > 1} or {ShardingKind.REPLICATED}
+        if subgroup_types and len(uses) == 1 and math.prod(tiles.dimensions[:rank]) == 1:
+            kind = uses.pop()
+        return cls(kind=kind, tile_assignment=tiles, subgroup_types=subgroup_types)
+
+    @classmethod
+    def from_named(cls, named: NamedSharding) -> HloSharding:
+        """Return a sharding by mesh axes in V2 form: as an array of devices.
+
+        Raises:
+            UnknownNameError: If an axis is not in the mesh.
+            UsageError: If axes overlap, or sub-axes do not divide their axis.
+        """
+        kind, tiles, subgroup_types = named.to_tiles()
+        if kind is ShardingKind.MAXIMAL:
+            return cls(kind=kind, device=named.mesh.device_ids[0])
+        return cls(kind=kind) if tiles is None else cls.tiled(tiles, subgroup_types)
+
+    @classmethod
+    def from_partition_spec(
+        cls, mesh: MeshLike, spec: PartitionSpec, *, rank: int | None = None
+    ) -> HloSharding:
+        """Return the sharding of a partition spec as JAX makes it, in V2 form.
+
+        Args:
+            mesh: A `Mesh`, sizes by axis name, or a ``jax.sharding.Mesh``.
+            spec: For each dimension None, an axis name, or several, most major first.
+            rank: Number of dimensions of the value, if the spec has fewer.
+
+        Raises:
+            UnknownNameError: If an axis is not in the mesh.
+            UsageError: If an axis is used twice.
+        """
+        return cls.from_named(named_sharding(Mesh.of(mesh), spec, rank or 0))
+
+    @property
+    def form(self) -> str:
+        """Printed form: the kind's name, ``v1-list``, ``v2-iota``, ``v3-named`` or ``tuple``."""
+        if self.named is not None:
+            return "v3-named"
+        if self.tile_assignment is not None:
+            return "v2-iota" if self.tile_assignment.device_ids is None else "v1-list"
+        return self.kind.value
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether every device holds the whole value; of a tuple, of each element."""
+        if self.kind is ShardingKind.TUPLE:
+            return all(element.is_replicated for element in self.elements)
+        return self.kind is ShardingKind.REPLICATED
+
+    @property
+    def num_devices(self) -> int | None:
+        """Number of devices that it names; None if it names none, as ``{replicated}``.
+
+        For a tuple: the largest number of any element.
+        """
+        if self.kind is ShardingKind.TUPLE:
+            return max((e.num_devices for e in self.elements if e.num_devices), default=None)
+        if self.kind is ShardingKind.MAXIMAL:
+            return 1
+        if self.named is not None and self.named.mesh.size:
+            return self.named.mesh.size
+        return self.tile_assignment.size if self.tile_assignment else None
+
+    @property
+    def tile_counts(self) -> tuple[int, ...]:
+        """Number of tiles of each dimension; empty if nothing is divided."""
+        if self.tile_assignment is None:
+            return ()
+        dimensions = self.tile_assignment.dimensions
+        return dimensions[: len(dimensions) - len(self.subgroup_types)]
+
+    def devices(self) -> tuple[int, ...]:
+        """Return the device ids, row-major over tiles and subgroups; empty if none are named."""
+        if self.device is not None:
+            return (self.device,)
+        if self.tile_assignment is not None:
+            return self.tile_assignment.devices()
+        return self.named.mesh.device_ids if self.named else ()
+
+    def tile_of(self, device: int) -> tuple[int, ...]:
+        """Return the tile of a device: for each dimension, the number of the tile.
+
+        Empty if nothing is divided.
+
+        Raises:
+            UnknownNameError: If the device holds no part.
+            UsageError: If it is a tuple, whose elements have tiles of their own.
+        """
+        if self.kind is ShardingKind.TUPLE:
+            raise UsageError("a tuple sharding has no tiles; its elements have")
+        if self.tile_assignment is not None:
+            index = self.tile_assignment.index_of(device)
+            known = index is not None
+        else:
+            index = ()
+            known = not self.num_devices or device in self.devices()
+        if index is None or not known:
+            raise UnknownNameError(f"device {device} is not in sharding {self.text}")
+        return index[: len(self.tile_counts)]
+
+    @overload
+    def shard_shape(self, shape: Shape) -> Shape: ...
+    @overload
+    def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]: ...
+    def shard_shape(self, shape: Shape | Sequence[int]) -> Shape | tuple[int, ...]:
+        """Return the shape of one device's part: each dimension divided and rounded up.
+
+        The parts of the last devices may be smaller in fact, or empty. A sharding that is no tuple
+        applies to every leaf of a tuple shape. Source: HloSharding::TileShape.
+
+        Args:
+            shape: A shape, or the sizes of an array; the result is of the same type.
+
+        Raises:
+            DumpMismatchError: If ranks or element counts differ.
+            UsageError: If sizes are given to the sharding of a tuple.
+
+        >>> HloSharding.parse("{devices=[4,2]<=[8]}").shard_shape((16, 32))
+        (4, 16)
+        """
+        if not isinstance(shape, Shape):
+            return self._shard_sizes(shape)
+        if not shape.is_tuple and self.kind is not ShardingKind.TUPLE:
+            return _tile_shape(self, shape)
+        leaves = [leaf for _, leaf in shape.leaves()]
+        shardings = self.elements if self.kind is ShardingKind.TUPLE else (self,) * len(leaves)
+        if len(shardings) != len(leaves) and leaves:
+            raise DumpMismatchError(
+                f"{len(shardings)} shardings for a shape of {len(leaves)} leaves"
+            )
+        pairs = zip(shardings, leaves, strict=False)
+        return shape.with_leaves(_tile_shape(sharding, leaf) for sharding, leaf in pairs)
+
+    def _shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes of one device's part of an array."""
+        if self.kind is ShardingKind.TUPLE:
+            raise UsageError("a tuple sharding has no shard shape of one array; its elements have")
+        if self.kind is not ShardingKind.TILED:
+            return tuple(sizes)
+        return tuple(size or 0 for size in _tile_sizes(self, sizes, tuple(sizes)))
+
+    def replication_factor(self, num_devices: int | None = None) -> int | None:
+        """Return the number of devices that hold each element.
+
+        Args:
+            num_devices: Devices of the program, for a sharding that names none.
+
+        Returns:
+            1 for a value on one device; None for a tuple, an unknown sharding, a replicated one on
+            an unknown number of devices, and a fully manual one, whose copies depend on the
+            program. Manual and unreduced subgroups hold different parts.
+        """
+        if self.kind is ShardingKind.MAXIMAL:
+            return 1
+        if self.kind is ShardingKind.REPLICATED:
+            return self.num_devices or num_devices
+        if self.kind is ShardingKind.UNREDUCED:
+            return 1
+        if self.kind is not ShardingKind.TILED or self.tile_assignment is None:
+            return None
+        sizes = self.tile_assignment.dimensions[len(self.tile_counts) :]
+        kinds = zip(self.subgroup_types, sizes, strict=True)
+        return math.prod(size for kind, size in kinds if kind is ShardingKind.REPLICATED)
+
+    def equivalent(self, other: HloSharding) -> bool:
+        """Return whether two shardings have the same meaning, in any form.
+
+        They have if each device holds the same tile in a subgroup of the same kind. Tilings are
+        compared by their expanded devices. Not compared are the order of devices that replicate a
+        tile, undivided dimensions at the end, metadata, and shard groups.
+        """
+        mine, yours = self.elements, other.elements
+        if self.kind is ShardingKind.TUPLE and other.kind is ShardingKind.TUPLE:
+            pairs = zip(mine, yours, strict=False)
+            return len(mine) == len(yours) and all(a.equivalent(b) for a, b in pairs)
+        return self.meaning() == other.meaning()
+
+    def to_v2(self) -> HloSharding:
+        """Return the sharding without mesh axes. Source: HloSharding::V3ToV2Sharding."""
+        if self.kind is ShardingKind.TUPLE:
+            elements = tuple(element.to_v2() for element in self.elements)
+            return HloSharding(kind=self.kind, elements=elements)
+        if self.named is None:
+            return self
+        return dataclasses.replace(
+            HloSharding.from_named(self.named),
+            reduction=self.reduction,
+            metadata=self.metadata,
+            text="",
+        )
+
+    def to_partition_spec(self, mesh: MeshLike | None = None) -> PartitionSpec | None:
+        """Return the sharding as a partition spec over a mesh; None if it is not one.
+
+        For each dimension None, an axis name, or a tuple of names, most major first; dimensions at
+        the end that are not divided are left out. Axes of subgroups are not part of it.
+
+        If the sharding names axes of this mesh (or of its own, if no mesh is given), these are
+        returned. Otherwise the axes are recovered as in jax's parse_flatten_op_sharding: the axis
+        order that generates the devices, then axes for each dimension until it is divided enough.
+        Axes of size 1 are lost, and of two possible results the first is returned.
+
+        None for: manual, unknown, unreduced, a tuple, a maximal sharding on several devices,
+        sub-axes, devices in an order of no axes, and subgroups of more than one kind.
+        """
+        own = self.named.mesh if self.named else None
+        given = own if mesh is None else Mesh.of(mesh)
+        if self.kind is ShardingKind.MAXIMAL:
+            return () if given is None or given.size == 1 else None
+        if self.kind not in {ShardingKind.TILED, ShardingKind.REPLICATED}:
+            return None
+        if self.named is not None and given == own:
+            read = spec_of_dimensions(self.named.dim_shardings)
+            if read is not None:
+                return read
+        if self.kind is ShardingKind.REPLICATED:
+            return ()
+        if given is None or self.tile_assignment is None or len(self.subgroup_types) > 1:
+            return None
+        return partition_spec(given, self.tile_counts, self.tile_assignment)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def meaning(self) -> _Meaning:
+        """Return a value that is equal for two shardings exactly if they have the same meaning.
+
+        Not for a tuple, whose elements have meanings of their own.
+        """
+        tiles = self.tile_assignment
+        reduction = self.reduction or "sum"
+        if self.kind is not ShardingKind.TILED or tiles is None:
+            return (self.kind, self.device, reduction)
+        devices = tiles_by_device(tiles, len(self.tile_counts), self.subgroup_types)
+        if devices is None:
+            return (ShardingKind.REPLICATED, None, reduction)
+        return (self.kind, divided_counts(self.tile_counts), reduction, devices)
+
+
+def _tile_shape(sharding: HloSharding, shape: Shape) -> Shape:
+    if sharding.kind is not ShardingKind.TILED or shape.is_token or shape.is_opaque:
+        return shape
+    return dataclasses.replace(shape, dimensions=_tile_sizes(sharding, shape.dimensions, shape))
+
+
+def _tile_sizes(
+    sharding: HloSharding, sizes: Sequence[int | None], shown: object
+) -> tuple[int | None, ...]:
+    """Return the sizes of one device's part of an array; `shown` is the array in messages."""
+    counts = sharding.tile_counts
+    if len(counts) > len(sizes) or (len(counts) < len(sizes) and sharding.named is None):
+        raise DumpMismatchError(
+            f"sharding {sharding.text} is for {len(counts)} dimensions, {shown} has "
+            + str(len(sizes))
+        )
+    pairs = itertools.zip_longest(sizes, counts, fillvalue=1)
+    return tuple(None if size is None else -(-size // (count or 1)) for size, count in pairs)
+
+
+def _printed(sharding: HloSharding) -> str:
+    """Return a sharding as XLA prints it, without metadata except the reduction."""
+    if sharding.kind is ShardingKind.TUPLE:
+        return f"{{{''.join(_tuple_parts(sharding.elements))}}}"
+    if sharding.named is not None:
+        return str(sharding.named)
+    words = [] if sharding.shard_group is None else [str(sharding.shard_group)]
+    if sharding.reduction is not None:
+        name = sharding.reduction.upper()
+        words.append(f'metadata={{op_type="sdy::reduction_op" op_name="{name}"}}')
+    if sharding.kind is ShardingKind.MAXIMAL:
+        return f"{{{' '.join([f'maximal device={sharding.device}', *words])}}}"
+    if sharding.kind is not ShardingKind.TILED or sharding.tile_assignment is None:
+        return f"{{{' '.join([sharding.kind.value, *words])}}}"
+    kinds = sharding.subgroup_types
+    if kinds == (ShardingKind.REPLICATED,):
+        words.insert(0, "last_tile_dim_replicate")
+    elif kinds:
+        words.insert(0, f"last_tile_dims={{{', '.join(kind.value for kind in kinds)}}}")
+    return f"{{{' '.join([f'devices={sharding.tile_assignment.canonical()}', *words])}}}"
+
+
+def _tuple_parts(elements: Sequence[HloSharding]) -> Iterator[str]:
+    """Yield the printed elements of a tuple and the separators between them."""
+    for position, element in enumerate(elements):
+        if position:
+            yield ", " if position % 5 else f", /*index={position}*/"
+        yield element.text

@@ -1,1 +1,0 @@
-"""Readers of buffer assignments, live ranges and memory usage reports."""

@@ -1,1 +1,0 @@
-"""Readers of HLO text: scanner, grammar, attributes."""

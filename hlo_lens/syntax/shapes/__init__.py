@@ -1,1 +1,0 @@
-"""Readers of shapes, shardings, meshes and replica groups."""

@@ -1,1 +1,0 @@
-"""Tests of changes of a program's text."""

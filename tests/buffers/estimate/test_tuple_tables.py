@@ -1,0 +1,90 @@
+"""Step of the sizes of tuple tables, by the target's description or by marks in the text."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.buffers.estimate.tuple_tables import TableStep, table_step
+from hlo_lens.hlo.module_reader import parse_hlo
+
+LOOP = 'n = f32[8]{0:T(128)} negate(p), backend_config={"window_config":{"estimated_cycles":"%d"}}'
+SCOPED = (
+    'n = f32[8]{0:T(128)} negate(p), backend_config={"window_config":{"estimated_cycles":"9000"},'
+    '"used_scoped_memory_configs":[{"memory_space":"1","offset":"0","size":"%d"}]}'
+)
+PRIORITY = 'n = f32[8]{0:T(128)} negate(p), backend_config={"dma_priority":%d}'
+PRODUCT = "n = f32[8]{0:T(128)} negate(p), kind=kOutput, backend_config={%s}"
+
+
+def step_of(line: str = "", *, devices: int = 8, target: str | None = None) -> TableStep:
+    text = f"""HloModule m, is_scheduled=true, num_partitions={devices}
+
+ENTRY e {{
+  p = f32[8]{{0:T(128)}} parameter(0)
+  {line}
+  ROOT r = f32[8]{{0:T(128)}} negate(p)
+}}
+"""
+    return table_step(parse_hlo(text), target)
+
+
+def known(step: int) -> TableStep:
+    return TableStep(step=step, other=step)
+
+
+@pytest.mark.parametrize(
+    ("version", "step"),
+    [
+        ("version: TPU_VERSION_PUFFERFISH", 512),
+        ('version: TPU_VERSION_VIPERFISH\n  variant: "lite"', 512),
+        ("version: TPU_VERSION_VIPERFISH\n  platform_type: HARDWARE", 32),
+        ("version: TPU_VERSION_GHOSTLITE", 32),
+        ("version: TPU_VERSION_6acc60406", 32),
+    ],
+)
+def test_target_shows_the_step_against_any_mark(version: str, step: int) -> None:
+    target = f"tpu_topology_args {{\n  {version}\n}}\n"
+    assert step_of(target=target) == known(step)
+    assert step_of(PRIORITY % 5, target=target) == known(step)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("n = f32[]{:T(256)} constant(1)", 1024),
+        ("n = f32[8]{0:T(128)S(3)} negate(p)", 512),
+        ("n = s32[]{:T(128)S(4)} constant(1)", 32),
+        ("n = bf16[32,128]{1,0:T(16,128)(2,1)} constant(1)", 32),
+        (PRIORITY % 5, 32),
+        (LOOP % 1825, 512),
+        (LOOP % 2120, 32),
+        (SCOPED % 16990208, 32),
+    ],
+)
+def test_marks_in_the_text_show_the_step(line: str, step: int) -> None:
+    assert step_of(line) == known(step)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        PRIORITY % 1,
+        LOOP % 4164,
+        SCOPED % 15302656,
+        PRODUCT % '"window_config":{"estimated_cycles":"1825"}',
+    ],
+)
+def test_a_text_without_marks_leaves_two_steps(line: str) -> None:
+    assert step_of(line) == TableStep(step=512, other=32)
+    assert "the text does not show the chip" in step_of(line).note[0]
+    assert known(512).note == ()
+
+
+@pytest.mark.parametrize("devices", [4, 64, 512])
+def test_numbers_of_devices_that_v5p_has_are_taken_as_v5p(devices: int) -> None:
+    assert step_of(devices=devices) == TableStep(step=32, other=512)
+
+
+def test_an_unknown_version_is_no_evidence() -> None:
+    assert step_of(target="version: TPU_VERSION_NEXT") == TableStep(step=512, other=32)

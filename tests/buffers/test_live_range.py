@@ -1,0 +1,385 @@
+"""Live ranges of all years, from text to model."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.buffers.live_range import BufferLiveRange, HloLiveRange, PeakValue, StackTraceNode
+from hlo_lens.buffers.live_range_reader import parse_live_range
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+from hlo_lens.text.source import clean, decode
+from tests import buffer_texts, corpus
+from tests.timing import PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = """HloLiveRange (max 3):
+  InstructionSequence:
+    0:paramA
+    1:param.X-y
+    2:tuple_1.clone
+  BufferLiveRange:
+    paramA{}:0-3
+    param.X-y{}:0-3
+    tuple_1.clone{}:2-3
+    tuple_1.clone{1,0}:2-2
+"""
+PEAK_2021 = """  Live ranges at 2 (peak):
+    paramA: 16 bytes
+    param.X-y: 16 bytes
+    tuple_1.clone: 16 bytes
+    tuple_1.clone: 16 bytes
+"""
+PEAK_2025_04 = """  Live ranges at 2 (peak):
+    paramA{}: 16 bytes
+    param.X-y{}: 16 bytes
+    tuple_1.clone{}: 16 bytes
+    tuple_1.clone{1,0}: 16 bytes
+"""
+PEAK_2025_05 = """  Live ranges at 2 (peak):
+    paramA{}: 16 bytes (cumulative: 16 bytes)
+    param.X-y{}: 16 bytes (cumulative: 32 bytes)
+    tuple_1.clone{}: 16 bytes (cumulative: 48 bytes)
+    tuple_1.clone{1,0}: 16 bytes (cumulative: 64 bytes)
+"""
+TREE_2025_05 = """  Stack trace breakdown for peak usage: 64 bytes
+    main (100.0%, 64 bytes)
+      ├── jit(f) (75.0%, 48 bytes)
+      │   ├── a(b) (c (50.0%, 32 bytes)
+      │   └── mul (25.0%, 16 bytes)
+      └── paramA (25.0%, 16 bytes)
+"""
+TREE_2025_06 = """  Stack trace breakdown for peak usage: 64 bytes
+    main (100.0%, 64 bytes)
+      ├── jit(f) (75.0%, 48 bytes)
+      │   ├── a(b) (c (50.0%, 32 bytes, remaining: 32 bytes)
+      │   └── mul (25.0%, 16 bytes, remaining: 16 bytes)
+      └── paramA (25.0%, 16 bytes, remaining: 0 bytes)
+"""
+TREE_2025_07 = """  Stack trace breakdown for peak usage: 64000 bytes
+    main (100.0%, total: 64000 bytes, current: 0 bytes, remaining: 64000 bytes)
+      ├── jit(f) (75.0%, total: 48000 bytes, current: 0 bytes, remaining: 64000 bytes)
+      │   ├── a(b) (c (50.0%, total: 32000 bytes, current: 32000 bytes, remaining: 32000 bytes)
+      │   └── mul (25.0%, total: 16000 bytes, current: 16000 bytes, remaining: 16000 bytes)
+      └── paramA (25.0%, total: 16000 bytes, current: 16000 bytes, remaining: 0 bytes)
+"""
+TREE = TREE_2025_07.replace("000 ", " 000 ")
+NO_TREE = "  Stack trace breakdown for peak usage: 0 bytes\n"
+NAN_TREE = "  Stack trace breakdown for peak usage: 0 bytes\n    main (nan%, 0 bytes)\n"
+UNDETERMINED = "  Peak memory could not be determined due to unbounded dynamic shape.\n"
+NOT_AVAILABLE = "HloLiveRange not available (finalized or constructed from proto)"
+
+
+def _assert_same(text: str, name: str = "<text>") -> HloLiveRange:
+    """Assert that scanner and grammar give equal models of a live range; return the model."""
+    source = clean(text, name)
+    scanned = parse_live_range(source)
+    assert scanned.gaps == ()
+    assert scanned == parse_live_range(source, reader="grammar")
+    return scanned
+
+
+FORMS = {
+    "2021": (HEAD + PEAK_2021, None, None),
+    "April 2025": (HEAD + PEAK_2025_04, (1, 0), None),
+    "May 2025, no tree": (HEAD + PEAK_2025_05, (1, 0), 64),
+    "May 2025": (HEAD + PEAK_2025_05 + TREE_2025_05, (1, 0), 64),
+    "June 2025": (HEAD + PEAK_2025_05 + TREE_2025_06, (1, 0), 64),
+    "July 2025": (HEAD + PEAK_2025_05 + TREE_2025_07, (1, 0), 64),
+    "today": (HEAD + PEAK_2025_05 + TREE, (1, 0), 64),
+    "empty tree": (HEAD + PEAK_2025_05 + NO_TREE, (1, 0), 64),
+    "nothing at the peak": (HEAD + PEAK_2025_05 + NAN_TREE, (1, 0), 64),
+}
+
+
+@pytest.mark.parametrize(("text", "index", "total"), FORMS.values(), ids=FORMS)
+def test_each_form_is_read_alike(
+    text: str, index: tuple[int, ...] | None, total: int | None
+) -> None:
+    read = _assert_same(text)
+    assert (read.schedule_end_time, read.is_available, read.is_complete) == (3, True, True)
+    assert list(read.flattened_instruction_sequence) == ["paramA", "param.X-y", "tuple_1.clone"]
+    assert list(read.buffer_live_ranges) == [
+        BufferLiveRange("paramA", (), 0, 3),
+        BufferLiveRange("param.X-y", (), 0, 3),
+        BufferLiveRange("tuple_1.clone", (), 2, 3),
+        BufferLiveRange("tuple_1.clone", (1, 0), 2, 2),
+    ]
+    assert (read.peak_moment, read.peak_bytes, len(read.peak_values)) == (2, 64, 4)
+    assert read.peak_values[-1] == PeakValue("tuple_1.clone", index, 16, total)
+
+
+def test_a_value_counts_at_both_ends() -> None:
+    read = parse_live_range(HEAD + PEAK_2025_05)
+    names = [[r.name for r in read.live_at(time)] for time in range(5)]
+    ends = ["paramA{}", "param.X-y{}"]
+    whole = [*ends, "tuple_1.clone{}", "tuple_1.clone{1,0}"]
+    assert names == [ends, ends, whole, whole[:3], []]
+    assert read.buffer_live_ranges[3].bounds == (2, 2)
+
+
+def test_instructions_are_found_by_time() -> None:
+    read = parse_live_range(HEAD + PEAK_2025_05)
+    assert [read.instruction_at(t) for t in (-1, 0, 2, 3)] == [
+        None,
+        "paramA",
+        "tuple_1.clone",
+        None,
+    ]
+    sparse = parse_live_range(HEAD.replace("    1:param.X-y\n", ""))
+    assert [sparse.instruction_at(t) for t in (0, 1, 2)] == ["paramA", None, "tuple_1.clone"]
+    assert not sparse.is_complete
+
+
+@pytest.mark.parametrize(
+    ("tree", "leaf"),
+    [
+        (TREE_2025_05, StackTraceNode(name="a(b) (c", total_bytes=32)),
+        (TREE_2025_06, StackTraceNode(name="a(b) (c", total_bytes=32, remaining_bytes=32)),
+        (
+            TREE,
+            StackTraceNode(
+                name="a(b) (c", total_bytes=32000, current_bytes=32000, remaining_bytes=32000
+            ),
+        ),
+    ],
+    ids=["May 2025", "June 2025", "today"],
+)
+def test_the_tree_is_nested_as_it_is_indented(tree: str, leaf: StackTraceNode) -> None:
+    (main,) = parse_live_range(HEAD + PEAK_2025_05 + tree).stack_trace
+    assert [node.name for node in main.children] == ["jit(f)", "paramA"]
+    assert main.children[0].children[0] == leaf
+    assert [node.name for node in main.children[0].children] == ["a(b) (c", "mul"]
+    assert main.total_bytes == sum(node.total_bytes for node in main.children)
+
+
+def test_branches_may_be_ascii() -> None:
+    text = HEAD + PEAK_2025_05 + TREE
+    ascii_tree = text.translate(str.maketrans("│├└─", "|+`-"))
+    assert parse_live_range(ascii_tree) == parse_live_range(text)
+    assert parse_live_range(text.encode()) == parse_live_range(text)
+    _assert_same(ascii_tree)
+
+
+ODD_NAME = "größe│─\N{MULTIPLICATION SIGN}漢"
+
+
+def test_names_that_are_no_ascii_are_kept() -> None:
+    text = HEAD + PEAK_2025_05 + TREE.replace("paramA", ODD_NAME)
+    for form in (text, text.encode()):
+        (main,) = parse_live_range(form).stack_trace
+        assert main.children[1].name == ODD_NAME
+    damaged = parse_live_range(text.encode().replace("ß".encode(), b"\xff"))
+    assert damaged.stack_trace[0].children[1].name == ODD_NAME.replace("ß", "\\xff")
+
+
+def test_an_undetermined_peak_is_said() -> None:
+    read = _assert_same(HEAD + UNDETERMINED)
+    assert read.is_peak_undetermined
+    assert read.is_complete
+    assert (read.peak_moment, read.peak_bytes, read.stack_trace) == (None, None, ())
+
+
+def test_a_range_may_be_not_available() -> None:
+    read = _assert_same(NOT_AVAILABLE)
+    assert (read.is_available, read.is_complete, read.schedule_end_time) == (False, True, None)
+    assert len(read.buffer_live_ranges) == 0
+
+
+def test_an_empty_schedule_is_one() -> None:
+    text = "HloLiveRange (max 0):\n  InstructionSequence:\n  BufferLiveRange:\n"
+    read = _assert_same(f"{text}  Live ranges at 0 (peak):\n")
+    assert (read.schedule_end_time, read.peak_bytes, read.is_complete) == (0, 0, True)
+
+
+def test_it_is_found_after_an_assignment() -> None:
+    text = (
+        "BufferAssignment:\nallocation 0: size 16, constant:\n"
+        " value: <0 paramA @0> (size=16,offset=0): f32[4]\n\nTotal bytes used: 16 (16B)\n\n"
+        "Used values:\n<0 paramA @0>\n positions:\n  paramA\n uses:\n"
+        " from instruction: %paramA = f32[4] parameter(0)\n\n\n"
+    )
+    read = parse_live_range(text + HEAD + PEAK_2021, path="x.txt")
+    assert read == parse_live_range(HEAD + PEAK_2021)
+    assert (read.gaps, read.is_complete, read.start, read.path) == ((), True, len(text), "x.txt")
+
+
+def test_the_public_name_is_there() -> None:
+    assert isinstance(hlo_lens.parse_live_range(HEAD), hlo_lens.HloLiveRange)
+
+
+def test_other_white_space_goes_to_the_grammar() -> None:
+    loose = HEAD.replace("    0:", "  0: ").replace("paramA{}:0-3", "paramA {} : 0 - 3")
+    read = parse_live_range(loose + PEAK_2025_05.replace("    paramA{}: ", "   paramA{}  :  "))
+    assert read == parse_live_range(HEAD + PEAK_2025_05)
+    assert read.gaps == ()
+
+
+def test_line_ends_and_log_prefixes_make_no_difference() -> None:
+    text = HEAD + PEAK_2025_05 + TREE
+    whole = parse_live_range(text)
+    assert parse_live_range(text.replace("\n", "\r\n")) == whole
+    prefix = "I1120 11:50:17.144151     619 hlo_live_range.cc:79] "
+    logged = parse_live_range("".join(f"{prefix}{line}\n" for line in text.splitlines()))
+    assert logged == whole
+    assert (logged.gaps, logged.is_complete) == ((), True)
+
+
+def test_lines_of_others_are_gaps_and_nothing_is_lost() -> None:
+    text = HEAD + PEAK_2025_05 + TREE
+    lines = text.splitlines()
+    noisy = ["started", *lines[:4], "compiling, took 3 s", *lines[4:], "ended", ""]
+    read = parse_live_range("\n".join(noisy))
+    assert read == parse_live_range(text)
+    assert [(g.line, g.lines) for g in read.gaps] == [(1, 1), (6, 1), (len(noisy) - 1, 1)]
+    assert read.is_complete
+
+
+def test_a_second_live_range_is_a_gap() -> None:
+    read = parse_live_range(HEAD + HEAD)
+    assert len(read.buffer_live_ranges) == 4
+    assert [(g.line, "a second HloLiveRange" in g.message) for g in read.gaps] == [(11, True)]
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "HloModule m\n"], ids=["nothing", "junk", "HLO"])
+def test_a_text_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(DumpSyntaxError, match="HloLiveRange"):
+        parse_live_range(text)
+
+
+ERRORS = {
+    "time": ("    x:a", 3, 5, "expected a line of an HloLiveRange"),
+    "no name": ("    7:", 3, 7, "expected a name, found the end"),
+    "end": ("    a{}:3-", 3, 11, "expected a number, found the end"),
+    "half open": ("    a{}:3-x", 3, 11, "expected a number, found 'x'"),
+    "bytes": ("    a{}: 7 bites", 3, 5, "expected a line of an HloLiveRange"),
+    "sum": ("    a: 7 bytes (cumulative: x)", 3, 29, "expected a number, found 'x'"),
+    "peak": ("  Live ranges at x:", 3, 3, "expected 'Live ranges at N (peak):'"),
+    "large": ("    a{}:3-12345678901", 3, 11, "expected a number, found '12345678901'"),
+    "tree": ("  Stack trace breakdown for x", 3, 3, "expected a stack trace"),
+}
+
+
+@pytest.mark.parametrize(("line", "number", "column", "message"), ERRORS.values(), ids=ERRORS)
+def test_errors_are_placed(line: str, number: int, column: int, message: str) -> None:
+    text = f"HloLiveRange (max 1):\n  InstructionSequence:\n{line}\n"
+    gap = parse_live_range(text, path="x.txt").gaps[0]
+    assert (gap.path, gap.line, gap.column) == ("x.txt", number, column)
+    assert message in gap.message
+    with pytest.raises(DumpSyntaxError) as caught:
+        parse_live_range(text, strict=True)
+    assert (caught.value.line, caught.value.column) == (number, column)
+
+
+def test_a_truncated_range_keeps_what_is_there_and_says_so() -> None:
+    text = HEAD + PEAK_2025_05 + TREE
+    whole = list(parse_live_range(text).buffer_live_ranges)
+    for cut in range(25, len(text)):
+        read = parse_live_range(text[:cut])
+        sure = max(0, len(read.buffer_live_ranges) - 1)
+        assert list(read.buffer_live_ranges)[:sure] == whole[:sure]
+        # Cut before the tree it is a whole range of the years before trees.
+        assert read.is_complete == (text[:cut].rstrip(" ") == HEAD + PEAK_2025_05)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
+    chance = random.Random(seed)
+    text = HEAD + PEAK_2025_05 + TREE
+    start = chance.randrange(len(text))
+    middle = chance.choice(["", "\n", "\0", "(" * 3000, "│   " * 300, "9" * 5000, "1:a\n{}:1-2"])
+    lines = (text[:start] + middle + text[start + chance.randrange(60) :]).split("\n")
+    if seed % 5 == 0:
+        chance.shuffle(lines)
+    try:
+        read = parse_live_range("\n".join(lines))
+    except HloLensError:
+        return
+    assert read == read  # all of it can be read
+
+
+def _assert_real(path: Path) -> None:
+    """Assert that the range in a text is whole, and read alike by scanner and grammar."""
+    text = decode(corpus.read(path))
+    read = parse_live_range(text, path=path.name)
+    assert (read.gaps, read.is_complete) == ((), True)
+    listed = Counter(value.instruction_name for value in read.peak_values)
+    alive = Counter(r.instruction_name for r in read.live_at(read.peak_moment or 0))
+    assert listed == alive
+    block = buffer_texts.combined_parts(text)[2]
+    _assert_same(buffer_texts.shortened(block, "live-range"), path.name)
+
+
+@pytest.mark.parametrize(
+    "path",
+    buffer_texts.sample_texts("live-range") + buffer_texts.corpus_texts("live-range"),
+    ids=lambda p: "/".join(p.parts[-3:]),
+)
+def test_real_texts_are_read_alike(path: Path) -> None:
+    _assert_real(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in buffer_texts.sample_texts("buffer-assignment")
+        + buffer_texts.corpus_texts("buffer-assignment")
+        if b"HloLiveRange " in corpus.read(path)
+    ],
+    ids=lambda p: "/".join(p.parts[-3:]),
+)
+def test_ranges_after_an_assignment_are_read_alike(path: Path) -> None:
+    _assert_real(path)
+
+
+_MEASURE = """
+import resource, time
+from hlo_lens.buffers.live_range_reader import parse_live_range
+count = 500_000
+parts = [f"HloLiveRange (max {count}):\\n  InstructionSequence:\\n"]
+parts += [f"    {i}:fusion.{i}\\n" for i in range(count)]
+parts.append("  BufferLiveRange:\\n")
+parts += [f"    fusion.{i}{{}}:{i}-{min(count, i + 40)}\\n" for i in range(count)]
+parts.append("  Live ranges at 0 (peak):\\n    fusion.0{}: 4 bytes (cumulative: 4 bytes)\\n")
+data = "".join(parts).encode()
+del parts
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = time.process_time()
+read = parse_live_range(data)
+seconds = time.process_time() - start
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert len(read.buffer_live_ranges) == count and not read.gaps and read.is_complete
+print((after - before) * 1024 / len(data), len(data) / seconds / 1e6)
+"""
+
+
+def test_time_and_memory_of_a_long_schedule() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=corpus.ROOT,
+        timeout=PATIENCE_SECONDS,
+    )
+    times_the_text, megabytes_a_second = map(float, done.stdout.split())
+    assert times_the_text < 2, "beside the bytes themselves"
+    assert megabytes_a_second > 5
+
+
+@pytest.mark.parametrize("line", ["a(b) (c", "mul", "paramA", "jit(f)", "Stack trace breakdown"])
+def test_a_lost_line_of_the_tree_is_noticed(line: str) -> None:
+    lines = TREE.splitlines(keepends=True)
+    (lost,) = (k for k, text in enumerate(lines) if line in text)
+    cut = "".join(lines[:lost] + lines[lost + 1 :])
+    assert parse_live_range(HEAD + PEAK_2025_05 + TREE).is_complete
+    assert not parse_live_range(HEAD + PEAK_2025_05 + cut).is_complete

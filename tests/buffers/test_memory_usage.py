@@ -1,0 +1,283 @@
+"""Memory-usage reports of both forms, and the sizes that XLA prints for people."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage_reader import parse_memory_usage_report
+from hlo_lens.buffers.memory_usage_report import CountedShape, MemoryUsageReport
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+from hlo_lens.text.source import clean, decode
+from tests import buffer_texts, corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+DASHES = "-" * 60
+HEAD = "cumulative_size;       size;       offset; used_by_n_values; shapes_list"
+
+BY_SPACE = f"""Memory Space: default (color=0)
+Total bytes: 81527260 (77.75MiB)
+  {HEAD}
+  {DASHES}
+    8.00MiB( 33%);    8.00MiB;     25165824;                2; f32[2048,1024], 3{TIMES}f32[64,2048]
+   16.00MiB( 67%);    8.00MiB;            0;                1; (s32[], /*index=1*/f32[2])
+  The rest 12 values are less than 5% of the total size and not shown.
+
+  {HEAD}
+  {DASHES}
+         4B(100%);         4B;            0;                1; f32[]
+
+
+Memory Space: color_6 (color=6)
+Total bytes: 0 (0B)
+  {HEAD}
+  {DASHES}
+
+
+"""
+
+BY_ALLOCATION = f"""Total bytes used: 41526 (40.6KiB)
+
+Allocations sorted by size:
+
+cumulative_size; total_size - cumulative_size; allocation
+------------------------------------------------------------------------------
+   40.3KiB( 99%);       242B; allocation 2: size 40.3KiB, preallocated-temp:
+   40.4KiB(100%);       100B; allocation 0: size 72B, color 1, parameter 3, shape |f32[], x| at \
+ShapeIndex {{1}}, output shape is |(f32[], s32[])|, maybe-live-out:
+The rest 1 allocations are less than 5% of the total size and not shown.
+
+
+Allocations sorted by size with their values:
+allocation 2: size 40.3KiB, preallocated-temp:
+
+\t{HEAD}
+\t{DASHES}
+\t  39.1KiB(100%);    39.1KiB;          640;                6; f32[10000], 5{TIMES}s32[]
+
+allocation 0: size 72B, color 1, maybe-live-out:
+allocation 1: size 1B, constant:
+""".replace("f32[], x|", "(f32[], s32[])|")
+
+
+def _assert_same(text: str, name: str = "<text>") -> MemoryUsageReport:
+    """Assert that scanner and grammar give equal models of a report; return the model."""
+    source = clean(text, name)
+    scanned = parse_memory_usage_report(source)
+    assert scanned.gaps == ()
+    assert scanned == parse_memory_usage_report(source, reader="grammar")
+    return scanned
+
+
+def test_the_form_by_memory_space() -> None:
+    report = _assert_same(BY_SPACE)
+    assert (report.is_by_memory_space, report.is_complete) == (True, True)
+    assert report.bytes_by_color() == {0: 81527260, 6: 0}
+    assert report.total_bytes == 81527260
+    default, other = report.spaces
+    assert (default.name, default.total, other.name) == (
+        "default",
+        HumanSize("77.75MiB"),
+        "color_6",
+    )
+    first, second = default.tables
+    assert (first.hidden_rows, first.hidden_percent, second.hidden_percent) == (12, 5, None)
+    row = first.rows[0]
+    assert (row.offset, row.used_by_n_values, row.cumulative_percent) == (25165824, 2, 33)
+    assert row.shapes == (CountedShape(1, "f32[2048,1024]"), CountedShape(3, "f32[64,2048]"))
+    assert first.rows[1].shapes == (CountedShape(1, "(s32[], /*index=1*/f32[2])"),)
+    assert [len(table.rows) for table in other.tables] == [0]
+
+
+def test_the_form_by_allocation() -> None:
+    report = _assert_same(BY_ALLOCATION)
+    assert (report.is_by_memory_space, report.is_complete) == (False, True)
+    assert (report.total_bytes, report.total) == (41526, HumanSize("40.6KiB"))
+    assert report.bytes_by_color() is None
+    assert (report.hidden_allocations, report.hidden_percent) == (1, 5)
+    temp, parameter = (row.allocation for row in report.allocation_rows)
+    assert (temp.index, temp.size.text, temp.is_preallocated_temp) == (2, "40.3KiB", True)
+    assert (parameter.color, parameter.parameter_number, parameter.param_shape_index) == (
+        1,
+        3,
+        (1,),
+    )
+    assert parameter.parameter_shape_text == parameter.output_shape_text == "(f32[], s32[])"
+    assert parameter.maybe_live_out
+    tables = [usage.table for usage in report.allocations]
+    assert [usage.allocation.index for usage in report.allocations] == [2, 0, 1]
+    assert tables[0] is not None
+    assert tables[0].rows[0].shapes == (CountedShape(1, "f32[10000]"), CountedShape(5, "s32[]"))
+    assert tables[1:] == [None, None]
+
+
+def test_a_total_of_nothing_has_no_share() -> None:
+    text = BY_SPACE.replace("(100%)", "(-nan%)")
+    assert _assert_same(text).spaces[0].tables[1].rows[0].cumulative_percent is None
+
+
+def test_other_white_space_goes_to_the_grammar() -> None:
+    loose = BY_SPACE.replace("8.00MiB( 33%);", "8.00MiB ( 33%) ;")
+    assert _assert_same(loose) == parse_memory_usage_report(BY_SPACE)
+    loose = BY_ALLOCATION.replace("242B; allocation", "242B ;  allocation ")
+    assert _assert_same(loose) == parse_memory_usage_report(BY_ALLOCATION)
+
+
+@pytest.mark.parametrize("text", [BY_SPACE, BY_ALLOCATION], ids=["by space", "by allocation"])
+def test_line_ends_bytes_and_log_prefixes_make_no_difference(text: str) -> None:
+    whole = parse_memory_usage_report(text)
+    assert parse_memory_usage_report(text.replace("\n", "\r\n")) == whole
+    assert parse_memory_usage_report(text.encode()) == whole
+    prefix = "I1120 11:50:17.144151     619 dump.cc:79] "
+    logged = parse_memory_usage_report("".join(f"{prefix}{line}\n" for line in text.splitlines()))
+    assert logged == whole
+    assert (logged.gaps, logged.is_complete) == ((), True)
+
+
+def test_the_public_name_is_there() -> None:
+    report = hlo_lens.parse_memory_usage_report(BY_SPACE)
+    assert isinstance(report, hlo_lens.MemoryUsageReport)
+
+
+def test_a_second_report_is_a_gap() -> None:
+    report = parse_memory_usage_report(BY_ALLOCATION + BY_ALLOCATION)
+    assert len(report.allocations) == 3
+    assert [(g.line, "a second" in g.message) for g in report.gaps] == [(21, True)]
+
+
+@pytest.mark.parametrize("text", [BY_SPACE, BY_ALLOCATION], ids=["by space", "by allocation"])
+def test_a_truncated_report_keeps_what_is_there(text: str) -> None:
+    whole = parse_memory_usage_report(text)
+    for cut in range(90, len(text)):
+        report = parse_memory_usage_report(text[:cut])
+        assert [s.color for s in report.spaces] == [s.color for s in whole.spaces][
+            : len(report.spaces)
+        ]
+        assert report.allocation_rows == whole.allocation_rows[: len(report.allocation_rows)]
+        if text[cut - 1] != "\n" and text[:cut].rstrip() != text.rstrip():
+            assert not report.is_complete or text[cut - 1] in " \t"
+
+
+def test_lines_of_others_are_gaps() -> None:
+    lines = BY_SPACE.splitlines()
+    report = parse_memory_usage_report("\n".join(["x", *lines[:5], "y", *lines[5:], "", "z\n"]))
+    assert report.spaces == parse_memory_usage_report(BY_SPACE).spaces
+    assert [gap.line for gap in report.gaps] == [1, 7, 23]
+
+
+ERRORS = {
+    "percent": ("    8.00MiB( x%);    8.00MiB;  0;  2; f32[]", 5, 12),
+    "size": ("    8.00MiB( 33%);    8.00XiB;  0;  2; f32[]", 5, 23),
+    "offset": ("    8.00MiB( 33%);    8.00MiB;  x;  2; f32[]", 5, 33),
+    "shape": ("    8.00MiB( 33%);    8.00MiB;  0;  2; f32[", 5, 44),
+    "shapes": ("    8.00MiB( 33%);    8.00MiB;  0;  2; f32[], ", 5, 46),
+    "row": ("    8.00MiB and so on", 5, 5),
+}
+
+
+@pytest.mark.parametrize(("row", "line", "column"), ERRORS.values(), ids=ERRORS)
+def test_errors_are_placed(row: str, line: int, column: int) -> None:
+    head = "\n".join(BY_SPACE.split("\n")[:4])
+    gap = parse_memory_usage_report(f"{head}\n{row}\n", path="x.txt").gaps[0]
+    assert (gap.path, gap.line, gap.column) == ("x.txt", line, column)
+    with pytest.raises(DumpSyntaxError):
+        parse_memory_usage_report(f"{head}\n{row}\n", strict=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello\n", "\nTotal bytes used: 5 (5B)\n\nUsed values:\n"],
+    ids=["nothing", "junk", "used values"],
+)
+def test_a_text_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(DumpSyntaxError):
+        parse_memory_usage_report(text)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
+    chance = random.Random(seed)
+    text = chance.choice([BY_SPACE, BY_ALLOCATION])
+    start = chance.randrange(len(text))
+    middle = chance.choice(["", "\n", "\0", "(" * 3000, "9" * 5000, "1B(1%);" * 300])
+    lines = (text[:start] + middle + text[start + chance.randrange(60) :]).split("\n")
+    if seed % 5 == 0:
+        chance.shuffle(lines)
+    try:
+        report = parse_memory_usage_report("\n".join(lines))
+    except HloLensError:
+        return
+    assert report.total_bytes >= 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    buffer_texts.sample_texts("memory-usage-report")
+    + buffer_texts.corpus_texts("memory-usage-report"),
+    ids=lambda p: "/".join(p.parts[-3:]),
+)
+def test_real_reports_are_read_alike(path: Path) -> None:
+    text = decode(corpus.read(path))
+    report = parse_memory_usage_report(text, path=path.name)
+    assert (report.gaps, report.is_complete) == ((), True)
+    short = buffer_texts.shortened(text, "memory-usage-report")
+    if report.is_by_memory_space or short == text:
+        _assert_same(short, path.name)
+
+
+# ---- sizes for people --------------------------------------------------------------------------
+
+
+def _printed(size: int) -> str:
+    """Print as strings::HumanReadableNumBytes does (tsl/platform/numbers.cc)."""
+    sign, size, unit = "-" * (size < 0), abs(size), 0
+    if size < 1024:
+        return f"{sign}{size}B"
+    while size >= 1024 * 1024:
+        size //= 1024
+        unit += 1
+    return f"{sign}{size / 1024:.{2 if unit else 1}f}{'KMGTPE'[unit]}iB"
+
+
+BOUNDS = {
+    "0B": (0, 0),
+    "1023B": (1023, 1023),
+    "1.0KiB": (1024, 1075),
+    "1024.0KiB": (1048525, 1048575),
+    "1.00MiB": (1048576, 1054719),
+    "8.00MiB": (8383488, 8394751),
+    "-5B": (-5, -5),
+    "-1.0KiB": (-1075, -1024),
+    "-8E": (None, None),
+    "much": (None, None),
+    "0.5KiB": (None, None),
+}
+
+
+@pytest.mark.parametrize(("text", "bounds"), BOUNDS.items(), ids=BOUNDS)
+def test_a_size_for_people_stands_for_a_range(
+    text: str, bounds: tuple[int | None, int | None]
+) -> None:
+    size = HumanSize(text)
+    assert (size.at_least, size.at_most, str(size)) == (*bounds, text)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_range_is_just_what_is_printed_so(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(200):
+        number = chance.randrange(1 << chance.randrange(1, 63))
+        size = HumanSize(_printed(number))
+        assert size.matches(number)
+        least, most = size.at_least, size.at_most
+        assert least is not None
+        assert most is not None
+        assert _printed(least) == _printed(most) == size.text
+        assert size.text not in (_printed(least - 1), _printed(most + 1))

@@ -1,0 +1,96 @@
+"""Calls of a trace that communicate, and their callers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hlo_lens.call_trees.communication_kind import COLLECTIVE, FOUND, REDISTRIBUTION
+from hlo_lens.call_trees.communication_paths import communication_paths
+from hlo_lens.call_trees.drawn_trees import parse_call_trees
+from hlo_lens.text.name_pattern import NamePattern
+from tests.call_trees.trees import tree_of
+from tests.corpus import SAMPLES, SHARED
+
+SEEDS = sorted((SHARED / "seeds").glob("001_*")) if SHARED.is_dir() else []
+
+
+def test_sample_has_operator_and_model_line_of_its_reductions() -> None:
+    text = (SAMPLES / "logs" / "traced_dtensor.txt").read_bytes()
+    (tree,) = parse_call_trees(text).trees
+    found = communication_paths(tree)
+    assert found.functions.counts(COLLECTIVE) == {
+        "mesh_all_reduce": 4,
+        "mesh_broadcast": 4,
+        "mesh_scatter": 4,
+    }
+    (adding,) = [one for one in found.found if "mesh_all_reduce" in one.leads_to]
+    assert (adding.calls, adding.idle, adding.leads_to) == (4, 0, "mesh_all_reduce x4")
+    assert adding.operator == "add_rule"
+    assert str(adding.caller).startswith("add, api.py:")
+    assert str(adding.model).startswith("forward, train.py:")
+    assert adding.path == ("forward > add > operator_dispatch > redistribute_local_args")
+
+
+def test_collective_inside_another_is_part_of_it() -> None:
+    tree = tree_of("""
+main, /w/m.py:1
+  all_reduce, /lib/c.py:1
+    all_reduce_coalesced, /lib/c.py:9
+""")
+    found = communication_paths(tree)
+    assert found.totals() == {"calls": 1, "idle": 0, "collectives": 1}
+    assert [row[:2] for row in found.functions.rows()] == [(1, 1), (1, 0)]
+
+
+def test_operator_is_not_taken_from_the_call_before() -> None:
+    tree = tree_of("""
+main, /w/m.py:1
+  __torch_dispatch__, /lib/d.py:1
+    propagate, /lib/p.py:1
+      mm_strategy, /lib/_ops/matrix.py:1
+        helper, /lib/_ops/utils.py:5
+    redistribute, /lib/r.py:1
+    redistribute, /lib/r.py:1
+  redistribute, /lib/r.py:1
+""")
+    found = {one.line: one for one in communication_paths(tree).found}
+    assert {one.operator for one in found.values()} == {"mm_strategy"}
+    assert [one.calls for one in found.values()] == [3]
+    alone = tree_of("""
+main, /w/m.py:1
+  dispatch, /lib/d.py:1
+    mm_strategy, /lib/_ops/matrix.py:1
+  redistribute, /lib/r.py:1
+""")
+    assert [one.operator for one in communication_paths(alone).found] == [None]
+
+
+def test_more_functions_and_other_program_files_on_request() -> None:
+    tree = tree_of("""
+main, /w/m.py:1
+  step, /w/lib/s.py:3
+    exchange, /w/lib/e.py:4
+""")
+    assert communication_paths(tree).found == ()
+    (one,) = communication_paths(tree, find=NamePattern("exchange, .*e.py")).found
+    assert (one.kind, one.model) == (FOUND, "main, m.py:1")
+    found = communication_paths(
+        tree, find=NamePattern("exchange"), program=NamePattern(r"/s\.py$")
+    ).found
+    assert [one.model for one in found] == ["step, s.py:3"]
+
+
+@pytest.mark.skipif(not SEEDS, reason="the documents of the corpus are not beside this checkout")
+def test_real_trace_has_the_counts_of_its_lines() -> None:
+    text = SEEDS[0].read_text("utf-8")
+    (tree,) = parse_call_trees(text).trees
+    found = communication_paths(tree)
+    for kind in (COLLECTIVE, REDISTRIBUTION):
+        for name, count in found.functions.counts(kind).items():
+            lines = len(re.findall(rf"─ {name}, .*", text))
+            assert count == lines or name == "forward"
+    collectives = len(re.findall(r"─ mesh_\w+, ", text))
+    assert found.totals()["collectives"] == collectives == 37
+    assert found.functions.counts(REDISTRIBUTION)["redistribute_local_args"] == 72

@@ -1,0 +1,591 @@
+"""Gaps of unreadable text: their places, their messages, and the text around them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hlo_lens.hlo.module_reader import parse_hlo, parse_hlo_modules
+from hlo_lens.shapes.named_sharding import ShardingKind
+from hlo_lens.text.errors import DumpSyntaxError, Gap, show_gaps
+from hlo_lens.text.source import clean
+
+AROUND = """HloModule m
+
+ENTRY e {
+  p = f32[8]{0} parameter(0)
+  INSTRUCTION
+  ROOT r = f32[8]{0} negate(p)
+}
+
+"""
+
+
+def gaps(text: str) -> list[tuple[int, int, str]]:
+    """Return line, column and message of each gap."""
+    return [(gap.line, gap.column, gap.message) for gap in parse_hlo(text).gaps]
+
+
+INSTRUCTIONS = [
+    # operands
+    ("q = f32[8] add(p, p", 22, "expected ',', ')' or '#', found the end"),
+    ("q = f32[8] add(p, p]", 22, "expected ',', ')' or '#', found ']'"),
+    ("q = f32[8] add(p p)", 20, "expected ',', ')' or '#', found 'p'"),
+    ("q = f32[8] add p, p)", 14, "expected an opcode, 'constant' or 'parameter', found 'add'"),
+    ("q = f32[8] add(p#, p)", 20, "expected a number, found ','"),
+    ("q = f32[8] add(p#x, p)", 20, "expected a number, found 'x'"),
+    ("q = f32[8] add(negate(p, p)", 30, "expected ',' or ')', found the end"),
+    (
+        'q = f32[8] add(p, "p")',
+        21,
+        "expected an opcode, a shape, 'constant' or 'parameter', found '\"'",
+    ),
+    (
+        "q = f32[8] add(negate(p), dimensions={0}, p)",
+        29,
+        "expected an opcode, a shape, 'constant' or 'parameter', found 'dimensions'",
+    ),
+    ("q = f32[8] parameter(x)", 24, "expected ')' or a number, found 'x'"),
+    ("q = f32[8] parameter(0, 1)", 25, "expected ')', found ','"),
+    # shapes
+    ("q = f32[8} add(p, p)", 12, "expected ',' or ']', found '}'"),
+    ("q = f32[8{0} add(p, p)", 12, "expected ',' or ']', found '{'"),
+    ("q = f32[-8] add(p, p)", 11, "expected a number, '<=', '?' or ']', found '-8'"),
+    ("q = f32[8]{0,1} add(p, p)", 13, "expected a layout of 1 dimensions, found one of 2"),
+    ("q = f32[8,8]{0,0} add(p, p)", 15, "expected a layout that names each of 0 to 1 once"),
+    ("q = f32[8]{0:T(8} add(p, p)", 19, "expected ',' or ')', found '}'"),
+    ("q = (f32[8], f32[8] tuple(p, p)", 23, "expected ',' or ')', found 'tuple'"),
+    (
+        "q = f32[99999999999999999999] add(p, p)",
+        11,
+        "number too large, the largest is 9223372036854775807",
+    ),
+    (
+        "q = F32[8] add(p, p)",
+        7,
+        "expected an opcode, a shape, 'constant' or 'parameter', found 'F32'",
+    ),
+    ("q = f32[8]", 13, "expected an opcode, 'constant' or 'parameter', found the end"),
+    ("q = f32[8] Add(p, p)", 14, "expected an opcode, 'constant' or 'parameter', found 'Add'"),
+    ("q =", 6, "expected an opcode, a shape, 'constant' or 'parameter', found the end"),
+    # literals
+    ("q = f32[8] constant({1, 2})", 23, "expected a literal of shape f32[8]"),
+    ("q = f32[2] constant({{1, 2}})", 23, "expected a literal of shape f32[2]"),
+    ("q = f32[2,2] constant({1, 2, 3, 4})", 25, "expected a literal of shape f32[2,2]"),
+    ("q = f32[] constant({1})", 22, "expected a literal of shape f32[]"),
+    ("q = f32[] constant()", 22, "expected a literal of shape f32[]"),
+    ("q = f32[] constant(1", 23, "expected ')', found the end"),
+    ("q = s32[] constant(1.5x)", 22, "expected a number, '(', ')' or '{', found '1.5x'"),
+    ("q = f32[2] constant({1, x})", 27, "expected a number, '...', '(' or '{', found 'x'"),
+    ("q = f32[2] constant({1, 2)", 28, "expected a number, '...', ',' or '(', found ')'"),
+    # attributes
+    ("q = f32[8] add(p, p),", 24, "expected an attribute, found the end"),
+    ("q = f32[8] add(p, p), =3", 25, "expected an attribute, found '='"),
+    ("q = f32[8] add(p, p), dimensions", 25, "expected an attribute, found 'dimensions'"),
+    ("q = f32[8] add(p, p), dimensions ={0}", 25, "expected an attribute, found 'dimensions'"),
+    ("q = f32[8] add(p, p) dimensions={0}", 24, "expected ',' or the end, found 'dimensions'"),
+    ("q = f32[8] add(p, p) x", 24, "expected the end, found 'x'"),
+    ("q = f32[8] add(p, p), new=)", 29, "expected a value or '{', found ')'"),
+    ("q = f32[8] add(p, p), dimensions=", 36, "expected '{', found the end"),
+    ("q = f32[8] add(p, p), to_apply={1}", 35, "expected 'ROOT', '}' or a name, found '1'"),
+    (
+        'q = f32[8] add(p, p), metadata={op_name="x}',
+        43,
+        "expected a word, '{', a number or a string, found '\"'",
+    ),
+    # bytes
+    (
+        "q = f32[8] add(p, \0p)",
+        21,
+        "expected an opcode, a shape, 'constant' or 'parameter', found '\\x00'",
+    ),
+    ('q = f32[8] add(p, p), new="\0"', 29, "expected a value or '{', found '\"'"),
+    # no instruction at all
+    ("q f32[8] add(p, p)", 3, "expected an instruction or '}'"),
+    ("= f32[8] add(p, p)", 3, "expected an instruction or '}'"),
+    ("% = f32[8] add(p, p)", 3, "expected an instruction or '}'"),
+    ("q= f32[8] add(p, p)", 3, "expected 'ROOT' or a name, found 'q'"),
+    ("ROOT", 3, "expected an instruction or '}'"),
+    ("step 100: loss 3.5", 3, "expected an instruction or '}'"),
+    ('"quoted"', 3, "expected an instruction or '}'"),
+    ("@@@@", 3, "expected an instruction or '}'"),
+]
+
+VALUES = [
+    ("q = f32[8] add(p, p), dimensions=0", 36, "expected '{', found '0'"),
+    ("q = f32[8] add(p, p), dimensions={0,}", 39, "expected a number, found '}'"),
+    ("q = f32[8] add(p, p), dimensions={a}", 37, "expected '}' or a number, found 'a'"),
+    ("q = f32[8] add(p, p), channel_id=x", 36, "expected '_' or a number, found 'x'"),
+    ("q = f32[8] add(p, p), epsilon=x", 33, "expected a number, found 'x'"),
+    ("q = f32[8] add(p, p), is_stable=yes", 35, "expected true or false, found 'yes'"),
+    ("q = f32[8] add(p, p), direction=3", 35, "expected a word, found '3'"),
+    (
+        "q = f32[8] add(p, p), custom_call_target=x",
+        44,
+        "expected a string or a quoted name, found 'x'",
+    ),
+    ("q = f32[8] add(p, p), source_target_pairs={0,1}", 46, "expected '{' or '}', found '0'"),
+    ("q = f32[8] add(p, p), window={size=3x}", 39, "expected an attribute or '}', found 'x'"),
+    (
+        "q = f32[8] add(p, p), window={size=3x3, pad=1_1}",
+        41,
+        "expected an attribute or '}', found ','",
+    ),
+    ("q = f32[8] add(p, p), padding=1", 33, "expected padding such as 0_1x2_3, found '1'"),
+    (
+        "q = f32[8] add(p, p), dim_labels=b0f_0io-b0f",
+        36,
+        "expected labels such as b01f_01io->b01f, found 'b0f_0io'",
+    ),
+    (
+        "q = f32[8] add(p, p), slice={[0:8}",
+        32,
+        "expected a range such as [0:8] or '}', found '['",
+    ),
+    ("q = f32[8] add(p, p), sharding={devices=[2]0}", 46, "expected 2 devices, found 1"),
+    (
+        "q = f32[8] add(p, p), sharding=replicated",
+        34,
+        "expected a sharding or '{', found 'replicated'",
+    ),
+    (
+        "q = f32[8] add(p, p), sharding={replicate}",
+        35,
+        "expected a kind of sharding, 'devices=', 'last_tile_dim_replicate' or 'last_tile_dims=', "
+        "found 'replicate'",
+    ),
+    ("q = f32[8] add(p, p), replica_groups=[2,4]<=[4]", 48, "expected 2x4 devices, found 4"),
+    ("q = f32[8] add(p, p), replica_groups={{0,1},{2,x}}", 49, "expected '}', found ','"),
+    ('q = f32[8] add(p, p), metadata="x"', 34, "expected '{', found '\"'"),
+    (
+        "q = f32[8] add(p, p), metadata={op_name=x y}",
+        45,
+        "expected an attribute, ',' or '}', found 'y'",
+    ),
+    ("q = f32[8] add(p, p), backend_config=x", 40, "expected '{' or a string, found 'x'"),
+    (
+        "q = f32[8] add(p, p), frontend_attributes={a=1}",
+        48,
+        "expected '{', a string or a quoted name, found '1'",
+    ),
+]
+"""Wrong values of attributes on which no structure depends."""
+
+
+@pytest.mark.parametrize(("instruction", "column", "message"), INSTRUCTIONS)
+def test_bad_instruction_is_one_gap_with_its_place(
+    instruction: str, column: int, message: str
+) -> None:
+    module = parse_hlo(AROUND.replace("INSTRUCTION", instruction))
+    assert [(g.line, g.column, g.message) for g in module.gaps] == [(5, column, message)]
+    assert [i.name for i in module.instructions] == ["p", "r"]
+    assert not module.is_truncated
+
+
+@pytest.mark.parametrize(("instruction", "column", "message"), VALUES)
+def test_instruction_with_an_unknown_value_is_kept_beside_its_gap(
+    instruction: str, column: int, message: str
+) -> None:
+    module = parse_hlo(AROUND.replace("INSTRUCTION", instruction))
+    assert [(g.line, g.column, g.message) for g in module.gaps] == [(5, column, message)]
+    _, kept, _ = module.instructions
+    assert (kept.name, kept.opcode, kept.operand_names) == ("q", "add", ("p", "p"))
+    (name, value), *_ = kept.attributes.items()
+    assert instruction.endswith(f"{name}={value}")
+
+
+def test_sharding_of_an_unknown_form_is_unknown() -> None:
+    text = AROUND.replace("INSTRUCTION", "q = f32[8] add(p, p), sharding={odd[device_id=0]}")
+    sharding = parse_hlo(text).entry.instructions[1].sharding
+    assert sharding is not None
+    assert (sharding.kind, str(sharding)) == (ShardingKind.UNKNOWN, "{odd[device_id=0]}")
+
+
+@pytest.mark.parametrize("instruction", [case[0] for case in INSTRUCTIONS + VALUES])
+def test_message_is_house_style(instruction: str) -> None:
+    (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", instruction)).gaps
+    assert gap.message[0].islower()
+    assert not gap.message.endswith(".")
+    assert gap.message.isprintable()
+    assert gap.message.count(", ") <= 4
+    assert not re.search(r"__|_IS\b|\banon\b|Token|[A-Z]{2,}_", gap.message)
+
+
+HEADERS = [
+    ("HloModule m x", 1, 13, "expected the end, found 'x'"),
+    ("HloModule 3m", 1, 11, "expected a name, ',' or the end, found '3m'"),
+    ("HloModule m,", 1, 13, "expected an attribute, found the end"),
+    ("HloModule m, x", 1, 14, "expected an attribute, found 'x'"),
+    ("HloModule m is_scheduled=true", 1, 13, "expected ',' or the end, found 'is_scheduled'"),
+    ("HloModule m, is_scheduled = true", 1, 14, "expected an attribute, found 'is_scheduled'"),
+    ("HloModule m, is_scheduled=yes", 1, 27, "expected true or false, found 'yes'"),
+    ("HloModule m, num_partitions=x", 1, 29, "expected a number, found 'x'"),
+    ("HloModule m, replica_count=5.0", 1, 29, "expected ',' or the end, found '.0'"),
+    ("HloModule m, input_output_alias={ {0}: 0 }", 1, 40, "expected '(', found '0'"),
+    ("HloModule m, buffer_donor={ (0) }", 1, 31, "expected ',', found ')'"),
+    (
+        "HloModule m, frontend_attributes={a=1}",
+        1,
+        37,
+        "expected '{', a string or a quoted name, found '1'",
+    ),
+    ("HloModule m, entry_computation_layout={(f32[])}", 1, 47, "expected '->', found '}'"),
+    (
+        "HloModule m, entry_computation_layout={(F32[])->f32[]}",
+        1,
+        41,
+        "expected a shape, '(' or ')', found 'F32'",
+    ),
+    ('HloModule m, new="x', 1, 18, "expected a value or '{', found '\"'"),
+    ("HloModule m, new={", 1, 19, "expected text, '{', '}' or a string, found the end"),
+    ("HloModulem", 1, 1, "expected 'HloModule' or a computation"),
+    ("hlomodule m", 1, 1, "expected 'HloModule' or a computation"),
+]
+
+
+@pytest.mark.parametrize(("header", "line", "column", "message"), HEADERS)
+def test_bad_header_is_a_gap_and_hides_no_computation(
+    header: str, line: int, column: int, message: str
+) -> None:
+    module = parse_hlo(AROUND.replace("HloModule m", header).replace("INSTRUCTION\n  ", ""))
+    assert [(g.line, g.column, g.message) for g in module.gaps] == [(line, column, message)]
+    assert [i.name for i in module.instructions] == ["p", "r"]
+
+
+BODY = "  ROOT p = f32[] parameter(0)\n"
+STRUCTURES = {
+    "no closing brace at the end": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}",
+        [(4, 30, "expected '}', found the end: e is cut off")],
+    ),
+    "no closing brace and blank lines": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}\n\n\n",
+        [(4, 30, "expected '}', found the end: e is cut off")],
+    ),
+    "no closing brace before a computation": (
+        f"HloModule m\n\na {{\n{BODY}\nENTRY e {{\n{BODY}}}\n",
+        [(6, 1, "expected '}', found a new computation")],
+    ),
+    "no closing brace before a module": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}HloModule n\n\nENTRY e {{\n{BODY}}}\n",
+        [
+            (5, 1, "expected '}', found a new computation"),
+            (
+                5,
+                1,
+                "expected the end of the text, found a second HloModule "
+                "(hlo_lens.load reads them all)",
+            ),
+        ],
+    ),
+    "cut off in the operands": (
+        "HloModule m\n\nENTRY e {\n  q = f32[] add(p,",
+        [
+            (4, 19, "expected an opcode, a shape, 'constant' or 'parameter', found the end"),
+            (4, 19, "expected '}', found the end: e is cut off"),
+        ],
+    ),
+    "cut off in a string": (
+        'HloModule m\n\nENTRY e {\n  q = f32[] add(), metadata={op_name="x',
+        [
+            (4, 38, "expected a word, '{', a number or a string, found '\"'"),
+            (4, 40, "expected '}', found the end: e is cut off"),
+        ],
+    ),
+    "cut off without a name": (
+        "{\n  p = f32[",
+        [
+            (2, 11, "expected a number, '<=', '?' or ']', found the end"),
+            (2, 11, "expected '}', found the end: the computation is cut off"),
+        ],
+    ),
+    "two closing braces": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}}}}}\n",
+        [(5, 2, "expected 'HloModule' or a computation")],
+    ),
+    "comma after the closing brace": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}}},\n",
+        [(5, 2, "expected 'HloModule' or a computation")],
+    ),
+    "no opening brace": (
+        f"HloModule m\n\nENTRY e\n{BODY}}}\n",
+        [
+            (3, 1, "expected 'HloModule' or a computation"),
+            (5, 1, "expected 'HloModule' or a computation"),
+        ],
+    ),
+    "bad shape in a signature": (
+        f"HloModule m\n\nENTRY %e (p: F32[]) -> f32[] {{\n{BODY}}}\n",
+        [(3, 10, "expected (name: shape, ...) -> shape")],
+    ),
+    "no name in a signature": (
+        f"HloModule m\n\nENTRY %e (f32[]) -> f32[] {{\n{BODY}}}\n",
+        [(3, 10, "expected (name: shape, ...) -> shape")],
+    ),
+    "bad string in a table": (
+        f"HloModule m\n\nFileNames\n1 x\n\nENTRY e {{\n{BODY}}}\n",
+        [(4, 1, "expected 'HloModule' or a computation")],
+    ),
+    "bad field in a table": (
+        f"HloModule m\n\nStackFrames\n1 {{file_location_id=x}}\n\nENTRY e {{\n{BODY}}}\n",
+        [(4, 1, "expected 'HloModule' or a computation")],
+    ),
+    "words after a header that nothing follows": (
+        "HloModule m\n\nthat was all\nreally\n",
+        [(3, 1, "expected 'HloModule' or a computation")],
+    ),
+    "second module": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}}}\n\nHloModule n\n\nENTRY e {{\n{BODY}}}\n",
+        [
+            (
+                7,
+                1,
+                "expected the end of the text, found a second HloModule "
+                "(hlo_lens.load reads them all)",
+            )
+        ],
+    ),
+    "hole of NUL bytes": (
+        f"HloModule m\n\nENTRY e {{\n{BODY}{chr(0) * 40}\n}}\n",
+        [(5, 1, "expected an instruction or '}'")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), STRUCTURES.values(), ids=STRUCTURES)
+def test_bad_structure_is_placed(text: str, expected: list[tuple[int, int, str]]) -> None:
+    assert gaps(text) == expected
+
+
+@pytest.mark.parametrize("text", [case[0] for case in STRUCTURES.values()], ids=STRUCTURES)
+def test_bad_structure_hides_no_parameter(text: str) -> None:
+    modules = parse_hlo_modules(clean(text))
+    assert sum(m.opcode_counts()["parameter"] for m in modules) == text.count(BODY)
+
+
+NOTHING = {
+    "": (1, 1, "expected 'HloModule' or a computation, found nothing"),
+    "  \n\t\n": (1, 1, "expected 'HloModule' or a computation, found nothing"),
+    "// only a comment\n": (1, 1, "expected 'HloModule' or a computation, found nothing"),
+    "words only\nand more\n": (1, 1, "expected 'HloModule' or a computation"),
+    "\n\n  }\n": (3, 3, "expected 'HloModule' or a computation"),
+    "{": (1, 1, "expected 'HloModule' or a computation"),
+    "loss = 3\n": (1, 1, "expected 'HloModule' or a computation"),
+    "ENTRY": (1, 1, "expected 'HloModule' or a computation"),
+    "\0\0\0": (1, 1, "expected 'HloModule' or a computation"),
+}
+
+
+@pytest.mark.parametrize(("text", "place"), NOTHING.items())
+def test_text_of_which_nothing_is_hlo_is_an_error(text: str, place: tuple[int, int, str]) -> None:
+    with pytest.raises(DumpSyntaxError) as caught:
+        parse_hlo(text, path="some.txt")
+    error = caught.value
+    assert (error.line, error.column, error.message) == place
+    assert error.path == "some.txt"
+    assert error.exit_code == 4
+
+
+def test_each_bad_instruction_is_a_gap_and_hides_no_other() -> None:
+    cases = [case for case in INSTRUCTIONS if case[0] != "ROOT"]  # which may end its line
+    lines = [f"  {case[0]}" for case in cases]
+    good = [f"  good.{k} = f32[8] negate(p)" for k in range(len(lines))]
+    body = "\n".join(line for pair in zip(lines, good, strict=True) for line in pair)
+    module = parse_hlo(f"HloModule m\n\nENTRY e {{\n  p = f32[8] parameter(0)\n{body}\n}}\n")
+    assert [i.name for i in module.instructions] == ["p", *(f"good.{k}" for k in range(len(lines)))]
+    assert [(g.line, g.column, g.message) for g in module.gaps] == [
+        (5 + 2 * k, column, message) for k, (_, column, message) in enumerate(cases)
+    ]
+
+
+def test_bad_lines_that_follow_each_other_are_counted_in_one_gap() -> None:
+    (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", "one\n  two: 2\n\n  three")).gaps
+    assert (gap.line, gap.lines) == (5, 4)
+
+
+def test_gaps_stand_in_text_order() -> None:
+    text = "%junk\n" + AROUND.replace("INSTRUCTION", "junk\n  q = f32[8] add(p") + "%junk\n"
+    module = parse_hlo(text)
+    places = [(gap.line, gap.column) for gap in module.gaps]
+    assert places == sorted(places)
+    assert len(places) == 4
+
+
+def test_gap_belongs_to_the_module_in_which_it_stands() -> None:
+    first = AROUND.replace("INSTRUCTION", "q = f32[8] add(p")
+    second = AROUND.replace("INSTRUCTION", "junk").replace("HloModule m", "HloModule n")
+    modules = parse_hlo_modules(clean("%before\n" + first + "%between\n" + second))
+    assert [[gap.line for gap in module.gaps] for module in modules] == [[1, 6, 10], [15]]
+
+
+def test_unknown_names_belong_to_the_module_in_which_they_stand() -> None:
+    def with_attribute(attribute: str) -> str:
+        return AROUND.replace("INSTRUCTION", f"q = f32[8] add(p, p), {attribute}")
+
+    texts = ["brand_new=1", "dimensions={0}", "brand_new=1", "dimensions={0}, newer={x}"]
+    modules = parse_hlo_modules(clean("".join(map(with_attribute, texts))))
+    assert [module.unknown_attributes for module in modules] == [
+        ("brand_new",),
+        (),
+        ("brand_new",),
+        ("newer",),
+    ]
+
+
+# ---- strict -------------------------------------------------------------------------------------
+
+
+def test_strict_raises_the_first_gap() -> None:
+    text = AROUND.replace("INSTRUCTION", "junk\n  q = f32[8] add(p")
+    with pytest.raises(DumpSyntaxError) as caught:
+        parse_hlo(text, strict=True, path="a.txt")
+    first = parse_hlo(text, path="a.txt").gaps[0]
+    assert str(caught.value) == str(first)
+    assert str(first) == (
+        "a.txt:5:3: error: expected an instruction or '}'\n      junk\n      ^^^^"
+    )
+
+
+def test_strict_returns_what_has_no_gap() -> None:
+    text = AROUND.replace("INSTRUCTION\n  ", "")
+    assert parse_hlo(text, strict=True) == parse_hlo(text)
+
+
+def test_strict_raises_for_a_second_module() -> None:
+    text = AROUND.replace("INSTRUCTION\n  ", "")
+    with pytest.raises(DumpSyntaxError, match="found a second HloModule"):
+        parse_hlo(text + text, strict=True)
+
+
+# ---- how a gap is shown -------------------------------------------------------------------------
+
+
+def shown(gap: Gap) -> tuple[str, str]:
+    """Return the part of the line above the carets, and the whole line above."""
+    line, carets = gap.excerpt.split("\n")
+    assert carets.strip(" ").strip("^") == ""
+    start, end = carets.index("^"), len(carets)
+    return line[start:end], line
+
+
+@pytest.mark.parametrize(
+    ("instruction", "marked"),
+    [
+        ("q = f32[8] add(p, p]", "]"),
+        ("q = f32[8] Add(p, p)", "Add"),
+        ("q = f32[8,8]{0,0} add(p, p)", "{0,0}"),
+        ("q = f32[8] constant({1, 2})", "{1, 2}"),
+        ("q = f32[8] add(p, p", ""),
+        ("some words", "some words"),
+    ],
+)
+def test_carets_stand_under_what_is_wrong(instruction: str, marked: str) -> None:
+    (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", instruction)).gaps
+    assert shown(gap) == (marked, f"      {instruction}")
+
+
+def test_long_line_is_shown_as_a_window_around_the_place() -> None:
+    long = f'q = f32[8] add({"p, " * 500}p], metadata={{op_name="{"x" * 500}"}}'
+    (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", long)).gaps
+    marked, line = shown(gap)
+    assert gap.column == 2 + len("q = f32[8] add(") + 1500 + 2
+    assert marked == "]"
+    assert line.startswith("    ...")
+    assert line.endswith("xxx...")
+    assert len(line) < 120
+
+
+def test_start_of_a_long_line_is_shown_without_dots_before_it() -> None:
+    (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", "word " * 100)).gaps
+    marked, line = shown(gap)
+    assert line.startswith("      word word")
+    assert line.endswith("...")
+    assert not marked.startswith(" ")
+    assert len(line) < 120
+
+
+def test_what_a_terminal_can_not_show_is_marked() -> None:
+    (gap,) = parse_hlo(AROUND.replace("INSTRUCTION", "\tbell\a and \x7f and \u202e")).gaps
+    mark = "\N{REPLACEMENT CHARACTER}"
+    assert gap.excerpt.split("\n")[0] == f"       bell{mark} and {mark} and {mark}"
+
+
+def test_twenty_gaps_are_shown_and_the_rest_is_counted() -> None:
+    module = parse_hlo(AROUND.replace("INSTRUCTION", "q = f32[8] add(p\n  " * 25))
+    assert len(module.gaps) == 25
+    text = show_gaps(module.gaps)
+    assert text.count("error: ") == 20
+    assert text.endswith("\n[5 more]")
+    assert show_gaps(module.gaps[:2]).count("\n") == 5
+    assert show_gaps([]) == ""
+
+
+def test_of_very_many_gaps_each_keeps_its_place() -> None:
+    count = 10_500
+    module = parse_hlo(AROUND.replace("INSTRUCTION", "q = f32[8] add(p\n  " * count))
+    assert [gap.line for gap in module.gaps] == list(range(5, 5 + count))
+    assert module.gaps[0].message == "expected ',', ')' or '#', found the end"
+    assert module.gaps[-1].message == "expected an instruction"
+    assert [i.name for i in module.instructions] == ["p", "r"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENTRY e { ROOT a = f32[] constant(1) ROOT b = f32[] constant(1) }",
+        "ENTRY e {\n  ROOT a = f32[] constant(1)\n  ROOT b = f32[] constant(1)\n}\n",
+        "ENTRY e {\n  ROOT a = f32[] constant(1)\n  ROOT b =\n    f32[] constant(1)\n}\n",
+    ],
+    ids=["one line", "lines", "wrapped"],
+)
+def test_second_root_is_a_gap_however_it_is_written(text: str) -> None:
+    module = parse_hlo(text)
+    assert [gap.message for gap in module.gaps] == ["expected one ROOT, found a second"]
+    line, column = module.gaps[0].line, module.gaps[0].column
+    assert text.split("\n")[line - 1][column - 1 :].startswith("ROOT b")
+
+
+@pytest.mark.parametrize("end", ["", " ", "\n", " // note"])
+def test_header_attribute_without_value_hides_nothing(end: str) -> None:
+    module = parse_hlo(f"HloModule m, x={end}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
+    assert [computation.is_entry for computation in module.computations] == [True]
+    assert [gap.line for gap in module.gaps] == [1]
+
+
+@pytest.mark.parametrize("value", ["\n  {1}", " 3", " /* note */ 3", "\n\n[1,2]"])
+def test_value_of_a_header_attribute_may_follow_white_space(value: str) -> None:
+    module = parse_hlo(f"HloModule m, x={value}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
+    assert module.header["x"] == value.split("*/")[-1].strip()
+    assert not module.gaps
+
+
+_NAME = "x" * 400
+"""Makes a line long, so that the next one is first matched as a long line without backslashes."""
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        'op_name="a\\"b" source_file="c"',
+        'op_name="a\\\\" source_file="c"',
+        'op_name="a source_file="c"',
+        'op_name="a\0b" source_file="c"',
+        'op_name="a',
+        'op_name="a" source_file="b"',
+    ],
+)
+def test_lines_after_a_long_one_are_read_alike(metadata: str) -> None:
+    def text(name: str) -> str:
+        lines = [f'q = f32[8]{{0}} negate(p), metadata={{op_name="{name}"}}']
+        lines += [f"s = f32[8]{{0}} negate(p), metadata={{{metadata}}}", lines[0].replace("q", "t")]
+        return AROUND.replace("INSTRUCTION", "\n  ".join(lines))
+
+    long, short = parse_hlo(text(_NAME)), parse_hlo(text("x"))
+    assert gaps(text(_NAME)) == gaps(text("x"))
+    names = [[i.name for i in module.entry.instructions] for module in (long, short)]
+    assert names[0] == names[1]
+    for name in names[0]:
+        if name not in "qt":
+            one, other = long.entry.instruction(name), short.entry.instruction(name)
+            assert one == other

@@ -1,0 +1,234 @@
+"""Modules and their headers."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+from hlo_lens.hlo.module import InputOutputAlias
+from hlo_lens.hlo.module_reader import parse_hlo, parse_hlo_modules
+from hlo_lens.text.source import clean
+from tests.hlo_texts import E2, E3, E4, E5, entry, names, one, read
+
+
+def test_header_attributes_are_kept_as_written() -> None:
+    header = (
+        "HloModule m, is_scheduled=true, entry_computation_layout={(f32[8]{0})->f32[8]{0}}, "
+        "allow_spmd_sharding_propagation_to_parameters={false,true}, replica_count=2, "
+        'num_partitions=8, frontend_attributes={a="b",c={d = "}"}}, of_next_year={[1](2)}'
+    )
+    module = entry("  ROOT p = f32[8]{0} parameter(0)", header)
+    assert dict(module.header) == {
+        "is_scheduled": "true",
+        "entry_computation_layout": "{(f32[8]{0})->f32[8]{0}}",
+        "allow_spmd_sharding_propagation_to_parameters": "{false,true}",
+        "replica_count": "2",
+        "num_partitions": "8",
+        "frontend_attributes": '{a="b",c={d = "}"}}',
+        "of_next_year": "{[1](2)}",
+    }
+
+
+def test_header_has_schedule_partitions_and_replicas() -> None:
+    module = entry(
+        "  ROOT p = f32[] parameter(0)",
+        "HloModule m, is_scheduled=true, replica_count=2, num_partitions=8",
+    )
+    assert (module.is_scheduled, module.num_partitions, module.replica_count) == (True, 8, 2)
+
+
+def test_partitions_and_replicas_default_to_one_unscheduled() -> None:
+    module = entry("  ROOT p = f32[] parameter(0)")
+    assert (module.is_scheduled, module.num_partitions, module.replica_count) == (False, 1, 1)
+    assert module.entry_computation_layout is None
+    assert module.input_output_alias == ()
+    assert module.buffer_donor == ()
+    assert module.frontend_attributes == {}
+
+
+def test_layout_of_the_entry_is_a_program_shape() -> None:
+    header = (
+        "HloModule m, entry_computation_layout={(f32[8]{0}, s32[], f32[2,2]{0,1}, s32[], s32[], "
+        "/*index=5*/(s32[], pred[4]{0}))->(f32[8]{0}, s32[])}"
+    )
+    layout = entry("  ROOT p = f32[] parameter(0)", header).entry_computation_layout
+    assert layout is not None
+    assert [str(shape) for shape in layout.parameters] == [
+        "f32[8]{0}",
+        "s32[]",
+        "f32[2,2]{0,1}",
+        "s32[]",
+        "s32[]",
+        "(s32[], pred[4]{0})",
+    ]
+    assert str(layout.result) == "(f32[8]{0}, s32[])"
+
+
+def test_layout_of_an_entry_may_have_no_parameters() -> None:
+    header = "HloModule m, entry_computation_layout={()->f32[]}"
+    layout = entry("  ROOT p = f32[] constant(1)", header).entry_computation_layout
+    assert layout is not None
+    assert (layout.parameters, str(layout.result)) == ((), "f32[]")
+
+
+def test_unreadable_layout_is_a_gap_and_none() -> None:
+    module = parse_hlo(
+        "HloModule m, num_partitions=2, entry_computation_layout={(f32[8]{1,0})->f32[8]}\n\n"
+        "ENTRY e {\n  ROOT p = f32[8] parameter(0)\n}\n"
+    )
+    assert module.entry_computation_layout is None
+    assert module.num_partitions == 2
+    assert [(gap.line, gap.column, gap.message) for gap in module.gaps] == [
+        (1, 32, "expected another value of entry_computation_layout")
+    ]
+
+
+def test_aliasing_pairs_outputs_with_parameters() -> None:
+    header = (
+        "HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1,2}: (3, {4}, must-alias), "
+        "{}: (5, {}) }"
+    )
+    assert entry("  ROOT p = f32[] parameter(0)", header).input_output_alias == (
+        InputOutputAlias(output_index=(0,), parameter_number=0, parameter_index=()),
+        InputOutputAlias(
+            output_index=(1, 2), parameter_number=3, parameter_index=(4,), kind="must-alias"
+        ),
+        InputOutputAlias(output_index=(), parameter_number=5, parameter_index=()),
+    )
+
+
+def test_donors_are_parameters_that_any_output_may_use() -> None:
+    header = "HloModule m, buffer_donor={ (0, {}), (3, {1,2}) }"
+    module = entry("  ROOT p = f32[] parameter(0)", header)
+    assert module.buffer_donor == ((0, ()), (3, (1, 2)))
+
+
+def test_frontend_attributes_of_the_module_are_unquoted() -> None:
+    header = (
+        r'HloModule m, frontend_attributes={xla.sdy.meshes={mesh = <["x"=2]>},k="a\"b\303\251"}'
+    )
+    module = entry("  ROOT p = f32[] parameter(0)", header)
+    assert module.frontend_attributes == {
+        "xla.sdy.meshes": '{mesh = <["x"=2]>}',
+        "k": 'a"b\u00e9',
+    }
+
+
+def test_first_value_of_a_repeated_header_attribute_counts() -> None:
+    module = entry(
+        "  ROOT p = f32[] parameter(0)", "HloModule m, num_partitions=2, num_partitions=4"
+    )
+    assert module.num_partitions == 2
+
+
+def test_header_may_hold_a_whole_module_in_a_string() -> None:
+    header = (
+        'HloModule m, origin_recovery_table={\n  {"new" {0}} : {"old"},\n  "\n'
+        "  HloModule inner\n\n  ENTRY e {\n    ROOT p = f32[] parameter(0), "
+        'metadata={op_name=\\"x\\"}\n  }\n  "\n}\n'
+    )
+    module = entry("  ROOT q = f32[] parameter(0)", header)
+    assert module.name == "m"
+    assert names(module) == {"main": ["q"]}
+    assert module.header["origin_recovery_table"].startswith('{\n  {"new" {0}} : {"old"},')
+
+
+def test_header_may_continue_on_the_next_line() -> None:
+    header = (
+        "HloModule m, is_scheduled=true,\n"
+        'debug_attributes={\n  {"a" {}}:({log_mode=default,op_id=7}),\n}'
+    )
+    module = entry("  ROOT p = f32[] parameter(0)", header)
+    assert list(module.header) == ["is_scheduled", "debug_attributes"]
+
+
+def test_module_without_a_name_has_an_empty_one() -> None:
+    module = read("HloModule , is_scheduled=true\n\nENTRY {\n  ROOT a = f32[] constant(1)\n}\n")
+    assert (module.name, module.is_scheduled, module.entry.name) == ("", True, "")
+
+
+def test_name_of_a_module_may_end_in_a_colon() -> None:
+    assert entry("  ROOT p = f32[] parameter(0)", "HloModule m:").name == "m"
+
+
+def test_computations_need_no_header() -> None:
+    module = read("ENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n")
+    assert (module.name, module.entry.name) == ("", "e")
+
+
+def test_single_instruction_is_an_entry_of_its_own() -> None:
+    module = read("%sum = f32[8]{0} add(f32[8]{0} %p, f32[8]{0} %q)\n")
+    assert module.entry.name == ""
+    assert [i.name for i in module.entry.instructions] == ["p", "q", "sum"]
+
+
+def test_header_alone_is_a_module_without_computations_and_cut_off() -> None:
+    module = parse_hlo("HloModule empty, replica_count=2\n")
+    assert [g.message for g in module.gaps] == ["expected an ENTRY computation, found the end"]
+    assert module.is_truncated
+    assert not module.has_entry
+    assert (module.name, module.replica_count, module.computations) == ("empty", 2, [])
+    assert module.instruction_count == 0
+
+
+def test_several_modules_of_one_text_are_read_in_order() -> None:
+    modules = parse_hlo_modules(clean(E3 + E2 + E4))
+    assert [m.name for m in modules] == ["jit_h", "jit_f", "jit_k"]
+    assert [m.instruction_count for m in modules] == [3, 10, 8]
+    assert [m.gaps for m in modules] == [(), (), ()]
+    assert [m.entry.instructions[0].line for m in modules] == [4, 21, 52]
+    assert [bool(m.stack_frames) for m in modules] == [False, False, True]
+
+
+def test_modules_with_equal_content_are_equal() -> None:
+    assert read(E5) == read(E5)
+    assert read(E5) == read(E5.replace("\n  %", "\n\t  %"))
+    assert read(E5) != read(E5.replace("#1)", "#0)"))
+    assert read(E5) != read(E5.replace("condition=%condition", "condition=%body"))
+    assert read(E5) != read(E5.replace("num_partitions=8", "num_partitions=4"))
+    assert read(E4) != read(E4.replace("line=9", "line=8"))
+    assert read(E5) != E5
+
+
+def test_instructions_with_equal_content_are_equal_across_modules() -> None:
+    a, b = one("r = f32[8]{0} add(p, q)"), one("r = f32[8]{0}   add( %p,%q )")
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a != one("r = f32[8]{0} add(q, p)")
+    assert a != one("r = f32[8] add(p, q)")
+    assert a != one("r = f32[8]{0} add(p, q), metadata={}")
+    assert a != "r"
+
+
+def test_progress_never_goes_back() -> None:
+    seen: list[int] = []
+    parse_hlo_modules(clean(E5 + E4), progress=seen.append)
+    assert seen == sorted(seen)
+    assert 0 < seen[-1] <= len(E5 + E4)
+
+
+IN_ANOTHER_PROCESS = """
+import pickle, sys
+module = pickle.load(sys.stdin.buffer)
+assert all(module.computation(c.name) == c for c in module.computations)
+assert all(c.instruction(i.name) == i for c in module.computations for i in c.instructions)
+print(module.instruction_count)
+"""
+
+
+def test_names_are_found_in_a_copy_and_in_another_process() -> None:
+    module = parse_hlo(E2)
+    for computation in module.computations:
+        assert module.computation(computation.name) is not None
+        assert computation.instruction("nothing") is None
+    other = copy.deepcopy(module)
+    found = other.computation(module.entry.name)
+    assert found is not None
+    assert found.module is other
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    code, data = [sys.executable, "-c", IN_ANOTHER_PROCESS], pickle.dumps(module)
+    run = subprocess.run(code, input=data, capture_output=True, env=environment)
+    assert run.stdout.split() == [str(module.instruction_count).encode()], run.stderr

@@ -1,0 +1,202 @@
+"""Buffer statistics and peak buffers in logs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import hlo_lens
+from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.logs.buffer_log import parse_buffer_log
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+from tests import corpus
+
+ASKED = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2110783616 bytes.\n"
+STATS = """BufferAssignment stats:
+             parameter allocation:    1.02GiB
+              constant allocation:         0B
+        maybe_live_out allocation:    4.89GiB
+     preallocated temp allocation:    1.97GiB
+  preallocated temp fragmentation:     2.0KiB (0.00%)
+                 total allocation:    7.88GiB
+              total fragmentation:       112B (4.37%)
+"""
+PEAK = """Peak buffers:
+\tBuffer 1:
+\t\tSize: 4.89GiB
+\t\tOperator: op_name="jit(f)/dot[dims=(((2,), (0,)), ((), ()))]" source_file="/b.py" source_line=17
+\t\tXLA Label: custom-call
+\t\tShape: f32[5104,257152]
+\t\t==========================
+
+\tBuffer 2:
+\t\tSize: 1004.50MiB
+\t\tEntry Parameter Subshape: f16[2048,257152]
+\t\t==========================
+
+\tBuffer 3:
+\t\tSize: 16B
+\t\tXLA Label: fusion
+\t\tShape: (f32[8], s8[4])
+\t\t==========================
+
+"""
+OOM = "BufferAssignment OOM Debugging.\n" + STATS + PEAK
+
+
+def _assert_same(text: str) -> None:
+    (entry,) = parse_buffer_log(text).entries
+    assert parse_buffer_log(text, reader="grammar").entries == (entry,)
+
+
+def test_an_out_of_memory_report() -> None:
+    log = parse_buffer_log("before\n" + ASKED + OOM + "after\n", path="x.log")
+    (entry,) = log.entries
+    assert (log.gaps, log.is_complete, log.path) == ((), True, "x.log")
+    assert (entry.is_oom, entry.requested_bytes, entry.line) == (True, 2110783616, 3)
+    stats = entry.stats
+    assert stats is not None
+    assert (stats.parameter, stats.constant) == (HumanSize("1.02GiB"), HumanSize("0B"))
+    assert (stats.maybe_live_out, stats.total) == (HumanSize("4.89GiB"), HumanSize("7.88GiB"))
+    assert (stats.preallocated_temp_fragmentation_percent, stats.total_fragmentation_percent) == (
+        0.0,
+        4.37,
+    )
+    first, second, third = entry.peak_buffers
+    assert (first.number, first.size.text, first.label) == (1, "4.89GiB", "custom-call")
+    assert first.operator is not None
+    assert first.operator.op_name == "jit(f)/dot[dims=(((2,), (0,)), ((), ()))]"
+    assert (first.operator.source_file, first.operator.source_line) == ("/b.py", 17)
+    assert (second.is_entry_parameter, second.shape_text, second.label) == (
+        True,
+        "f16[2048,257152]",
+        None,
+    )
+    assert (third.operator, third.shape_text) == (None, "(f32[8], s8[4])")
+
+
+def test_the_public_name_is_there() -> None:
+    assert isinstance(hlo_lens.parse_buffer_log(STATS), hlo_lens.BufferLog)
+
+
+FORMS = {
+    "all": OOM,
+    "statistics": STATS,
+    "no fragmentation": "\n".join(line for line in STATS.split("\n") if "fragm" not in line),
+    "no constants (2021)": STATS.replace("              constant allocation:         0B\n", ""),
+    "nothing at the peak": "BufferAssignment OOM Debugging.\n" + STATS + "Peak buffers:\n",
+    "spaces for tabs": OOM.replace("\t", "        "),
+    "nan": STATS.replace("(0.00%)", "(-nan%)"),
+    "wrapped": OOM.replace("jit(f)/dot[dims", "jit(f)/d\not[d\nims").replace(
+        " source_l", "\n source_l"
+    ),
+    "cut": OOM[:-30],
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+def test_each_form_is_read_alike(text: str) -> None:
+    _assert_same(text)
+    assert parse_buffer_log(text).gaps == ()
+
+
+def test_a_wrapped_op_name_is_whole() -> None:
+    assert parse_buffer_log(FORMS["wrapped"]).entries == parse_buffer_log(OOM).entries
+
+
+REQUESTS = {
+    "of 2024": (ASKED, 2110783616),
+    "of ROCm": (
+        "Failed to allocate request for 154.06GiB (165425291480B) on device\n",
+        165425291480,
+    ),
+    "allocating": ("Out of memory allocating 77 bytes.\n", 77),
+    "none": ("hello\n", None),
+    "far above": (ASKED + "x\n" * 2000, None),
+}
+
+
+@pytest.mark.parametrize(("before", "requested"), REQUESTS.values(), ids=REQUESTS)
+def test_requested_bytes_are_read_before_the_block(before: str, requested: int | None) -> None:
+    assert parse_buffer_log(before + OOM).entries[0].requested_bytes == requested
+
+
+def test_several_blocks_in_a_log() -> None:
+    log = parse_buffer_log(f"a\n{STATS}b\nc\n{ASKED}{OOM}d\n{STATS}{STATS}")
+    assert [(e.is_oom, e.line, len(e.peak_buffers)) for e in log.entries] == [
+        (False, 2, 0),
+        (True, 13, 3),
+        (False, 42, 0),
+        (False, 50, 0),
+    ]
+    assert log.gaps == ()
+
+
+def test_prefixes_of_a_log_are_cut() -> None:
+    prefix = "E0528 07:02:44.350251   27487 pjrt_stream_executor_client.cc:2826] "
+    log = parse_buffer_log("".join(f"{prefix}{line}\n" for line in (ASKED + OOM).splitlines()))
+    assert log.entries == parse_buffer_log(ASKED + OOM).entries
+    assert parse_buffer_log(f"INFO:absl:{STATS}").entries[0].stats is not None
+    assert log.is_complete
+
+
+def test_foreign_lines_inside_a_block_are_gaps() -> None:
+    lines = OOM.split("\n")
+    noisy = "\n".join([*lines[:4], "step 7", "loss 3", *lines[4:13], "step 8", *lines[13:]])
+    log = parse_buffer_log(noisy)
+    assert log.entries == parse_buffer_log(OOM).entries
+    assert [(gap.line, gap.lines) for gap in log.gaps] == [(5, 2), (16, 1)]
+
+
+def test_a_block_inside_a_string_is_read() -> None:
+    escaped = (ASKED + OOM).replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    log = parse_buffer_log(f'{{"line": 1}}\n{{"message": "{escaped}"}}\n{{"line": 3}}\n')
+    assert log.entries == parse_buffer_log(ASKED + OOM).entries
+    assert log.entries[0].line == 2
+
+
+def test_truncated_block_keeps_its_complete_lines() -> None:
+    whole = parse_buffer_log(OOM).entries[0]
+    for cut in range(60, len(OOM)):
+        log = parse_buffer_log(OOM[:cut])
+        (entry,) = log.entries
+        sure = entry.peak_buffers[:-1]
+        assert sure == whole.peak_buffers[: len(sure)]
+        # After a whole buffer, or where none has begun, nothing tells that more is to come.
+        if whole != entry and not OOM[:cut].rstrip().endswith(("==", "buffers:")):
+            assert not entry.is_complete
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "Buffer 1:\n"], ids=["nothing", "junk", "part"])
+def test_a_text_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(DumpSyntaxError, match="BufferAssignment stats:"):
+        parse_buffer_log(text)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
+    chance = random.Random(seed)
+    text = ASKED + OOM
+    start = chance.randrange(len(text))
+    middle = chance.choice(["", "\n", "\0", "=" * 3000, "9" * 5000, "Peak buffers:\n", "\\n"])
+    lines = (text[:start] + middle + text[start + chance.randrange(60) :]).split("\n")
+    if seed % 5 == 0:
+        chance.shuffle(lines)
+    try:
+        log = parse_buffer_log("\n".join(lines))
+    except HloLensError:
+        return
+    assert log.entries
+
+
+@corpus.needs_corpus
+def test_a_report_from_the_corpus() -> None:
+    path = corpus.CORPUS / "buffer" / "oom" / "oom_gpu_2024_alphafold.txt"
+    (entry,) = parse_buffer_log(corpus.read(path)).entries
+    assert (entry.is_oom, entry.requested_bytes, len(entry.peak_buffers)) == (True, 34912723376, 15)
+    assert entry.stats is not None
+    temp = entry.stats.preallocated_temp
+    assert temp == HumanSize("32.51GiB")
+    assert temp.matches(entry.requested_bytes or 0)
+    assert not entry.is_complete  # its author cut the last line

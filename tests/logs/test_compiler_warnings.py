@@ -1,0 +1,332 @@
+"""Compiler warnings in all wordings, and their instructions in a dump."""
+
+from __future__ import annotations
+
+import pytest
+
+import hlo_lens
+from hlo_lens.logs.compiler_warnings import parser, printed_instruction, seconds
+from hlo_lens.logs.log import CompilerWarning, WarningKind
+from hlo_lens.logs.logs_log import parse_log
+from hlo_lens.logs.repeated_messages import without_repeats
+from hlo_lens.questions.dumps.warnings_in_dump import warning_joins
+from tests import corpus
+
+LOGS = corpus.SAMPLES / "logs"
+LOG = (LOGS / "warned_jax_0_10_2.txt").read_text("utf-8")
+
+OP = (
+    "%copy.1 = f32[8,4,2]{2,1,0} copy(f32[8,4,2]{2,1,0} %p.0), "
+    'metadata={op_name="jit(f)/a. b" source_file="x.py" source_line=7}'
+)
+FROM = "{devices=[8,1,1]0,1,2,3,4,5,6,7}"
+TO = "{devices=[1,1,2,4]<=[8] last_tile_dim_replicate}"
+REMATERIALIZATIONS = {
+    "2021": (
+        f"[spmd] Involuntary full rematerialization. The compiler was not able to go from sharding "
+        f"{FROM} to {TO} without doing a full rematerialization of the tensor for HLO operation: "
+        f"{OP}. You probably want to enrich the sharding annotations to prevent this."
+    ),
+    "2024": (
+        f"[SPMD] Involuntary full rematerialization. The compiler cannot go from sharding {FROM} "
+        f"to {TO} efficiently for HLO operation {OP}. As the last resort, SPMD will replicate the "
+        "tensor and then partition it to obtain the target sharding, which is inefficient."
+    ),
+    "cut off after the operation": (
+        f"Involuntary full rematerialization. The compiler cannot go from sharding {FROM} to {TO} "
+        f"efficiently for HLO operation {OP}"
+    ),
+}
+
+
+def one(text: str) -> CompilerWarning:
+    (warning,) = parse_log(text).warnings
+    return warning
+
+
+@pytest.mark.parametrize("text", REMATERIALIZATIONS.values(), ids=REMATERIALIZATIONS)
+def test_full_rematerialization_is_read_in_all_wordings(text: str) -> None:
+    warning = one(f"x\nE0101 00:00:00.1 1 spmd_partitioner.cc:1] {text}\ny\n")
+    assert warning.kind is WarningKind.FULL_REMATERIALIZATION
+    assert warning.line == 2
+    assert warning.from_sharding is not None
+    assert warning.to_sharding is not None
+    assert (warning.from_sharding.text, warning.to_sharding.text) == (FROM, TO)
+    printed = warning.instruction
+    assert printed is not None
+    assert (printed.text, printed.name, printed.opcode) == (OP, "copy.1", "copy")
+    assert printed.metadata is not None
+    assert (printed.metadata.op_name, printed.metadata.source_line) == ("jit(f)/a. b", 7)
+
+
+DONATIONS = {
+    "types of 2019": ("f32[2,3]{1,0}, s32[]", ("f32[2,3]{1,0}", "s32[]")),
+    "shaped arrays": (
+        "ShapedArray(float32[784,50]), ShapedArray(bfloat16[8@x,4]).",
+        ("float32[784,50]", "bfloat16[8@x,4]"),
+    ),
+    "types of 2025": ("float32[32,7], bfloat16[3].", ("float32[32,7]", "bfloat16[3]")),
+}
+
+
+@pytest.mark.parametrize(("types", "expected"), DONATIONS.values(), ids=DONATIONS)
+def test_donations_are_read_in_all_spellings(types: str, expected: tuple[str, ...]) -> None:
+    warning = one(
+        f"/x/mlir.py:1: UserWarning: Some donated buffers were not usable: {types}\n"
+        'See an explanation at x\n  warnings.warn("Some donated buffers were not usable:"\n'
+    )
+    assert (warning.kind, warning.donated) == (WarningKind.UNUSED_DONATION, expected)
+    assert None not in warning.donated_shapes
+
+
+def test_reason_of_a_donation_is_kept() -> None:
+    warning = one(
+        "Some donated buffers were not usable: ShapedArray(float32[8]).\n"
+        "Donation is not implemented for ('cpu',).\n"
+    )
+    assert warning.reason == "Donation is not implemented for ('cpu',)."
+
+
+STARS = "********************************"
+ALARMS = {
+    "begun": (
+        f"\n{STARS}\n[Compiling module jit_f for GPU] Very slow compile? If you want\n{STARS}\n",
+        ("jit_f", "GPU", None),
+    ),
+    "finished": (
+        f"The operation took 2m1.5s\n\n{STARS}\n[Compiling module jit_f] Very slow compile? If\n",
+        ("jit_f", "", 121.5),
+    ),
+    "old": (f"{STARS}\nVery slow compile?  If you want to file a bug\n", (None, "", None)),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), ALARMS.values(), ids=ALARMS)
+def test_slow_compiles_are_read(text: str, expected: tuple[object, ...]) -> None:
+    warning = one(text)
+    found = (warning.module, warning.platform, warning.duration_seconds)
+    assert found == expected
+
+
+@pytest.mark.parametrize(("before", "took"), [("", None), ("The operation took 17.5s\n", 17.5)])
+def test_constant_folding_names_its_instruction(before: str, took: float | None) -> None:
+    warning = one(
+        f"{before}Constant folding an instruction is taking > 1s:\n\n  {OP}\n\nThis isn't\n"
+    )
+    assert warning.kind is WarningKind.CONSTANT_FOLDING
+    assert warning.instruction == printed_instruction(OP)
+    assert (warning.duration_seconds, warning.limit_seconds) == (took, 1.0)
+
+
+FOLDING = f"Constant folding an instruction is taking > 1s:\n\n  {OP}\n\nThis isn't a bug\n"
+
+
+@pytest.mark.parametrize("end", [FOLDING, "Constant folding an instruction is taking > 1s:\n"])
+def test_end_of_an_alarm_has_the_duration_of_the_first(end: str) -> None:
+    log = without_repeats(parse_log(f"{FOLDING}x\nThe operation took 2.5s\n{end}"))
+    (warning,) = log.warnings
+    assert (warning.duration_seconds, warning.limit_seconds, warning.line) == (2.5, 1.0, 1)
+
+
+def test_alarms_of_two_instructions_are_two() -> None:
+    log = without_repeats(parse_log(FOLDING + FOLDING.replace("copy.1", "copy.2")))
+    assert len(log.warnings) == 2
+
+
+FIGURES = {
+    "arguments": (
+        "The byte size of input/output arguments (300) exceeds the base limit (200). This "
+        "indicates an error in the calculation!",
+        WarningKind.LARGE_ARGUMENTS,
+        {"size_bytes": 300, "limit_bytes": 200},
+    ),
+    "algorithm": (
+        "The operation took 2.5s\nTrying algorithm eng4{k11=2} for conv %conv.8 = (f32[8]{0}, "
+        "u8[0]{0}) custom-call(%a, %b) is taking a while...",
+        WarningKind.SLOW_KERNEL,
+        {"subject": "eng4{k11=2}", "duration_seconds": 2.5},
+    ),
+    "wrong result": (
+        "E1 cmp.cc:1] Difference at 16: 0, expected 9.6\nE2 cmp.cc:1] Difference at 17: nan, "
+        "expected 9\nResults do not match the reference. This is likely a bug/unexpected loss of "
+        "precision.",
+        WarningKind.WRONG_RESULT,
+        {"subject": "element 16 is 0, expected 9.6", "differences": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "kind", "expected"), FIGURES.values(), ids=FIGURES)
+def test_alarms_of_gpus_have_their_figures(
+    text: str, kind: WarningKind, expected: dict[str, object]
+) -> None:
+    warning = one(f"before\n{text}\nafter\n")
+    assert warning.kind is kind
+    assert {name: getattr(warning, name) for name in expected} == expected
+
+
+def test_bytes_of_donated_arguments_are_their_sum_if_all_are_known() -> None:
+    known = one("Some donated buffers were not usable: float32[8], bfloat16[3].\n")
+    assert known.size_bytes == 38
+    unknown = one("Some donated buffers were not usable: float32[8], key<fry>[3].\n")
+    assert unknown.size_bytes is None
+
+
+def test_donation_has_the_address_that_jax_prints() -> None:
+    warning = one(
+        "Some donated buffers were not usable: float32[8].\n"
+        "See an explanation at https://x.y/faq.html#buffer-donation.\n"
+    )
+    assert warning.explanation == "https://x.y/faq.html#buffer-donation"
+
+
+def test_durations_are_those_of_absl() -> None:
+    texts = ("1s", "2m1.516675192s", "1h3m0s", "250ms", "", "1x")
+    assert [seconds(text) for text in texts] == [1.0, 121.516675192, 3780.0, 0.25, None, None]
+
+
+def test_damaged_warning_is_a_gap() -> None:
+    log = parse_log(
+        f"{LOG}\nInvoluntary full rematerialization. The compiler cannot go from here\n"
+    )
+    assert len(log.warnings) == 2
+    assert [gap.line for gap in log.gaps] == [LOG.count("\n") + 2]
+
+
+def test_grammar_reads_whole_warnings() -> None:
+    text = REMATERIALIZATIONS["2021"].removeprefix("[spmd] ")
+    assert parser().parse(text, start="full_rematerialization").children
+    whole = (
+        f"The operation took 3s {STARS} [Compiling module f for TPU] Very slow compile? If you want"
+    )
+    assert parser().parse(whole, start="slow_compile").children
+
+
+# ---- with a dump -------------------------------------------------------------------------------
+
+
+def joined(text: str) -> list[tuple[object, ...]]:
+    modules = hlo_lens.load(LOGS / "warned").modules
+    joins = warning_joins(parse_log(text).warnings, modules).joins
+    return [(j.module, j.stage, j.instructions, j.how, j.source) for j in joins]
+
+
+def test_warnings_are_joined_with_their_instructions() -> None:
+    first, second = joined(LOG)
+    assert first == (
+        "jit_reshape_across",
+        "before",
+        ("reshape.3",),
+        "operation, opcode and shape",
+        "warned.py:15",
+    )
+    assert second[:3] == ("jit_update", "before", ("scratch.1", "step.1"))
+
+
+def test_bytes_of_the_whole_value_are_those_before_partitioning() -> None:
+    modules = hlo_lens.load(LOGS / "warned").modules
+    first = warning_joins(parse_log(LOG).warnings, modules).joins[0]
+    assert first.full_bytes == 128 * 32 * 12 * 4
+    assert warning_joins(parse_log(LOG).warnings, ()).joins[0].full_bytes is None
+
+
+def test_operation_missing_in_the_dump_is_not_found() -> None:
+    ((module, _, instructions, how, source),) = joined(REMATERIALIZATIONS["2024"])
+    assert (module, instructions, how, source) == (None, (), "not found", "x.py:7")
+
+
+def test_operation_of_another_opcode_is_found_by_its_path() -> None:
+    text = LOG.replace("reshape(%transpose.0)", "copy(%transpose.0)")
+    assert joined(text)[0][3] == "operation and shape"
+
+
+NOT_OF_THE_DUMP = {
+    "another shape": ("f32[128,4,12]", "f32[128,4,11]"),
+    "another type": ("f32[128,4,12]", "bf16[128,4,12]"),
+    "another number of devices": ("<=[8]", "<=[16]"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), NOT_OF_THE_DUMP.values(), ids=NOT_OF_THE_DUMP)
+def test_warning_of_another_program_is_not_joined(old: str, new: str) -> None:
+    text = LOG.replace("{devices=[4,1,2]<=[8]}", "{devices=[8,1,2]<=[16]}") if "16" in new else LOG
+    changed = text.replace(old, new)
+    assert changed != LOG
+    assert joined(changed)[0][3] == "not found"
+
+
+def test_slow_compile_is_joined_by_the_name_of_its_module() -> None:
+    text = "[Compiling module jit_update for CPU] Very slow compile? If you want"
+    assert joined(text) == [("jit_update", None, (), "name", None)]
+    other = text.replace("jit_update", "jit_other")
+    assert joined(other) == [(None, None, (), "not found", None)]
+
+
+def test_donation_that_fits_no_parameters_is_not_found() -> None:
+    text = "Some donated buffers were not usable: float32[32,8].\n"
+    assert joined(text)[0][3] == "not found"
+
+
+def test_equal_warnings_are_one_with_a_count() -> None:
+    (first, second) = warning_joins(parse_log(LOG + LOG).warnings, ()).joins
+    assert (first.times, second.times) == (2, 2)
+
+
+@corpus.needs_corpus
+@pytest.mark.parametrize("backend", ["cpu8", "gpu-h100_sxm-1x1x8"])
+def test_warning_of_the_corpus_is_joined(backend: str, tmp_path: object) -> None:
+    import tarfile
+    from pathlib import Path
+
+    folder = Path(str(tmp_path))
+    archive = corpus.CORPUS / "dumps" / backend / "bad" / "full_remat.tar.gz"
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    (stderr,) = folder.rglob("stderr.txt")
+    modules = hlo_lens.load(stderr.parent / "dump").modules
+    (join,) = warning_joins(parse_log(stderr.read_bytes()).warnings, modules).joins
+    assert join.module == "jit_full_remat"
+    assert len(join.instructions) == 1
+    assert (join.source or "").startswith("/home/user/bad.py:8")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "subject"),
+    [
+        (
+            "Redzone mismatch in RHS redzone of buffer 0x7f00 at offset 16; expected ffffffff but "
+            "was 3f800000.\n",
+            WarningKind.OUTSIDE_WRITE,
+            "RHS redzone, offset 16 is 3f800000, expected ffffffff",
+        ),
+        (
+            "Detected cudnn out-of-bounds write in conv input buffer! This is likely a cudnn bug.",
+            WarningKind.OUTSIDE_WRITE,
+            "conv input buffer",
+        ),
+        (
+            "W cuda_timer.cc:87] Delay kernel timed out: measured time has sub-optimal accuracy. "
+            "There may be a missing warmup execution, please investigate in Nsight Systems.",
+            WarningKind.INEXACT_TIMING,
+            "",
+        ),
+    ],
+)
+def test_alarms_of_autotuning_are_read(text: str, kind: WarningKind, subject: str) -> None:
+    (warning,) = parse_log(text).warnings
+    assert (warning.kind, warning.subject) == (kind, subject)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (
+            "outside_write",
+            "Redzone mismatch in LHS redzone of buffer 0x7f at offset 16; expected ff but was 3f.",
+        ),
+        ("outside_write", "Out-of-bounds write in gemm buffer"),
+        ("inexact_timing", "Delay kernel timed out: measured time has sub-optimal accuracy."),
+    ],
+)
+def test_the_grammar_has_alarms_of_autotuning(rule: str, text: str) -> None:
+    assert parser().parse(text, start=rule).data == rule

@@ -1,0 +1,449 @@
+"""Shardings, meshes, types and drawings in logs, as JAX prints them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens.logs.drawn_shardings import drawn_sharding, drawn_shardings
+from hlo_lens.logs.jax_items import CodeError
+from hlo_lens.logs.logged_arrays import logged_arrays
+from hlo_lens.logs.logs_jax_values import parse_value
+from hlo_lens.logs.logs_log import parse_log
+from hlo_lens.logs.sharding_trail import sharding_trail
+from hlo_lens.text.errors import DumpSyntaxError
+from tests import corpus
+from tests.timing import cpu_seconds
+
+if TYPE_CHECKING:
+    from hlo_lens.logs.jax_values import JaxValue, ShardingLog
+
+SAMPLE = corpus.SAMPLES / "logs" / "custom_partitioning_jax_0_6_2.txt"
+
+
+def shardings(text: str) -> ShardingLog:
+    found = parse_log(text).shardings
+    assert found is not None
+    return found
+
+
+def one(text: str) -> JaxValue:
+    value = parse_value(text)
+    assert value is not None
+    return value
+
+
+# ---- values ------------------------------------------------------------------------------------
+
+MESHES = {
+    "0.4": ("Mesh('x': 4, 'y': 2)", ()),
+    "0.6": ("Mesh('x': 4, 'y': 2, axis_types=(Auto, Explicit))", ("Auto", "Explicit")),
+    "repr 0.4": (
+        "Mesh(device_ids=array([[0, 1],\n       [2, 3],\n       [4, 5],\n       [6, 7]]), "
+        "axis_names=('x', 'y'))",
+        (),
+    ),
+    "repr 0.10": (
+        "Mesh(axis_sizes=(4, 2), axis_names=('x', 'y'), axis_types=(Auto, Manual))",
+        ("Auto", "Manual"),
+    ),
+    "abstract 0.10": (
+        "AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto), device_kind=cpu, num_cores=None, "
+        "platform=cpu)",
+        ("Auto", "Auto"),
+    ),
+    "axis types of Python": (
+        "Mesh('x': 4, 'y': 2, axis_types=(AxisType.Auto, AxisType.Explicit,))",
+        ("Auto", "Explicit"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "types"), MESHES.values(), ids=MESHES)
+def test_meshes_of_all_versions_are_read(text: str, types: tuple[str, ...]) -> None:
+    mesh = one(text).mesh
+    assert mesh is not None
+    assert (mesh.mesh.axis_names, mesh.mesh.axis_sizes) == (("x", "y"), (4, 2))
+    assert mesh.axis_types == types
+    assert mesh.mesh.device_ids == tuple(range(8))
+
+
+def test_devices_of_a_mesh_in_another_order_are_kept() -> None:
+    value = one(
+        "NamedSharding(mesh=Mesh(device_ids=array([[3, 2], [1, 0]]), axis_names=('a', 'b')), "
+        "spec=P('b',))"
+    )
+    sharding = value.sharding(1)
+    assert sharding is not None
+    assert [sharding.tile_of(device) for device in range(4)] == [(1,), (0,), (1,), (0,)]
+
+
+SPECS = {
+    "PartitionSpec('x', None)": ("x", None),
+    "P('x',)": ("x",),
+    "P(('x', 'y'), None)": (("x", "y"), None),
+    "PartitionSpec()": (),
+    'P("x", ())': ("x", None),
+    "PartitionSpec(('x', 'y'), UNCONSTRAINED)": (("x", "y"), "UNCONSTRAINED"),
+    "PartitionSpec(<UnconstrainedPartitionSingleton>, None)": ("UNCONSTRAINED", None),
+    "jax.sharding.PartitionSpec('x')": ("x",),
+}
+
+
+@pytest.mark.parametrize(("text", "entries"), SPECS.items(), ids=SPECS)
+def test_partition_specs_are_read(text: str, entries: tuple[object, ...]) -> None:
+    spec = one(text).spec
+    assert spec is not None
+    assert spec.entries == entries
+
+
+def test_unreduced_axes_of_a_spec_are_read_and_printed() -> None:
+    spec = one("P('x', unreduced={'y'}, reduced={'z'}, unreduced_kind=sum)").spec
+    assert spec is not None
+    assert (spec.entries, spec.unreduced, spec.reduced) == (("x",), ("y",), ("z",))
+    assert spec.text == "P('x', unreduced={'y'}, reduced={'z'})"
+
+
+@pytest.mark.parametrize("text", ["P('x',)", "P()", "P(None, ('x', 'y'))", "P('x', UNCONSTRAINED)"])
+def test_spec_is_printed_as_jax_does(text: str) -> None:
+    spec = one(text).spec
+    assert spec is not None
+    assert spec.text == text
+
+
+TYPES = {
+    "ShapedArray(float32[8,4])": ("f32[8,4]", None, ()),
+    "ShapedArray(float32[8@dp,4@mp])": ("f32[8,4]", ("dp", "mp"), ()),
+    "ShapedArray(bfloat16[8@(dp,mp),4])": ("bf16[8,4]", (("dp", "mp"), None), ()),
+    "ShapedArray(float32[2,3]{mp,dp})": ("f32[2,3]", None, ("mp", "dp")),
+    "float32[2,3]{V:(x,y)}": ("f32[2,3]", None, ("x", "y")),
+    "float32[2]{V:x}": ("f32[2]", None, ("x",)),
+    "ShapedArray(int32[], weak_type=True)": ("s32[]", None, ()),
+    "float8_e4m3fn[16]": ("f8e4m3fn[16]", None, ()),
+    "bool[16@x]": ("pred[16]", ("x",), ()),
+    "f32[20,16]{1,0}": ("f32[20,16]", None, ()),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), TYPES.items(), ids=TYPES)
+def test_types_of_all_versions_are_read(text: str, expected: tuple[object, ...]) -> None:
+    value = one(text)
+    assert value.shape is not None
+    entries = None if value.spec is None else value.spec.entries
+    assert (value.shape.to_text(layout=False), entries, value.manual_axes) == expected
+
+
+def test_struct_has_shape_sharding_and_the_part_of_a_device() -> None:
+    value = one(
+        "ShapeDtypeStruct(shape=(20, 16), dtype=bfloat16, sharding=NamedSharding(mesh=Mesh('x': 4, "
+        "'y': 2), spec=P('x', 'y'), memory_kind=device))"
+    )
+    local = value.device_shape()
+    assert local is not None
+    assert local.to_text(layout=False) == "bf16[5,8]"
+    assert (value.kind, value.memory_kind) == ("ShapeDtypeStruct", "device")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NamedSharding(mesh, P('x'))",
+        "Mesh(devices, ('x', 'y'))",
+        "P(axis_names[0])",
+        "P('x', other)",
+        "ShapedArray(shape, dtype)",
+        "ShapeDtypeStruct((2, 3), jnp.float32)",
+    ],
+)
+def test_source_code_is_no_value(text: str) -> None:
+    with pytest.raises((CodeError, DumpSyntaxError)):
+        parse_value(text)
+    assert parse_log(f"x = {text}\ny: P('x',)\n").gaps == ()
+
+
+def test_spec_with_axes_missing_in_the_mesh_has_no_sharding() -> None:
+    value = one("NamedSharding(mesh=Mesh('x': 4), spec=P('z'))")
+    assert value.sharding() is None
+    assert one("NamedSharding(mesh=Mesh('x': 4), spec=P(UNCONSTRAINED))").sharding() is None
+
+
+# ---- logs --------------------------------------------------------------------------------------
+
+
+def test_values_are_found_anywhere_in_a_line_with_the_text_before() -> None:
+    log = shardings(
+        "INFO a: NamedSharding(mesh=Mesh('x': 4), spec=P('x',)) and b = P(None, 'x'), "
+        "then\nmesh=Mesh('x': 4)\n"
+    )
+    assert [(value.line, value.kind, value.label) for value in log.values] == [
+        (1, "NamedSharding", "INFO a"),
+        (1, "PartitionSpec", "and b"),
+        (2, "Mesh", "mesh"),
+    ]
+
+
+def test_value_over_several_lines_is_one() -> None:
+    text = "m: Mesh(device_ids=array([[0, 1],\n       [2, 3]]), axis_names=('x', 'y'))\nend\n"
+    log = parse_log(text)
+    assert log.shardings is not None
+    assert [value.kind for value in log.shardings.values] == ["Mesh"]
+    assert (log.understood_lines, log.passed_lines) == (2, 1)
+
+
+def test_value_that_is_cut_off_is_a_gap() -> None:
+    log = parse_log("a: P('x',)\nb: NamedSharding(mesh=Mesh('x': 4), spec=PartitionSpec('x'")
+    assert [gap.line for gap in log.gaps] == [2]
+
+
+def test_dumps_of_objects_are_skipped_and_counted() -> None:
+    log = shardings(SAMPLE.read_text("utf-8"))
+    assert (log.dumps, log.dump_lines) == (6, 24)
+
+
+# ---- drawings ----------------------------------------------------------------------------------
+
+SQUARE = """\
+┌──────────┬──────────┐
+│          │          │
+│ CPU 0,1  │ CPU 2,3  │
+├──────────┼──────────┤
+│ CPU 4,5  │ CPU 6,7  │
+│          │          │
+└──────────┴──────────┘
+"""
+WRAPPED = """\
+┌────────┐
+│  TPU   │
+│0,1,2,3,│
+│4,5,6,7,│
+│8,9,10,1│
+│   1    │
+└────────┘
+"""
+
+
+def test_boxes_are_read() -> None:
+    (boxes,) = shardings(f"x:\n{SQUARE}end\n").boxes
+    assert (boxes.rows, boxes.columns, boxes.platform) == (2, 2, "CPU")
+    assert boxes.tiles() == {0: (0, 0), 1: (0, 0), 2: (0, 1), 3: (0, 1)} | {
+        4: (1, 0),
+        5: (1, 0),
+        6: (1, 1),
+        7: (1, 1),
+    }
+    sharding = drawn_sharding(boxes)
+    assert sharding is not None
+    assert sharding.text == "{devices=[2,2,2]<=[8] last_tile_dim_replicate}"
+
+
+def test_drawing_is_read_with_prefixes_indentation_and_colours() -> None:
+    indented = "".join(f"    {line}\n" for line in SQUARE.splitlines())
+    colored = re.sub(r"(\d)", "\x1b[1;36m\\1\x1b[0m", SQUARE)
+    plain = shardings(f"a\n{SQUARE}").boxes
+    for text in (indented, colored, SQUARE.replace("\n", "\r\n")):
+        assert shardings(f"a\n{text}").boxes == plain
+
+
+def test_ids_that_are_broken_over_lines_are_joined() -> None:
+    (boxes,) = shardings(WRAPPED + "TPU: P()\n").boxes
+    assert boxes.cells[0].devices == tuple(range(12))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "┌──┐\n│ a\n└──┘\n",
+        "┌──┐\n",
+        "┌──┐\n└──┘\n",
+        "┌──┐\n│ a│\n│ a long line│\n└──┘\n",
+        "+---+\nnot a table\n+---+\n",
+    ],
+)
+def test_other_boxes_are_skipped(text: str) -> None:
+    assert shardings(f"P('x',)\n{text}").boxes == ()
+
+
+# ---- the trail ---------------------------------------------------------------------------------
+
+
+def test_trail_of_the_sample_has_the_calls_of_its_callbacks() -> None:
+    trail = sharding_trail(shardings(SAMPLE.read_text("utf-8")))
+    assert [(c.function, c.is_answer, c.times) for c in trail.calls] == [
+        ("infer_sharding_from_operands", False, 4),
+        ("OUT_infer_sharding_from_operands", True, 4),
+        ("partition", False, 1),
+        ("partition_OUTPUT", True, 1),
+    ]
+    (change,) = trail.changes
+    assert change.before.spec is not None
+    assert change.after.spec is not None
+    assert (change.before.spec.text, change.after.spec.text) == ("P('x', 'y')", "P('x', None)")
+    assert change.places_alike is False
+    assert [check.agrees for check in trail.checks] == [True]
+
+
+def test_drawings_of_the_sample_agree_with_its_shardings() -> None:
+    drawn = drawn_shardings(shardings(SAMPLE.read_text("utf-8"))).drawings
+    assert [drawing.spec for drawing in drawn] == ["P('x', 'y')", "P('x', 'y')"]
+    assert all(drawing.agrees_with for drawing in drawn)
+
+
+def test_drawing_of_another_sharding_agrees_with_none() -> None:
+    log = shardings(f"{SQUARE}s: NamedSharding(mesh=Mesh('x': 8), spec=P('x',))\n")
+    assert drawn_shardings(log).drawings[0].agrees_with == ()
+
+
+def test_axis_of_size_one_moves_no_element() -> None:
+    text = (
+        "f => result_sharding : NamedSharding(mesh=Mesh('x': 4, 'y': 1), spec=P('x', 'y'))\n"
+        "g => result_sharding : NamedSharding(mesh=Mesh('x': 4, 'y': 1), spec=P('x', None))\n"
+    )
+    (change,) = sharding_trail(shardings(text)).changes
+    assert change.places_alike is True
+
+
+def test_device_shape_that_contradicts_the_sharding_is_reported() -> None:
+    text = (
+        "f => result_shape : ShapedArray(float32[20,16])\n"
+        "f => result_sharding : NamedSharding(mesh=Mesh('x': 4), spec=P('x', None))\n"
+        "f => tiled_results : [ShapedArray(float32[20,4])]\n"
+    )
+    (check,) = sharding_trail(shardings(text)).checks
+    assert check.agrees is False
+    assert check.expected is not None
+    assert check.expected.dimensions == (5, 16)
+
+
+def test_callbacks_that_print_their_arguments_on_one_line_are_calls() -> None:
+    text = (
+        "infer_sharding_from_operands: mesh=Mesh('x': 4), arg_shapes=ShapedArray(float32[8,4])\n"
+        "partition: result_shape=ShapedArray(float32[8,4])\n"
+    )
+    calls = sharding_trail(shardings(text)).calls
+    assert [(c.function, [s.name for s in c.steps]) for c in calls] == [
+        ("infer_sharding_from_operands", ["mesh", "arg_shapes"]),
+        ("partition", ["result_shape"]),
+    ]
+
+
+# ---- arrays ------------------------------------------------------------------------------------
+
+ARRAYS = """\
+a.sharding: NamedSharding(mesh=Mesh('dp': 4, 'mp': 2), spec=PartitionSpec('dp', 'mp'))
+jax.typeof(a): ShapedArray(float32[8@dp,4@mp])
+b.sharding: NamedSharding(mesh=Mesh('dp': 4, 'mp': 2), spec=PartitionSpec('dp', 'mp'))
+jax.typeof(b): ShapedArray(float32[8,4])
+Output c type: ShapedArray(bfloat16[8@dp,6])
+"""
+
+
+def test_type_and_sharding_of_one_array_are_joined() -> None:
+    arrays = logged_arrays(shardings(ARRAYS)).arrays
+    assert [(a.name, a.verdict) for a in arrays] == [
+        ("a", "agrees"),
+        ("b", "has no axes"),
+        ("c", None),
+    ]
+    parts = [a.placed.device_shape() for a in arrays if a.placed is not None]
+    assert [p.to_text(layout=False) for p in parts if p is not None] == [
+        "f32[2,2]",
+        "f32[2,2]",
+        "bf16[2,6]",
+    ]
+
+
+def test_axes_of_a_type_over_meshes_that_differ_have_no_sizes() -> None:
+    log = shardings(f"m: Mesh('dp': 8)\n{ARRAYS}")
+    assert logged_arrays(log).arrays[-1].mesh is None
+
+
+# ---- the seeds ---------------------------------------------------------------------------------
+
+SEEDS = corpus.SHARED / "seeds"
+
+
+@corpus.needs_corpus
+def test_seed_of_a_custom_partitioning_has_its_changes() -> None:
+    (path,) = SEEDS.glob("000_*")
+    log = parse_log(path.read_bytes(), path=str(path))
+    found = log.shardings
+    assert found is not None
+    assert log.gaps == ()
+    assert found.dumps == 24
+    trail = sharding_trail(found)
+    assert [(c.function, c.times) for c in trail.calls] == [
+        ("infer_sharding_from_operands", 3),
+        ("OUT_custom_partitioning_infer_sharding_from_operands", 3),
+        ("_custom_partitioning_partition", 1),
+        ("partition_defined_function", 1),
+        ("_custom_partitioning_partition_OUTPUT", 1),
+    ]
+    assert [c.places_alike for c in trail.changes] == [True, True]
+    assert [c.agrees for c in trail.checks] == [True, True]
+    drawn = drawn_shardings(found).drawings
+    assert [d.sharding.text for d in drawn if d.sharding] == [
+        "{devices=[4,1]<=[4]}",
+        "{devices=[1,4]<=[4]}",
+        "{devices=[4,1]<=[4]}",
+    ]
+    assert [bool(d.agrees_with) for d in drawn] == [True, False, True]
+
+
+@corpus.needs_corpus
+def test_seed_of_a_tutorial_has_its_arrays() -> None:
+    (path,) = SEEDS.glob("003_*")
+    found = parse_log(path.read_bytes(), path=str(path)).shardings
+    assert found is not None
+    by_line = {array.line: array for array in logged_arrays(found).arrays}
+    assert (by_line[353].name, by_line[353].verdict) == ("arr_sharded_explicit", "agrees")
+    assert by_line[358].verdict == "has no axes"
+    assert not any(array.verdict == "differs" for array in by_line.values())
+
+
+HOSTILE = {
+    "calls in calls": "P(" * 20_000,
+    "names in names": "NamedSharding(" * 5000,
+    "open strings": "P('" + "\\'" * 20_000,
+    "dumps without end": "  \"a - <class 'x'>\": 1\n" * 20_000,
+    "boxes without end": "┌──┐\n" * 5000,
+    "a tall box": "┌" + "─" * 2000 + "┐\n" + ("│" + " " * 2000 + "│\n") * 1000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
+    assert cpu_seconds(lambda: shardings(f"{text}\nMesh('x': 4)\n")) < 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NamedSharding(mesh={'dev': 8}, partition_spec=PartitionSpec(('dev',),))",
+        "NamedSharding(mesh={'dev': 8}, spec=PartitionSpec(('dev',)))",
+    ],
+)
+def test_a_mesh_may_be_a_dictionary(text: str) -> None:
+    (value,) = shardings(text).values
+    assert value.kind == "NamedSharding"
+    assert value.mesh is not None
+    assert value.mesh.mesh.axis_sizes == (8,)
+    assert value.spec is not None
+    assert value.spec.entries == (("dev",),)
+
+
+@pytest.mark.parametrize(
+    ("before", "label"),
+    [
+        ("params/Dense_0/kernel: ", "params/Dense_0/kernel"),
+        ("ValueError: One of pjit outputs with pytree key path result was given ", "result"),
+        ("AttributeError: the sharding is ", ""),
+        ("Please note that the compiler has now chosen for this array ", ""),
+    ],
+)
+def test_a_sentence_is_no_name_of_an_array(before: str, label: str) -> None:
+    (value,) = shardings(
+        f"{before}NamedSharding(mesh=Mesh('x': 4), spec=PartitionSpec('x',))"
+    ).values
+    assert value.label == label

@@ -1,1 +1,0 @@
-"""Tests of hlo_lens.model.snapshot."""

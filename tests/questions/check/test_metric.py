@@ -1,0 +1,221 @@
+"""Paths into the facts of a module, and the values that they lead to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hlo_lens.questions.check.metric import Metric
+from hlo_lens.questions.snapshots.facts import (
+    CollectivesFacts,
+    LoopFact,
+    MeshFacts,
+    ModuleFacts,
+    SpaceFacts,
+)
+from hlo_lens.text.errors import UsageError
+from tests.snapshots import COLLECTIVE, ENTRY, MEMORY, module
+
+ROW = dataclasses.replace(
+    COLLECTIVE,
+    kind="all-gather",
+    axes=("data",),
+    dynamic_count=4,
+    payload_bytes=10,
+    wire_bytes_per_device=5,
+)
+OTHER = dataclasses.replace(ROW, kind="all-reduce", axes=("data", "model"), dynamic_count=None)
+MESH = MeshFacts(axes={"data": 2, "model": 4}, source="text")
+FACTS = ModuleFacts(
+    instructions=7,
+    is_scheduled=True,
+    backend="tpu",
+    opcodes={"fusion": 3, "add": 4},
+    memory=dataclasses.replace(
+        MEMORY,
+        spaces=(
+            SpaceFacts(color=0, name="HBM", total_bytes=60, padding_bytes=3),
+            SpaceFacts(color=1, name="VMEM", total_bytes=7),
+        ),
+    ),
+    collectives=CollectivesFacts(
+        static={"all-gather": 1, "all-reduce": 1},
+        dynamic={"all-gather": 4, "all-reduce": None},
+        wire_bytes_per_device=None,
+        mesh=MESH,
+        rows=(ROW, OTHER),
+        loops=(
+            LoopFact(op_name="jit(f)/while", trip_count=4, trip_source="printed"),
+            LoopFact(op_name="jit(f)/while", trip_count=7, trip_source="derived"),
+        ),
+    ),
+    sharding=module(entries=(ENTRY,)).facts.sharding,
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("instructions", 7),
+        ("is_scheduled", 1),
+        ("memory.temp_bytes", 100),
+        ("$.modules[*].memory.temp_bytes", 100),
+        ("memory.temp", 100),
+        ("memory.peak.bytes", 150),
+        ("memory.spaces[HBM].total_bytes", 60),
+        ("memory.spaces[1].total_bytes", 7),
+        ("memory.padding_bytes", 3),
+        ("memory.spaces[*].total_bytes", 67),
+        ("memory.spaces[name=VMEM].total_bytes", 7),
+        ("memory.hbm.total", 60),
+        ("opcodes.*", 7),
+        ('"opcodes".fusion', 3),
+        ("collectives.dynamic.all-gather", 4),
+        ("collectives.static.*", 2),
+        ("collectives.rows", 2),
+        ("collectives.rows[kind=all-gather]", 1),
+        ("collectives.rows[kind=all-gather,axes=data].dynamic_count", 4),
+        ("collectives.rows[kind=send]", 0),
+        ("collectives.all-gather.count", 1),
+        ("collectives.all-gather.dynamic", 4),
+        ("collectives.all-gather.wire_bytes", 20),
+        ("collectives.all-to-all.wire_bytes", 0),
+        ("collectives.rows[axes=model+data]", 1),
+        ("modules[3].memory.temp_bytes", 100),
+        ("sharding.rows[kind=parameter,replication_factor=1].device_bytes", 256),
+        ("collectives.rows[is_exposed=true]", 2),
+        ("collectives.loops[trip_count=4]", 1),
+        ("parameter_rows[*].size_bytes", 256),
+        ("parameter_rows[is_donated=false].size_bytes", 256),
+        ("parameter_rows[is_donated=true].size_bytes", 0),
+        ("output_rows", 0),
+    ],
+)
+def test_a_path_leads_to_a_number(path: str, value: int) -> None:
+    assert Metric.parse(path).value(FACTS).number == value
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("flops", "flops is not known"),
+        ("memory.tmp_bytes", "no figure is called memory.tmp_bytes; known here: temp_bytes"),
+        (
+            "memory.spaces[SMEM].total_bytes",
+            "no row of memory.spaces is called 'SMEM'; there is HBM",
+        ),
+        ("memory.peak.bytes.x", "memory.peak.bytes has no parts"),
+        ("backend", "backend is no number"),
+        ("largest_instructions.rows", "no figure is called largest_instructions"),
+        ("coverage.gaps", "coverage is not known"),
+        ("collectives.wire_bytes_per_device", "is not known"),
+        ("collectives.dynamic.all-reduce", "is not known"),
+        ("collectives.dynamic.*", "is not known"),
+        ("collectives.all-reduce.wire_bytes", "dynamic_count"),
+        ("collectives.rows[kind=all_gather]", "no kind is called 'all_gather'"),
+        ("collectives.rows[kindd=all-gather]", "rows of collectives.rows have no 'kindd'"),
+        ("collectives.all-reduce.bus", "is not one of count"),
+        ("collectives.rows[kind=all-gather,axes=dta]", "no mesh axis is called 'dta'"),
+        ("memory.spaces[name=HMB].total_bytes", "no row of memory.spaces has name=HMB"),
+    ],
+)
+def test_unknown_figures_and_wrong_paths_have_no_value(path: str, reason: str) -> None:
+    found = Metric.parse(path).value(FACTS)
+    assert found.number is None
+    if reason != "dynamic_count":
+        assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "axis", "value"),
+    [
+        ("collectives.all-gather.count", "data", 1),
+        ("collectives.static.all-gather", "data", 1),
+        ("collectives.dynamic.all-gather", "model", 0),
+        ("collectives.all-reduce.count", "data,model", 1),
+        ("collectives.wire_bytes", "data", 20),
+        ("collectives.all-reduce.count", "model,data", 1),
+        ("collectives.rows[kind=all-reduce]", "data", 0),
+        ("collectives.rows[kind=all-gather]", "data", 1),
+        ("collectives.rows", "data", 1),
+        ("collectives", "data", 1),
+    ],
+)
+def test_an_axis_chooses_collectives(path: str, axis: str, value: int) -> None:
+    assert Metric.parse(path, axis=axis).value(FACTS).number == value
+
+
+def test_an_axis_missing_in_the_mesh_has_no_value() -> None:
+    found = Metric.parse("collectives.all-gather.count", axis="dta").value(FACTS)
+    assert (found.number, found.reason) == (
+        None,
+        "no mesh axis is called 'dta'; there is data, model; did you mean data?",
+    )
+
+
+@pytest.mark.parametrize("mesh", [MESH, None])
+def test_without_collectives_an_axis_is_looked_up_in_a_known_mesh(
+    mesh: MeshFacts | None,
+) -> None:
+    none = CollectivesFacts(static={}, dynamic={}, wire_bytes_per_device=0, mesh=mesh)
+    facts = ModuleFacts(collectives=none)
+    assert Metric.parse("collectives.all-gather.count", axis="data").value(facts).number == 0
+    wrong = Metric.parse("collectives.all-gather.count", axis="dta").value(facts)
+    assert wrong.number == (0 if mesh is None else None)
+
+
+@pytest.mark.parametrize("path", ["collectives.all-gathr.count", "collectives.rows[kind=gather]"])
+def test_wrong_paths_have_no_value_with_an_axis_either(path: str) -> None:
+    assert Metric.parse(path, axis="data").value(FACTS).number is None
+
+
+@pytest.mark.parametrize("name", ["HBM", "memory", "device"])
+def test_default_names_the_default_space_of_each_backend(name: str) -> None:
+    spaces = (SpaceFacts(color=0, name=name, total_bytes=60), SpaceFacts(color=1, name="x"))
+    facts = ModuleFacts(memory=dataclasses.replace(MEMORY, spaces=spaces))
+    assert Metric.parse("memory.spaces[default].total_bytes").value(facts).number == 60
+
+
+@pytest.mark.parametrize("path", ["memory.hbm.total", "memory.spaces[HBM].total_bytes"])
+def test_hbm_is_the_default_space_if_none_has_that_name(path: str) -> None:
+    host = SpaceFacts(color=1, name="host", total_bytes=7)
+    spaces = (SpaceFacts(color=0, name="memory", total_bytes=60), host)
+    memory = dataclasses.replace(MEMORY, spaces=spaces)
+    assert Metric.parse(path).value(ModuleFacts(memory=memory)).number == 60
+    memory = dataclasses.replace(MEMORY, spaces=(host,))
+    assert Metric.parse(path).value(ModuleFacts(memory=memory)).number is None
+
+
+def test_unknown_axes_have_no_value() -> None:
+    known = FACTS.collectives
+    assert known is not None
+    found = dataclasses.replace(known, rows=(dataclasses.replace(ROW, axes=None),), mesh=None)
+    metric = Metric.parse("collectives.all-gather.count", axis="data")
+    assert metric.value(ModuleFacts(collectives=found)).number is None
+
+
+def test_a_new_field_of_the_facts_is_reachable_without_further_code() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Seconds:
+        lower: float
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Extended(ModuleFacts):
+        cost: dict[str, Seconds]
+        waste: dict[str, int]
+
+    facts = Extended(cost={"seconds": Seconds(lower=0.5)}, waste={"new": 2, "M001": 1})
+    paths = ("cost.seconds.lower", "waste.new", "waste.M001")
+    assert [Metric.parse(path).value(facts).number for path in paths] == [0.5, 2, 1]
+
+
+@pytest.mark.parametrize("text", ["", ".", "a..b", "a.", "a[", "a]b", "[0]"])
+def test_texts_that_are_no_paths_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Metric.parse(text)
+
+
+def test_an_axis_applies_to_collectives_only() -> None:
+    with pytest.raises(UsageError, match="axis applies to"):
+        Metric.parse("memory.temp_bytes", axis="data")

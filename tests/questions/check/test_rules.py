@@ -1,0 +1,99 @@
+"""Rules in short form, and their amounts."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.questions.check.rules import Amount, default_rules, short_rule
+from hlo_lens.text.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("rule", "base", "head", "fails"),
+    [
+        ("memory.temp_bytes>+2%", 100, 102, False),
+        ("memory.temp_bytes>+2%", 100, 103, True),
+        ("memory.temp_bytes>+2%", 0, 1, True),
+        ("memory.temp_bytes > +1KiB", 100, 1124, False),
+        ("memory.temp_bytes>+1KiB", 100, 1125, True),
+        ("memory.temp_bytes<-10%", 100, 89, True),
+        ("memory.temp_bytes<-10%", 100, 90, False),
+        ("memory.temp_bytes>1KiB", None, 1025, True),
+        ("memory.total_bytes>+0.5%,64KiB", 10 << 20, (10 << 20) + (64 << 10), True),
+        ("memory.total_bytes>+0.5%,64KiB", 10 << 20, (10 << 20) + (64 << 10) - 1, False),
+        ("memory.total_bytes>+0.5%, 64KiB", 100 << 20, (100 << 20) + (512 << 10), False),
+        ("memory.total_bytes>+0.5%,64KiB", 100 << 20, (100 << 20) + (513 << 10), True),
+        ("memory.total_bytes<-1%,1KiB", 100 << 10, 98 << 10, True),
+        ("memory.total_bytes<-1%,4KiB", 100 << 10, 98 << 10, False),
+        ("opcodes.add>+10%,2", 10, 12, True),
+        ("opcodes.add>+0,2", 10, 11, False),
+        ("memory.temp_bytes>=1KiB", None, 1024, True),
+        ("collectives.static.all-gather>+0", 1, 2, True),
+        ("collectives.static.all-gather>+0", 2, 2, False),
+        ("collectives.rows[kind=all-gather,axes=data]!=2", None, 3, True),
+        ("jit_train.*:memory.peak.bytes>0", None, 1, True),
+    ],
+)
+def test_a_short_rule_fails_when_it_holds(
+    rule: str, base: float | None, head: float, fails: bool
+) -> None:
+    (condition,) = short_rule(rule).fails
+    assert condition.holds(base, head) is fails
+
+
+def test_conditions_print_as_they_are_written() -> None:
+    texts = [">+0.5%,64KiB", "<-2%", ">14GiB", ">+0"]
+    assert [str(short_rule(f"memory.a_bytes{text}").fails[0]) for text in texts] == texts
+
+
+def test_without_rules_bytes_may_grow_by_the_larger_of_a_share_and_a_floor() -> None:
+    conditions = {rule.metric.text: rule.fails[0] for rule in default_rules()}
+    total = conditions["memory.total_bytes"]
+    assert not total.holds(1 << 20, (1 << 20) + 4)
+    assert not total.holds(1 << 30, (1 << 30) + (1 << 20))
+    assert total.holds(1 << 30, (1 << 30) + (2 << 20))
+    assert total.holds(1 << 20, (1 << 20) + (64 << 10))
+    assert conditions["collectives.static.*"].holds(4, 5)
+    assert not any("[*]" in text for text in conditions)
+
+
+def test_a_short_rule_may_name_modules() -> None:
+    rule = short_rule("jit_train.*:memory.peak.bytes>0")
+    assert rule.module is not None
+    assert (rule.module.text, rule.metric.text) == ("jit_train.*", "memory.peak.bytes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "memory", "memory.temp_bytes", ">1", "memory.temp_bytes>", "memory.temp_bytes>2%",
+     "memory.temp_bytes>+x", "opcodes.add>1KiB", "memory.temp_bytes=>1", "(:memory.a>1",
+     "memory.temp_bytes>4GiB,1KiB", "memory.temp_bytes>+2%,1%", "memory.temp_bytes>+2%,",
+     "memory.temp_bytes>+2%,-1", "opcodes.add>+0,1KiB", "memory.temp_bytes>+2%,1,1"],
+)  # fmt: skip
+def test_texts_that_are_no_rules_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        short_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("48", 48),
+        ("14.5GiB", 14.5 * 2**30),
+        ("1GB", 10**9),
+        ("8k", 8192),
+        ("0B", 0),
+        ("2%", 0.02),
+        (" 1_000 ", 1000),
+        (7, 7),
+        (2.5, 2.5),
+    ],
+)
+def test_amounts_are_parsed_to_bytes_fractions_and_numbers(text: object, number: float) -> None:
+    assert float(Amount.parse(text).number) == number
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "1 2", "1x", "-", "nan", True, None, float("nan"), []])
+def test_other_texts_are_refused_as_amounts(text: object) -> None:
+    with pytest.raises(UsageError, match="not an amount"):
+        Amount.parse(text)

@@ -1,0 +1,69 @@
+"""Programs of the corpus whose collectives are known."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.explanation import explain_collectives
+from tests.corpus import CORPUS, needs_corpus
+
+if TYPE_CHECKING:
+    from hlo_lens.load.module import ModuleDump
+
+pytestmark = needs_corpus
+
+KNOWN, BUGS = CORPUS / "known", CORPUS / "bugs"
+STATED = re.compile(r"#@ (?P<kind>[\w-]+) \S+ \w+ (?P<payload>\d+) (?P<times><?=?[\d?]+)$")
+
+
+@functools.cache
+def _analysis(archive: str, name: str) -> ModuleDump:
+    modules = hlo_lens.load(CORPUS / f"{archive}.tar.xz").modules
+    return next(one for one in modules if one.name.endswith(name))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+@pytest.mark.parametrize("name", ["loops", "conds"])
+def test_stated_collectives_run_as_often_as_stated(backend: str, name: str) -> None:
+    lines = (KNOWN / "prog1.py").read_text().splitlines()
+    for row in collectives(_analysis(f"known/p1_{backend}", f"jit_{name}")).collectives:
+        stated = STATED.search(lines[(row.source_line or 0) - 1])
+        assert stated is not None
+        assert (row.kind, row.payload_bytes) == (stated["kind"], int(stated["payload"]))
+        bound = "<=" if row.branches else ""
+        derived = "?" if row.dynamic_count is None else f"{bound}{row.dynamic_count}"
+        assert derived in (stated["times"], "?")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_branches_of_a_conditional_count_once(backend: str) -> None:
+    found = collectives(_analysis(f"known/p1_{backend}", "jit_conds"))
+    bounds = found.dynamic_bounds()["all-reduce"]
+    assert bounds is not None
+    assert (bounds.most, bounds.is_at_most) == (16, True)
+    assert found.wire_bounds is not None
+    assert found.wire_bounds.most == 388 << 10
+
+
+def test_loop_counters_hide_no_collective() -> None:
+    rows = collectives(_analysis("known/p1_gpu", "jit_loops")).collectives
+    assert [row.is_exposed for row in rows] == [True] * 14
+
+
+def test_matrix_products_hide_gathers() -> None:
+    rows = collectives(_analysis("known/p3_tpu2", "jit_fsdp_default.cl_1003875606")).collectives
+    hidden = {row.name for row in rows if row.is_exposed is False}
+    assert {"all-gather.42", "all-gather.28"} <= hidden
+
+
+@pytest.mark.parametrize("name", ["all-gather.46", "all-gather.55", "all-gather.59"])
+def test_stray_constraint_is_the_cause(name: str) -> None:
+    (why,) = explain_collectives(_analysis("bugs/gpt_badcomm", "jit_train_step"), name)
+    assert why.sentences[1].startswith("a sharding constraint at ")
+    assert "gpt.py:39" in why.sentences[1]

@@ -1,0 +1,204 @@
+"""Every instruction of both texts is counted once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from hlo_lens.hlo.module_reader import parse_hlo
+from hlo_lens.questions.diff.matching import noise_counts
+from hlo_lens.questions.diff.matching.difference import ProgramDiff, program_diff
+from hlo_lens.questions.diff.matching.edits import Noise
+from hlo_lens.questions.diff.matching.metadata_noise import without_lines
+from hlo_lens.questions.diff.program_section import program_diff_json
+from tests.corpus import SAMPLES, read, sample_hlo
+from tests.strategies.modules import modules, novelties
+from tests.strategies.printing import STYLES, print_module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hlo_lens.hlo.module import HloModule
+    from tests.strategies.programs import Module
+
+MOST = settings(max_examples=100, deadline=None)
+PROGRAMS = st.one_of(modules(), novelties())
+OPCODES = ("add", "multiply", "subtract", "negate", "tanh", "dot", "tuple", "copy")
+
+
+def assert_sums(base: HloModule, head: HloModule, found: ProgramDiff) -> None:
+    for diff, one, other in ((found, base, head), (program_diff(head, base), head, base)):
+        counts = program_diff_json(diff)
+        both = sum(int(str(counts[name])) for name in ("unchanged", "changed", "moved"))
+        assert both + int(str(counts["removed"])) == one.instruction_count
+        assert both + int(str(counts["added"])) == other.instruction_count
+
+
+@MOST
+@given(PROGRAMS, PROGRAMS, st.sampled_from(sorted(STYLES)), st.sampled_from(sorted(STYLES)))
+def test_counts_of_any_two_programs_sum_to_their_instructions(
+    one: Module, other: Module, first: str, second: str
+) -> None:
+    base = parse_hlo(print_module(one, STYLES[first]))
+    head = parse_hlo(print_module(other, STYLES[second]))
+    assert_sums(base, head, program_diff(base, head))
+
+
+@MOST
+@given(PROGRAMS, st.integers(0, 50), st.sampled_from(OPCODES), st.sets(st.sampled_from(Noise)))
+def test_counts_of_an_edited_program_sum_to_its_instructions(
+    module: Module, place: int, opcode: str, heed: set[Noise]
+) -> None:
+    text = print_module(module)
+    lines = text.split("\n")
+    rows = [k for k, line in enumerate(lines) if " = " in line and line.startswith(" ")]
+    edited = rows[place % len(rows)]
+    before, _, after = lines[edited].partition("(")
+    lines[edited] = f"{before.rpartition(' ')[0]} {opcode}({after}"
+    base, head = parse_hlo(text), parse_hlo("\n".join(lines))
+    assert_sums(base, head, program_diff(base, head, heed=heed))
+
+
+@pytest.mark.parametrize("path", sample_hlo(), ids=str)
+def test_counts_of_a_sample_sum_to_its_instructions(path: Path) -> None:
+    text = read(path).decode()
+    base, head = parse_hlo(text), parse_hlo(text.replace(" add(", " subtract(", 3))
+    assert_sums(base, head, program_diff(base, head))
+
+
+def chain(count: int, edited: frozenset[int]) -> str:
+    """Return a program in which each instruction takes the one before; some may be edited."""
+    lines = ["HloModule m", "", "ENTRY main {", "  v.0 = f32[8] parameter(0)"]
+    for place in range(1, count):
+        opcode = "power" if place in edited else ("add", "multiply", "subtract")[place % 3]
+        path = f'metadata={{op_name="jit(f)/layer_{place // 30}/{opcode}"}}'
+        root = "ROOT " if place == count - 1 else ""
+        lines.append(f"  {root}v.{place} = f32[8] {opcode}(v.{place - 1}, v.0), {path}")
+    return "\n".join([*lines, "}", ""])
+
+
+def test_edits_far_apart_are_the_only_ones() -> None:
+    base, head = parse_hlo(chain(400, frozenset())), parse_hlo(chain(400, frozenset({70, 80, 330})))
+    found = program_diff(base, head)
+    assert (found.changed, found.added, found.removed, found.moved) == (3, 0, 0, 0)
+    assert Noise.INSTRUCTION_ORDER not in found.ignored
+
+
+def uncalled(copies: int, edited: int, shift: int = 0) -> str:
+    """Return a module with many equal computations that nothing calls; one may be edited."""
+    parts = ["HloModule m", ""]
+    for place in range(copies):
+        opcode, copy = "multiply" if place == edited else "add", place + shift
+        parts += [
+            f"%inner.{copy} (a: f32[8]) -> f32[8] {{",
+            f"  %a.{copy} = f32[8]{{0}} parameter(0)",
+            f"  ROOT %r.{copy} = f32[8]{{0}} {opcode}(%a.{copy}, %a.{copy})",
+            "}",
+            "",
+            f"%outer.{copy} (b: f32[8]) -> f32[8] {{",
+            f"  %b.{copy} = f32[8]{{0}} parameter(0)",
+            f"  %n.{copy} = f32[8]{{0}} negate(%b.{copy})",
+            f"  ROOT %c.{copy} = f32[8]{{0}} call(%n.{copy}), to_apply=%inner.{copy}",
+            "}",
+            "",
+        ]
+    parts += ["ENTRY %main (x: f32[8]) -> f32[8] {"]
+    parts += ["  ROOT %x = f32[8]{0} parameter(0)", "}", ""]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("shift", [0, 7, 1000])
+@pytest.mark.parametrize("edited", [0, 20, 39])
+def test_one_edit_among_equal_uncalled_computations_is_one_change(edited: int, shift: int) -> None:
+    base, head = parse_hlo(uncalled(40, -1)), parse_hlo(uncalled(40, edited, shift))
+    found = program_diff(base, head)
+    assert_sums(base, head, found)
+    assert (found.changed, found.added, found.removed, found.moved) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("fewer", [1, 13])
+def test_missing_copies_of_uncalled_computations_are_counted(fewer: int) -> None:
+    base, head = parse_hlo(uncalled(40, -1)), parse_hlo(uncalled(40 - fewer, -1))
+    found = program_diff(base, head)
+    assert_sums(base, head, found)
+    assert (found.removed, found.added) == (5 * fewer, 0)
+
+
+def _shifted(text: str, every: int) -> str:
+    """Return a text with other line numbers, in every so many instructions that have one."""
+    lines = text.split("\n")
+    for place in range(0, len(lines), every):
+        lines[place] = re.sub(
+            r"source_line=(\d+)", lambda m: f"source_line={int(m[1]) + 3}", lines[place]
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("every", [1, 2, 7])
+@pytest.mark.parametrize("renamed", ["add", "fusion", "nothing"])
+def test_noise_counted_many_at_once_is_that_of_each_pair(
+    every: int, renamed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _text_with_lines()
+    base, head = parse_hlo(text), parse_hlo(_shifted(text.replace(renamed, "other_name"), every))
+    together = program_diff(base, head).ignored
+    assert together[Noise.METADATA] > 10
+    monkeypatch.setattr(noise_counts, "_lines", lambda *_: [])
+    monkeypatch.setattr(noise_counts, "_has_texts", lambda *_: False)
+    monkeypatch.setattr(noise_counts, "without_lines", lambda texts: texts)
+    assert program_diff(base, head).ignored == together
+
+
+def _text_with_lines() -> str:
+    """Return a text of which some lines end with their line number, and others do not."""
+    folder = SAMPLES / "cpu_jax_0_4_30" / "tp_mlp"
+    text = (folder / "module_0000.jit_train_step.cpu_after_optimizations.txt").read_text("utf-8")
+    odd = iter((' source_column=7}, backend_config={"a":"source_line=3"}', "} "))
+    return re.sub(r"(?<=source_line=\d)\}$", lambda m: next(odd, m[0]), text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (")", ")"),
+        ('), metadata={op_name="f" source_line=7}', '), metadata={op_name="f" }'),
+        ('), metadata={op_name="f" source_line=7 source_end_line=8}', '), metadata={op_name="f" }'),
+        (', metadata={op_name="f" source_line=7 n="{"}', ', metadata={op_name="f"  n="{"}'),
+        ("), metadata={source_line=7}", None),
+        (', backend_config={"b":"source_line=7"}', None),
+        (r', backend_config={"b":"\" source_line=7 \""}', None),
+        (', metadata={op_name="f" source_line=7},\n a=b', None),
+        ('), metadata={source_line=7}, backend_config={"a":1}', None),
+        (', backend_config={"b":"source_line=7"}, metadata={op_name="f"}', None),
+        ("), metadata={source_line=7", None),
+    ],
+)
+def test_line_numbers_at_the_end_are_removed(text: str, plain: str | None) -> None:
+    others = [")", ", metadata={}"]
+    found = without_lines([others[0], text, others[1]])
+    assert list(found) == [others[0], text if plain is None else plain, others[1]]
+
+
+def test_an_instruction_on_two_lines_changes_no_count_of_others() -> None:
+    place = 'metadata={op_name="f" source_line=7}'
+    text = f"""ENTRY e {{
+  p = f32[] parameter(0), frontend_attributes={{a="b"}}, {place}
+  ROOT n = f32[] negate(p), {place}
+}}
+"""
+    split = text.replace(f"(p), {place}", f"(p),\n    {place}")
+    assert split != text
+    for base, head in ((text, split), (split, text)):
+        assert not program_diff(parse_hlo(base), parse_hlo(head)).ignored
+        found = program_diff(parse_hlo(base), parse_hlo(_shifted(head, 1)))
+        assert found.ignored == {Noise.METADATA: 2}
+
+
+def test_a_line_number_in_another_attribute_is_no_metadata() -> None:
+    text = 'ENTRY e {\n  ROOT p = f32[] custom-call(), backend_config={"a":"source_line=3"}\n}\n'
+    found = program_diff(parse_hlo(text), parse_hlo(text.replace("=3", "=4")))
+    assert found.changed == 1
+    assert not found.ignored

@@ -1,0 +1,544 @@
+"""``hlo-lens diff``, ``save`` and ``check`` as users call them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hlo_lens.cli import main
+from tests.corpus import SAMPLES
+
+PAIRS = SAMPLES / "pairs"
+BASE = str(PAIRS / "tpu" / "base.tar.xz")
+UPCAST = str(PAIRS / "tpu" / "f32_upcast.tar.xz")
+GATHER = str(PAIRS / "tpu" / "added_all_gather.tar.xz")
+
+METRICS = ("argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "total_bytes")
+
+
+def _run(*arguments: str, **env: str) -> tuple[int, str, str]:
+    runner = CliRunner(env={"COLUMNS": "120", **env})
+    result = runner.invoke(main, arguments, catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def _unpacked(tmp_path: Path, backend: str) -> Path:
+    folder = tmp_path / "unpacked"
+    with tarfile.open(PAIRS / backend / "base.tar.xz") as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    file = str(tmp_path / "base.json")
+    assert _run("save", BASE, "-o", file) == (0, "", "")
+    return file
+
+
+# ---- diff --------------------------------------------------------------------------------------
+
+
+def test_the_same_program_has_no_cause_in_memory_that_does_not_differ(tmp_path: Path) -> None:
+    for name, constraint in (
+        ("base", ', custom_call_target="Sharding", sharding={replicated}'),
+        ("head", ""),
+    ):
+        call = f"custom-call(x){constraint}" if constraint else "negate(x)"
+        folder = tmp_path / name
+        folder.mkdir()
+        for stage, body in (
+            ("before_optimizations", call),
+            ("cpu_after_optimizations", "negate(x)"),
+        ):
+            text = (
+                "HloModule jit_f, is_scheduled=true, num_partitions=2\n\nENTRY main {\n"
+                "  x = f32[64]{0} parameter(0)\n"
+                f"  ROOT y = f32[64]{{0}} {body}\n}}\n"
+            )
+            (folder / f"module_0000.jit_f.{stage}.txt").write_text(text)
+    _, out, _ = _run("diff", str(tmp_path / "base"), str(tmp_path / "head"))
+    assert "none in the program, which is the same\n" in out
+    assert "memory otherwise" not in out
+
+
+def test_json_has_the_names_that_scripts_rely_on() -> None:
+    code, out, err = _run("diff", BASE, UPCAST, "-f", "json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert (data["schema_version"], data["kind"]) == (3, "diff")
+    (module,) = data["modules"]
+    assert (module["name_base"], module["name_head"]) == ("jit_train_step", "jit_train_step")
+    assert module["identical"] is False
+    for name in METRICS:
+        assert set(module["memory"][name]) == {"base", "head", "delta"}
+    assert module["collectives"]["all-reduce"] == {"base": 3, "head": 3}
+    counts = {"unchanged", "changed", "added", "removed", "moved"}
+    assert counts <= set(module["program"])
+    assert module["program"]["unchanged"] > 50
+    for name in ("memory_rows", "collective_rows"):
+        assert module[name]
+    assert [row["name"] for row in module["sharding_rows"]] == ["{1}"]  # the loss, now f32
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
+def test_rows_of_json_sum_to_the_difference_of_allocated_bytes(backend: str) -> None:
+    for edit in sorted((PAIRS / backend).glob("*.tar.xz")):
+        paths = str(PAIRS / backend / "base.tar.xz"), str(edit)
+        (module,) = json.loads(_run("diff", *paths, "-f", "json")[1])["modules"]
+        memory, rows = module["memory"], module["memory_rows"]
+        total = sum(row["delta_bytes"] for row in rows)
+        assert total == sum(
+            memory[f"spaces[{peak['space']}].total_bytes"]["delta"] for peak in module["peaks"]
+        )
+        for peak in module["peaks"]:
+            mine = [row for row in rows if row["space"] == peak["space"]]
+            values = [row["delta_bytes"] for row in mine if row["base_values"] is not None]
+            assert sum(values) == peak["delta"]
+            assert memory[f"spaces[{peak['space']}].peak_bytes"]["delta"] == peak["delta"]
+
+
+def test_text_counts_the_rows_that_it_cuts() -> None:
+    code, out, _ = _run("diff", BASE, UPCAST, "--only", "memory", "-n", "1")
+    assert code == 0
+    table = out.split("Differences in HBM")[1].splitlines()
+    assert table[2].startswith(" +256.00MiB  grown")
+    assert re.match(r" \+256\.05MiB  \[\d others\]", table[3])
+    assert table[4].startswith(" +512.05MiB  total")
+
+
+def test_csv_has_all_tables() -> None:
+    out = _run("diff", BASE, UPCAST, "-f", "csv")[1]
+    tables = {row[1] for row in csv.reader(out.splitlines()) if row}
+    assert {"memory-statement", "memory-diff", "collective-diff", "program-diff"} <= tables
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_csv_has_the_findings_that_are_new_and_gone(is_turned: bool) -> None:
+    paths = [str(PAIRS / "cpu" / f"{name}.tar.xz") for name in ("base", "lost_donation")]
+    command = ("diff", *(reversed(paths) if is_turned else paths), "-f")
+    (module,) = json.loads(_run(*command, "json")[1])["modules"]
+    expected = [
+        [change, one["code"], str(one["saves"]["bytes"]), one["message"]]
+        for change in ("new", "gone")
+        for one in module["findings"][change]
+    ]
+    assert [row[:2] for row in expected] == [["gone" if is_turned else "new", "M001"]]
+    blocks = _run(*command, "csv")[1].split("\n\n")
+    (block,) = [one for one in blocks if ",finding-changes," in one]
+    rows = csv.DictReader(block.splitlines())
+    names = ("change", "code", "saved_bytes", "message")
+    assert [[row[name] for name in names] for row in rows] == expected
+
+
+def test_differences_exit_with_1_only_with_exit_code() -> None:
+    assert _run("diff", BASE, UPCAST)[0] == 0
+    assert _run("diff", BASE, UPCAST, "--exit-code")[0] == 1
+    assert _run("diff", BASE, BASE, "--exit-code")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("memory.temp_bytes>+2%", 1),
+        ("memory.temp_bytes>+200%", 0),
+        ("memory.temp_bytes>1TiB", 0),
+        ("collectives.static.all-gather>+0", 0),
+        ("collectives.static.all-reduce!=3", 0),
+        ("collectives.wire_bytes_per_device>+50%", 1),
+        ("memory.tmp_bytes>+2%", 4),
+        ("jit_eval:memory.temp_bytes>+2%", 4),
+        ("memory.temp_bytes", 2),
+    ],
+)
+def test_fail_on_sets_the_exit_code(rule: str, code: int) -> None:
+    assert _run("diff", BASE, UPCAST, "--fail-on", rule)[0] == code
+
+
+def test_a_failed_rule_lists_its_contributors() -> None:
+    out = _run("diff", BASE, GATHER, "--fail-on", "collectives.static.all-gather>+0")[1]
+    assert "hlo-lens check: failed" in out
+    assert "programs/pairs.py:67" in out.split("Contributors to")[1].split("\n\n")[0]
+
+
+def test_a_failed_rule_comes_before_an_undecided_one() -> None:
+    rules = ["--fail-on", "memory.temp_bytes>+2%", "--fail-on", "memory.nope>1"]
+    assert _run("diff", BASE, UPCAST, *rules)[0] == 1
+
+
+def test_against_a_snapshot_edits_are_reported_as_unknown(saved: str) -> None:
+    code, out, _ = _run("diff", saved, UPCAST)
+    assert code == 0
+    assert "program      changed; a snapshot has no instructions" in out
+    (module,) = json.loads(_run("diff", saved, UPCAST, "-f", "json")[1])["modules"]
+    assert set(module["program"].values()) == {None}
+    assert module["program_identical"] is False
+
+
+def test_subjects_can_be_chosen() -> None:
+    (module,) = json.loads(_run("diff", BASE, UPCAST, "--only", "memory", "-f", "json")[1])[
+        "modules"
+    ]
+    assert module["collectives"] is None
+    assert module["program"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--only", "flops"), 2, "cannot compare flops; there is memory, collectives"),
+        (("--no-ignore", "weather"), 2, "no kind of noise is called 'weather'"),
+        (("--module", "nope"), 2, "no module matches 'nope'; there is jit_train_step"),
+        (("--module", "("), 2, "not a regular expression"),
+    ],
+)
+def test_usage_errors_list_the_valid_values(
+    arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    found, _, err = _run("diff", BASE, UPCAST, *arguments)
+    assert found == code
+    assert message in err
+
+
+def test_a_missing_side_is_3() -> None:
+    assert _run("diff", BASE, "/nowhere/at/all")[0] == 3
+
+
+def test_a_missing_head_is_reported_before_the_base_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hlo_lens.questions.diff.sides.load_side", pytest.fail)
+    code, _, err = _run("diff", BASE, "/nowhere/at/all")
+    assert code == 3
+    assert "/nowhere/at/all: no such file or folder" in err
+
+
+def test_both_sides_cannot_be_standard_input() -> None:
+    code, _, err = _run("diff", "-", "-")
+    assert code == 2
+    assert "only one side can be standard input" in err
+
+
+def test_folders_of_other_module_numbers_are_paired(tmp_path: Path) -> None:
+    for folder, number, extra in (("a", "0001", "jit_x"), ("b", "0017", "jit_y")):
+        target = tmp_path / folder
+        target.mkdir()
+        for file in _unpacked(tmp_path, "cpu").iterdir():
+            shutil.copy(file, target / file.name.replace("0000", number))
+        text = f"HloModule {extra}\n\nENTRY main {{\n  ROOT p = f32[2] parameter(0)\n}}\n"
+        (target / f"module_0002.{extra}.cpu_after_optimizations.txt").write_text(text)
+    code, out, _ = _run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "-f", "json")
+    assert code == 0
+    data = json.loads(out)
+    assert [m["name_base"] for m in data["modules"]] == ["jit_train_step"]
+    assert data["modules"][0]["identical"] is True
+    assert [m["name"] for m in data["modules_removed"]] == ["jit_x"]
+    assert [m["name"] for m in data["modules_added"]] == ["jit_y"]
+    assert _run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--exit-code")[0] == 1
+
+
+def test_other_backends_are_incomparable() -> None:
+    out = _run("diff", BASE, str(PAIRS / "gpu" / "base.tar.xz"), "--only", "memory")[1]
+    assert re.search(r"^incomparable +backend tpu -> gpu$", out, re.MULTILINE)
+
+
+def test_a_gap_is_reported(tmp_path: Path) -> None:
+    (file,) = _unpacked(tmp_path, "tpu").glob("*after_optimizations.txt")
+    text = file.read_text()
+    cut = tmp_path / "cut.txt"
+    cut.write_text(text[: len(text) * 3 // 4])
+    out = _run("diff", str(file), str(cut))[1]
+    assert "of the head could not be read" in out
+
+
+# ---- for GitHub --------------------------------------------------------------------------------
+
+
+def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
+    file = tmp_path / "summary.md"
+    file.write_text("before\n")
+    env = {"GITHUB_STEP_SUMMARY": str(file)}
+    _run("diff", BASE, UPCAST, "--github-step-summary", **env)
+    text = file.read_text()
+    assert text.startswith("before\n## hlo-lens diff: changed\n")
+    assert text.count("<details>") == text.count("</details>") > 2
+
+
+def test_a_missing_summary_file_is_reported() -> None:
+    code, _, err = _run("diff", BASE, UPCAST, "--github-step-summary", GITHUB_STEP_SUMMARY="")
+    assert code == 0
+    assert "GITHUB_STEP_SUMMARY is not set" in err
+
+
+def test_regressions_are_annotated_on_the_users_lines() -> None:
+    code, out, _ = _run("diff", BASE, GATHER, "--github-annotations", "--only", "collectives")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("::")]
+    assert line.startswith("::warning ")
+    assert "programs/pairs.py" in line
+    assert "line=67" in line or "(at programs/pairs.py:67)" in line
+    assert line.endswith("of 256.00MiB in jit_train_step: added") or "(at" in line
+
+
+def test_a_line_that_many_modules_share_is_annotated_once(tmp_path: Path) -> None:
+    text = """HloModule jit_f{number}, is_scheduled=true
+
+ENTRY main {{
+  p = f32[{size}]{{0}} parameter(0)
+  x = f32[{size}]{{0}} negate(p), metadata={{op_name="neg" source_file="/a/f.py" source_line=7}}
+  ROOT r = f32[1]{{0}} slice(x), slice={{[0:1]}}
+}}
+"""
+    for side, size in (("a", 4096), ("b", 8192)):
+        (tmp_path / side).mkdir()
+        for number in range(30):
+            file = tmp_path / side / f"module_{number:04}.jit_f{number}.cpu_after_optimizations.txt"
+            file.write_text(text.format(number=number, size=size))
+    paths = str(tmp_path / "a"), str(tmp_path / "b")
+    _, out, _ = _run("diff", *paths, "--only", "memory", "--github-annotations")
+    (line,) = [line for line in out.splitlines() if line.startswith("::warning")]
+    assert "; 29 more on this line (at a/f.py:7)" in line
+    assert "Modules that changed" in out
+    _, out, _ = _run("diff", *paths, "--only", "memory", "-n", "1")
+    overview = out.split("Modules that changed\n")[1].splitlines()
+    assert overview[2].split()[:2] == ["[29", "others]"]
+
+
+def test_improvements_are_not_annotated() -> None:
+    out = _run("diff", GATHER, BASE, "--github-annotations", "--only", "collectives")[1]
+    assert "::warning" not in out
+
+
+def test_annotations_are_kept_out_of_json() -> None:
+    _, out, err = _run("diff", BASE, GATHER, "--github-annotations", "-f", "json")
+    assert json.loads(out)["kind"] == "diff"
+    assert "::warning" in err
+
+
+# ---- save and check ----------------------------------------------------------------------------
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path, saved: str) -> None:
+    again = str(tmp_path / "again.json")
+    _run("save", BASE, "-o", again)
+    assert Path(saved).read_bytes() == Path(again).read_bytes()
+    assert _run("save", BASE)[1] == Path(saved).read_text()
+
+
+BUDGET = """
+[defaults]
+threshold = "2%"
+min_change = "8MiB"
+
+[[budget]]
+module = "train"
+metric = "memory.spaces[HBM].total_bytes"
+max = "14.5GiB"
+
+[[budget]]
+metric = "collectives.all-gather.count"
+absent = true
+"""
+
+
+def _budget(tmp_path: Path, text: str = BUDGET) -> str:
+    file = tmp_path / "hlo-lens.toml"
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.parametrize(("head", "code"), [(BASE, 0), (UPCAST, 1), (GATHER, 1)])
+def test_check_keeps_a_budget(tmp_path: Path, saved: str, head: str, code: int) -> None:
+    budget = _budget(tmp_path)
+    found, out, _ = _run("check", head, "--baseline", saved, "--budget", budget, "-f", "json")
+    assert found == code
+    data = json.loads(out)
+    assert (data["kind"], data["passed"]) == ("check", code == 0)
+    assert [rule["module"] for rule in data["rules"]] == ["jit_train_step"] * 2
+
+
+def test_a_failure_lists_its_contributors(tmp_path: Path, saved: str) -> None:
+    arguments = ("check", UPCAST, "--baseline", saved, "--budget", _budget(tmp_path))
+    (rule, _) = json.loads(_run(*arguments, "-f", "json")[1])["rules"]
+    assert rule["status"] == "fail"
+    assert rule["delta"] == rule["head"] - rule["base"]
+    first = rule["contributors"][0]
+    assert first.pop("what").startswith("bf16[2,32768,2048]")
+    assert first == {
+        "delta_bytes": 256 << 20,
+        "change": "grown",
+        "source": "programs/pairs.py:59",
+        "op_name": "jit(train_step)/shard_map/while/body/closed_call/project/tanh",
+        "origin_basis": "loop body",
+        "is_at_most": False,
+    }
+
+
+def test_a_baseline_without_rules_allows_little_growth(saved: str) -> None:
+    assert _run("check", BASE, "--baseline", saved)[0] == 0
+    assert _run("check", UPCAST, "--baseline", saved)[0] == 1
+
+
+def test_another_backend_is_4_unless_forced(saved: str) -> None:
+    gpu = str(PAIRS / "gpu" / "base.tar.xz")
+    code, _, err = _run("check", gpu, "--baseline", saved)
+    assert code == 4
+    assert "backend tpu -> gpu" in err
+    assert _run("check", gpu, "--baseline", saved, "--force")[0] in (0, 1)
+
+
+def test_a_gap_in_counted_figures_is_4(tmp_path: Path) -> None:
+    body = "p = f32[2] parameter(0)\n  ???\n  ROOT n = f32[2] negate(p)"
+    text = f"HloModule m\n\nENTRY e {{\n  {body}\n}}\n"
+    file = tmp_path / "m.txt"
+    file.write_text(text)
+    code, _, err = _run("check", str(file), "--fail-on", "collectives.static.all-gather>0")
+    assert code == 4
+    assert "could not be read" in err
+
+
+def test_no_rules_and_no_baseline_is_2() -> None:
+    code, _, err = _run("check", BASE)
+    assert code == 2
+    assert "nothing to judge by: give --budget FILE, --baseline PATH or --fail-on RULE" in err
+
+
+def test_a_mistake_in_the_budget_is_2_with_its_place(tmp_path: Path) -> None:
+    file = _budget(tmp_path, '[[budget]]\nmetric = "memory.temp_bytes"\nmaxx = 1\n')
+    code, _, err = _run("check", BASE, "--budget", file)
+    assert code == 2
+    assert f"{file}:3: unknown key 'maxx'" in err
+
+
+def test_a_missing_budget_is_3() -> None:
+    assert _run("check", BASE, "--budget", "/nowhere.toml")[0] == 3
+
+
+def test_a_rule_on_a_figure_that_an_old_snapshot_lacks_is_4() -> None:
+    old = str(Path(__file__).parents[2] / "model" / "snapshot" / "schema_1.json")
+    head = str(SAMPLES / "pairs" / "gpu" / "base.tar.xz")
+    code, _, err = _run("check", head, "--baseline", old, "--fail-on", "flops>+0")
+    assert code == 4
+    assert "save it again" in err
+    assert _run("check", head, "--baseline", old)[0] == 4
+    assert _run("check", head, "--baseline", old, "--fail-on", "memory.temp_bytes>+0")[0] == 0
+
+
+def test_a_newer_snapshot_is_4(tmp_path: Path, saved: str) -> None:
+    text = Path(saved).read_text().replace('"schema_version": 3', '"schema_version": 4', 1)
+    newer = tmp_path / "newer.json"
+    newer.write_text(text)
+    code, _, err = _run("check", BASE, "--baseline", str(newer))
+    assert code == 4
+    assert "update hlo-lens, or save the snapshot again" in err
+
+
+# ---- what is not known -------------------------------------------------------------------------
+
+BARE = """HloModule jit_f
+
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  ROOT n = f32[8]{0} negate(p)
+}
+"""
+
+
+def test_memory_without_buffers_and_schedule_is_unknown(tmp_path: Path) -> None:
+    text = tmp_path / "f.txt"
+    text.write_text(BARE)
+    out = _run("diff", str(text), str(text))[1]
+    assert "memory       not known: no side has a buffer assignment" in out
+    (buffers,) = _unpacked(tmp_path, "tpu").rglob("*-buffer-assignment.txt")
+    alone = tmp_path / "buffers.txt"
+    alone.write_bytes(buffers.read_bytes())
+    out = _run("diff", str(alone), BASE)[1]
+    for subject in ("collectives", "sharding", "program"):
+        assert f"{subject:<12} not known: one side has no HLO text" in out
+    assert "partitions" not in out
+
+
+def test_unknown_memory_is_not_reported_as_unchanged(tmp_path: Path) -> None:
+    base = _unpacked(tmp_path, "tpu")
+    head = tmp_path / "head"
+    shutil.copytree(base, head)
+    (buffers,) = head.glob("*-buffer-assignment.txt")
+    buffers.unlink()
+    code, out, err = _run("diff", str(base), str(head), "--exit-code")
+    assert code == 4
+    assert out.startswith("hlo-lens diff: no change in what is known\n")
+    assert "jit_train_step: whether it changed is not known: memory" in err
+    (module,) = json.loads(_run("diff", str(base), str(head), "-f", "json")[1])["modules"]
+    assert (module["identical"], module["unknown"]) == (True, ["memory"])
+    assert _run("diff", str(base), str(head), "--exit-code", "--only", "program")[0] == 0
+    (text,) = head.glob("*after_optimizations.txt")
+    text.write_text(text.read_text() + "\n%what = is this\n")
+    code, _, err = _run("diff", str(base), str(head), "--exit-code", "--only", "collectives")
+    assert (code, "not known: gaps" in err) == (4, True)
+
+
+def test_noise_kinds_of_a_snapshot_are_unknown(tmp_path: Path, saved: str) -> None:
+    arguments = (saved, BASE, "--only", "program", "--exit-code")
+    assert _run("diff", *arguments)[0] == 0
+    code, out, err = _run("diff", *arguments, "--no-ignore", "names")
+    assert (code, out.splitlines()[0]) == (4, "hlo-lens diff: no change in what is known")
+    assert "program  not known: a snapshot does not keep noise" in out
+    assert "whether it changed is not known: program" in err
+
+
+def test_metadata_alone_changes_no_memory(tmp_path: Path) -> None:
+    text, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    scheduled = BARE.replace("jit_f", "jit_f, is_scheduled=true")
+    text.write_text(scheduled.replace("(p)", '(p), metadata={op_name="jit(f)/neg"}'))
+    other.write_text(scheduled.replace("(p)", '(p), metadata={op_name="jit(g)/neg"}'))
+    code, out, _ = _run("diff", str(text), str(other), "--exit-code")
+    assert code == 0
+    assert "memory       no change" in out
+
+
+def test_memory_of_a_large_text_is_estimated_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hlo_lens.questions.memory.estimate_limit.MOST_ESTIMATED", 3)
+    text, base = tmp_path / "f.txt", str(tmp_path / "base.json")
+    text.write_text(BARE.replace("jit_f", "jit_f, is_scheduled=true"))
+    name, rule = str(text), "memory.temp_bytes>+0%"
+    assert "memory       no change" in _run("diff", name, name)[1]
+    monkeypatch.setattr("hlo_lens.questions.memory.estimate_limit.MOST_ESTIMATED", 1)
+    said = "".join(_run("diff", name, name)[1].split())  # the line is cut at any hyphen
+    assert "notestimated:2instructions,morethan1;" in said
+    assert f"hlo-lensmemory{name}--modulejit_f" in said
+    assert "memory  no change" in _run("diff", name, name, "--only", "memory")[1]
+    assert _run("diff", name, name, "--fail-on", rule)[0] == 0
+    _run("save", name, "-o", base)
+    assert _run("check", name, "--baseline", base)[0] == 0
+    assert "memory       no change" in _run("diff", base, name)[1]
+
+
+def test_a_changed_program_with_unknown_memory_does_not_pass(tmp_path: Path) -> None:
+    base, head = tmp_path / "base.txt", tmp_path / "head.txt"
+    base.write_text(BARE)
+    head.write_text(BARE.replace("negate", "abs"))
+    assert _run("check", str(base), "--baseline", str(base))[0] == 0
+    code, _, err = _run("check", str(head), "--baseline", str(base))
+    assert code == 4
+    assert "not known on either side, and the program changed" in err
+    rule = "collectives.static.*>+0"
+    assert _run("check", str(head), "--baseline", str(base), "--fail-on", rule)[0] == 0
+
+
+def test_exit_code_4_has_a_message(tmp_path: Path) -> None:
+    budget = tmp_path / "b.toml"
+    budget.write_text('[[budget]]\nmetric = "memory.nope"\nmax = 1\ninformational = true\n')
+    code, _, err = _run("check", BASE, "--budget", str(budget))
+    assert (code, err) == (
+        4,
+        "hlo-lens: error: no rule could be decided, not even an informational one\n",
+    )

@@ -1,0 +1,164 @@
+"""Differences of two peaks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.diff.memory_diff import code_problem, memory_diff
+from hlo_lens.questions.diff.peak_diff import FREE, PeakDiff, peak_diff
+from hlo_lens.questions.diff.side_pair import Delta
+from hlo_lens.questions.snapshots.facts import SpaceFacts
+from tests.snapshots import FACTS, MEMORY, group, module, peak
+
+if TYPE_CHECKING:
+    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.rows import SpacePeak
+
+
+def _rows(diff: PeakDiff) -> list[tuple[str, int, str]]:
+    return [(row.change, row.delta_bytes, row.shape) for row in diff.changed]
+
+
+def test_groups_that_are_the_same_are_no_rows() -> None:
+    diff = peak_diff(peak(group()), peak(group()))
+    assert (diff.changed, diff.unchanged_groups, diff.delta_bytes) == ((), 1, 0)
+
+
+def test_new_gone_and_grown_groups_sum_to_the_difference() -> None:
+    base = peak(group(op_name="a"), group(op_name="b", values=2, size_bytes=200))
+    head = peak(group(op_name="c", size_bytes=7), group(op_name="b", values=9, size_bytes=900))
+    diff = peak_diff(base, head)
+    assert _rows(diff) == [
+        ("gone", -(4 << 20), "bf16[64,32768]"),
+        ("grown", 700, "bf16[64,32768] x 2 -> bf16[64,32768] x 9"),
+        ("new", 7, "bf16[64,32768]"),
+    ]
+    assert (
+        sum(row.delta_bytes for row in diff.changed) == diff.delta_bytes == head.bytes - base.bytes
+    )
+
+
+def test_a_line_that_moved_is_the_same_group() -> None:
+    assert not peak_diff(peak(group()), peak(group(source="moe.py:240"))).changed
+
+
+def test_other_scopes_around_an_operation_are_no_change() -> None:
+    base = group(op_name="jit(f)/while/body/closed_call/dot_general")
+    head = group(op_name="jit(f)/while/body/eval_jaxpr/dot_general", source="moe.py:213")
+    assert not peak_diff(peak(base), peak(head)).changed
+
+
+def test_lines_of_one_operation_are_matched_in_their_order() -> None:
+    base = [group(source="moe.py:10", size_bytes=10), group(source="moe.py:20", size_bytes=20)]
+    head = [group(source="moe.py:23", size_bytes=20), group(source="moe.py:13", size_bytes=10)]
+    assert not peak_diff(peak(*base), peak(*head)).changed
+
+
+def test_another_element_type_of_one_operation_is_one_row() -> None:
+    head = group(shape="f32[64,32768]", size_bytes=8 << 20)
+    rows = _rows(peak_diff(peak(group()), peak(head)))
+    assert rows == [("grown", 4 << 20, "bf16[64,32768] -> f32[64,32768]")]
+
+
+def test_a_space_of_one_side_is_compared_with_an_empty_one() -> None:
+    assert _rows(peak_diff(None, peak(group()))) == [("new", 4 << 20, "bf16[64,32768]")]
+    assert _rows(peak_diff(peak(group()), None)) == [("gone", -(4 << 20), "bf16[64,32768]")]
+
+
+def test_the_peak_moves_with_the_operation_not_with_its_line() -> None:
+    base = peak(group())
+    assert not peak_diff(base, dataclasses.replace(base, source="moe.py:99")).has_moved
+    assert peak_diff(base, dataclasses.replace(base, op_name="jit(f)/mul")).has_moved
+
+
+def test_rows_include_other_allocated_bytes() -> None:
+    rest = {FREE: Delta(base=5, head=2)}
+    diff = peak_diff(peak(group()), peak(group(size_bytes=5 << 20)), rest=rest)
+    assert [row[1:7] for row in diff.rows()] == [
+        (1 << 20, 4 << 20, 5 << 20, "grown", "moe.py:212", "bf16[64,32768]"),
+        (-3, 5, 2, "shrunk", None, None),
+    ]
+    assert [*diff.rows()][1][diff.place_of("op_name")] == FREE
+    assert all(len(row) == len(diff.COLUMNS) for row in diff.rows())
+    assert diff.row_count == 2
+    assert diff.totals() == {"delta_bytes": (1 << 20) - 3}
+    assert diff.delta_bytes == 1 << 20
+
+
+def test_a_peak_and_a_sum_of_allocations_are_not_attributed() -> None:
+    base, head = _module("buffer-assignment", 10), _module("buffer-assignment", 12)
+    whole = dataclasses.replace(peak(group()), is_peak=False)
+    diff = memory_diff(base, dataclasses.replace(head, peaks=(whole,)))
+    assert diff is not None
+    assert (diff.peaks, diff.unexplained) == ((), ("HBM",))
+
+
+def _module(source: str, total: int) -> ModuleSnapshot:
+    space = SpaceFacts(color=0, name="HBM", total_bytes=total)
+    memory = dataclasses.replace(
+        MEMORY, source=source, total_bytes=total, spaces=(space,), peak=None
+    )
+    return module(facts=dataclasses.replace(FACTS, memory=memory), peaks=(peak(group()),))
+
+
+def test_an_estimate_is_not_compared_with_an_assignment_unless_forced() -> None:
+    base, head = _module("estimate", 10), _module("buffer-assignment", 12)
+    diff = memory_diff(base, head)
+    assert diff is not None
+    assert "the memory of the base is an estimate" in diff.problem
+    assert diff.metrics["total_bytes"].to_dict() == {"base": 10, "head": 12, "delta": None}
+    assert diff.peaks == ()
+    forced = memory_diff(base, head, is_forced=True)
+    assert forced is not None
+    assert forced.metrics["total_bytes"].delta == 2
+
+
+def test_unknown_figures_have_no_difference() -> None:
+    diff = memory_diff(module(), _module("estimate", 12))
+    assert diff is not None
+    assert diff.metrics["total_bytes"].to_dict() == {"base": None, "head": 12, "delta": None}
+    assert "the memory of the base is not known" in diff.problem
+
+
+def test_spaces_of_a_few_bytes_come_last() -> None:
+    flags = SpaceFacts(color=4, name="sync flags", total_bytes=512)
+    vmem = SpaceFacts(color=6, name="VMEM", total_bytes=1 << 20)
+    hbm = SpaceFacts(color=0, name="HBM", total_bytes=512)
+    memory = dataclasses.replace(MEMORY, total_bytes=512, spaces=(hbm, flags, vmem))
+    peaks = tuple(
+        dataclasses.replace(
+            peak(group(size_bytes=space.total_bytes)), color=space.color, name=space.name
+        )
+        for space in memory.spaces
+    )
+    side = module(facts=dataclasses.replace(FACTS, memory=memory), peaks=peaks)
+    diff = memory_diff(side, side)
+    assert diff is not None
+    assert [one.space for one in diff.peaks] == ["HBM", "VMEM", "sync flags"]
+    assert diff.small_spaces == {"sync flags"}
+
+
+def test_totals_with_and_without_generated_code_are_not_compared() -> None:
+    memory = dataclasses.replace(MEMORY, generated_code_bytes=50, total_bytes=250)
+    base = module(facts=dataclasses.replace(FACTS, memory=MEMORY))
+    head = module(facts=dataclasses.replace(FACTS, memory=memory))
+    diff = memory_diff(base, head)
+    assert diff is not None
+    assert diff.metrics["total_bytes"].delta is None
+    assert diff.metrics["spaces[HBM].total_bytes"].delta == 0
+    assert "the total of the head has the generated code" in code_problem(base, head)
+    assert code_problem(head, head) == ""
+
+
+def test_a_space_has_the_name_that_the_head_gives_it() -> None:
+    def side(name: str, *peaks: SpacePeak) -> ModuleSnapshot:
+        space = SpaceFacts(color=1, name=name, total_bytes=1 << 20)
+        memory = dataclasses.replace(MEMORY, spaces=(space,))
+        return module(facts=dataclasses.replace(FACTS, memory=memory), peaks=peaks)
+
+    known = dataclasses.replace(peak(group()), color=1, name="color 1")
+    diff = memory_diff(side("color 1", known), side("VMEM"))
+    assert diff is not None
+    assert [one.space for one in diff.peaks] == ["VMEM"]
+    assert not diff.small_spaces

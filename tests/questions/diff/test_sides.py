@@ -1,0 +1,162 @@
+"""Snapshots compared with dumps."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.load.processes.second_process import SecondProcess
+from hlo_lens.questions.diff import sides
+from hlo_lens.questions.diff.sides import load_sides, snapshot
+from hlo_lens.questions.snapshots.writing import snapshot_text
+from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.name_pattern import NamePattern
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BASE = SAMPLES / "pairs" / "tpu" / "base.tar.xz"
+TRANSFORMER = SAMPLES / "gpu" / "fsdp_transformer"
+
+
+def _saved(tmp_path: Path, dump: Path) -> str:
+    file = tmp_path / "base.json"
+    file.write_text(snapshot_text(snapshot(dump), tool_version="1"), "utf-8")
+    return str(file)
+
+
+def test_a_snapshot_compares_as_its_dump_does(tmp_path: Path) -> None:
+    file = _saved(tmp_path, BASE)
+    edit = SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"
+    (with_dump,) = hlo_lens.diff(BASE, edit).modules
+    (with_file,) = hlo_lens.diff(file, edit).modules
+    assert with_file.memory == with_dump.memory
+    assert with_file.collectives == with_dump.collectives
+    assert with_file.shardings == with_dump.shardings
+    assert with_file.donations == with_dump.donations
+    assert with_file.is_program_equal is False
+
+
+def test_a_snapshot_against_its_own_dump_is_no_change(tmp_path: Path) -> None:
+    for path in (BASE, TRANSFORMER):
+        file = _saved(tmp_path, path)
+        assert hlo_lens.diff(file, path).identical
+        assert hlo_lens.diff(path, file).identical
+        assert hlo_lens.diff(file, file).identical
+
+
+def test_an_address_of_one_side_selects_the_module_of_its_program_in_the_other(
+    tmp_path: Path,
+) -> None:
+    text = "HloModule {}\n\nENTRY main {{\n  ROOT x = f32[8]{{0}} parameter(0)\n}}\n"
+    files = {
+        **{"base/train/module_0001.jit_f": "jit_f", "base/eval/module_0001.jit_f": "jit_f"},
+        **{"head/module_0007.jit_f": "jit_f", "head/module_0008.jit_g": "jit_g"},
+    }
+    for name, title in files.items():
+        file = tmp_path / f"{name}.cpu_after_optimizations.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.format(title))
+    base, head = tmp_path / "base", tmp_path / "head"
+
+    def chosen(text: str) -> list[list[str]]:
+        both_sides = load_sides(base, head, pattern=NamePattern(text))
+        turned = reversed(load_sides(head, base, pattern=NamePattern(text)))
+        found, other = (
+            [sorted(m.dump.address for m in side.modules if m.dump) for side in both]
+            for both in (both_sides, turned)
+        )
+        assert found == other
+        return found
+
+    address = "train/module_0001.jit_f"
+    assert chosen(address) == [[address], ["module_0007.jit_f"]]
+    assert chosen("module_0008") == [[], ["module_0008.jit_g"]]
+    assert chosen("module_0001") == [["eval/module_0001.jit_f", address], []]
+
+
+def _diff_text(base: Path, head: Path) -> str:
+    return f"{hlo_lens.diff(base, head).to_dict()}"
+
+
+class _InThisProcess(SecondProcess["sides.LoadedSide"]):
+    """The function, run in this process, with its result as it comes through the pipe."""
+
+    def __init__(self, function: Callable[[], sides.LoadedSide]) -> None:
+        self._data = pickle.dumps(function())
+
+    def result(self) -> sides.LoadedSide | None:
+        found: sides.LoadedSide = pickle.loads(self._data)
+        return found
+
+    def end(self) -> None:
+        pass
+
+
+PAIRS = [
+    (BASE, SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"),
+    (SAMPLES / "logs" / "tpu_oom_libtpu_0_0_17.txt", SAMPLES / "logs" / "warned"),
+    (SAMPLES / "cpu" / "wasteful", SAMPLES / "gpu" / "wasteful"),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].stem}-{pair[1].stem}")
+def test_a_side_from_another_process_compares_as_from_this_one(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = _diff_text(*pair)
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "_MANY", 1)
+    monkeypatch.setattr(sides, "start_second", _InThisProcess)
+    assert _diff_text(*pair) == alone
+
+
+def test_a_diff_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "_MANY", 1)
+    monkeypatch.setattr(sides, "start_second", _InThisProcess)
+    loaded = load_sides(*PAIRS[0], with_graphs=True)
+    assert all(one.graph is not None for side in loaded for one in side.modules)
+    found = hlo_lens.diff(*PAIRS[0])
+    assert all(one.graph is None for side in (found.base, found.head) for one in side.modules)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fork is used on Linux only")
+@pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, if another test has imported it
+def test_a_side_whose_process_dies_is_loaded_in_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    edit = SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"
+    alone = _diff_text(BASE, edit)
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "_MANY", 1)
+    monkeypatch.setattr(sides, "start_second", lambda _: SecondProcess(lambda: 1 / 0))
+    assert _diff_text(BASE, edit) == alone
+
+
+def test_of_two_sides_with_errors_that_of_the_base_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failed(_InThisProcess):
+        def __init__(self, _: object) -> None:
+            self._data = pickle.dumps(None)
+
+    for name in ("base", "head"):
+        (tmp_path / name).write_text("no dump", encoding="utf-8")
+    monkeypatch.setattr(sides, "_LONG", 1)
+    monkeypatch.setattr(sides, "start_second", Failed)
+    with pytest.raises(HloLensError, match="base:"):
+        hlo_lens.diff(tmp_path / "base", tmp_path / "head")
+
+
+def test_a_pipe_and_a_small_side_are_loaded_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "start_second", pytest.fail)
+    small = SAMPLES / "cpu_jax_0_4_30" / "tp_mlp"
+    assert hlo_lens.diff(small, small).identical
+    assert hlo_lens.diff(small, hlo_lens.load(SAMPLES / "tpu" / "wasteful")).modules

@@ -1,0 +1,214 @@
+"""M006: values of 16 bits converted to f32."""
+
+from __future__ import annotations
+
+import re
+
+from hlo_lens.questions.findings.finding import SavingBasis, Severity
+from tests.questions.findings.programs import findings_of, with_lines
+
+BEFORE = with_lines("""HloModule jit_step
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  xf = f32[256,256]{1,0} convert(x), @jvp()/convert_element_type:8
+  h = f32[256,256]{1,0} tanh(xf), @jvp()/tanh:9
+  wf = f32[256,256]{1,0} convert(w), @jvp()/convert_element_type:10
+  d = f32[256,256]{1,0} dot(h, wf), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:11
+  ROOT y = bf16[256,256]{1,0} convert(d), @jvp()/convert_element_type:12
+}
+""")
+
+AFTER = with_lines("""HloModule jit_step, is_scheduled=true
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  h = f32[256,256]{1,0} tanh(x), @jvp()/tanh:9
+  d = f32[256,256]{1,0} dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:11
+  ROOT y = bf16[256,256]{1,0} convert(d), @jvp()/convert_element_type:12
+}
+""")
+
+PAIR = with_lines("""HloModule jit_step, is_scheduled=true
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  a = bf16[256,256]{1,0} negate(x), @neg:5
+  f = f32[256,256]{1,0} convert(a), @convert_element_type:6
+  s = f32[256,256]{1,0} sine(f), @sin:7
+  t = bf16[256,256]{1,0} convert(s), @convert_element_type:8
+  u = f32[256,256]{1,0} convert(t), @other:8
+  v = f32[256,256]{1,0} add(u, f), @add:9
+  w = bf16[256,256]{1,0} convert(v), @convert_element_type:9
+  z = bf16[256,256]{1,0} add(w, a), @add:9
+  ROOT y = bf16[128,256]{1,0} slice(z), slice={[0:128], [0:256]}
+}
+""")
+"""A value of 16 bits that is used again after its conversion."""
+
+_BLOCK = """HloModule jit_step
+
+block {
+  a = bf16[256,256]{1,0} parameter(0)
+  k = bf16[256,256]{1,0} parameter(1)
+  FORWARD
+}
+
+block_2 {
+  g = bf16[256,256]{1,0} parameter(0)
+  k = bf16[256,256]{1,0} parameter(1)
+  gf = f32[256,256]{1,0} convert(g), metadata={op_name="checkpoint/convert_element_type" \
+source_file="m.py" source_line=14}
+  kf = f32[256,256]{1,0} convert(k), metadata={op_name="checkpoint/dot_general" \
+source_file="m.py" source_line=14}
+  b = f32[256,256]{1,0} dot(gf, kf), lhs_contracting_dims={1}, rhs_contracting_dims={1}, \
+metadata={op_name="checkpoint/dot_general" source_file="m.py" source_line=13}
+  ROOT n = bf16[256,256]{1,0} convert(b), metadata={op_name="checkpoint/convert_element_type" \
+source_file="m.py" source_line=13}
+}
+
+LOOP
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  zero = s32[] constant(0)
+  t1 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) tuple(zero, x, w)
+  l1 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) while(t1), condition=cond, body=body, \
+@jvp()/while:20
+  y = bf16[256,256]{1,0} get-tuple-element(l1), index=1, @jvp()/while:20
+  t2 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) tuple(zero, y, w)
+  l2 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) while(t2), condition=cond_2, \
+body=body_2, @transpose(jvp())/while:20
+  ROOT z = bf16[256,256]{1,0} get-tuple-element(l2), index=1, @transpose(jvp())/while:20
+}
+"""
+
+_LOOP = """body {
+  t = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  v = bf16[256,256]{1,0} get-tuple-element(t), index=1
+  k = bf16[256,256]{1,0} get-tuple-element(t), index=2
+  c = bf16[256,256]{1,0} call(v, k), to_apply=block, @jvp()/while/body/closed_call:20
+  ROOT n = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) tuple(next, c, k)
+}
+
+cond {
+  t = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  end = s32[] constant(6)
+  ROOT c = pred[] compare(i, end), direction=LT
+}
+"""
+
+_CLEAN = """d = f32[256,256]{1,0} dot(a, k), lhs_contracting_dims={1}, \
+rhs_contracting_dims={0}, metadata={op_name="dot_general" source_file="m.py" source_line=13}
+  ROOT n = bf16[256,256]{1,0} convert(d), metadata={op_name="convert_element_type" \
+source_file="m.py" source_line=14}"""
+
+_FAULT = """af = f32[256,256]{1,0} convert(a), metadata={op_name="convert_element_type" \
+source_file="m.py" source_line=9}
+  u = f32[256,256]{1,0} tanh(af), metadata={op_name="tanh" source_file="m.py" source_line=9}
+""" + _CLEAN.replace("d = ", "  d = ", 1).replace("dot(a, k)", "dot(u, k)")
+
+
+def _scanned(forward: str) -> str:
+    """Return a scan and its transpose, whose called computations have relative paths."""
+    backward = _LOOP.replace("block", "block_2").replace("jvp()", "transpose(jvp())")
+    backward = backward.replace("body {", "body_2 {").replace("cond {", "cond_2 {")
+    text = _BLOCK.replace("FORWARD", forward).replace("LOOP", f"{_LOOP}\n{backward}")
+    return with_lines(text)
+
+
+def test_values_in_f32_because_of_a_conversion_are_found_at_its_line() -> None:
+    (found,) = findings_of(AFTER, "M006", BEFORE)
+    assert (found.source_file, found.source_line) == ("m.py", 8)
+    assert found.values == ("h{}",)
+    assert (found.saves.own_bytes, found.saves.basis) == (256 * 256 * 2, SavingBasis.AT_MOST)
+    assert found.saves.bytes == 2 * 256 * 256 * 4  # all temporaries
+    assert found.severity is Severity.WARNING
+    assert "reach 1 product: 256.0KiB of f32" in found.message
+
+
+def test_conversion_back_before_the_product_has_no_finding() -> None:
+    before = BEFORE.replace("dot(h, wf)", "dot(x, w)")
+    assert findings_of(AFTER, "M006", before) == ()
+
+
+def test_a_conversion_alive_beside_its_operand_is_found() -> None:
+    pairs = findings_of(PAIR, "M006", is_decided=False)  # no text before optimizations
+    found = [one for one in pairs if one.source_line == 6]
+    assert [one.values for one in found] == [("f{}",)]
+    assert found[0].evidence == ("f{} f32[256,256] is a{}, converted",)
+
+
+def test_conversions_that_the_compiler_of_a_cpu_makes_are_no_findings() -> None:
+    text = PAIR.replace("sine(f)", 'sine(f), backend_config={"outer_dimension_partitions":["2"]}')
+    assert findings_of(text, "M006", is_decided=False) == ()
+
+
+def test_a_program_without_values_of_16_bits_is_decided_without_the_text_before() -> None:
+    assert findings_of(PAIR.replace("bf16[", "f32["), "M006") == ()
+
+
+def test_products_in_f32_without_values_at_the_peak_are_found() -> None:
+    after = AFTER.replace('op_name="jit(step)/jvp()/tanh"', 'op_name="jit(step)/other"')
+    (found,) = findings_of(after, "M006", BEFORE)
+    assert (found.source_line, found.saves.bytes, found.severity) == (8, None, Severity.WARNING)
+    assert found.message.endswith("reach 1 product with 100% of the FLOP of the forward pass")
+    marked = after.replace(
+        "dot(h, w),", 'dot(h, w), backend_config={"outer_dimension_partitions":["2"]},'
+    )
+    (found,) = findings_of(marked, "M006", BEFORE)
+    assert found.severity is Severity.INFO  # CPU computes in f32 in any case
+
+
+def test_a_small_product_in_f32_is_no_warning() -> None:
+    lines = """
+  v = bf16[256,16384]{1,0} parameter(2)
+  z = bf16[256,16384]{1,0} dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:13
+  d ="""
+    (found,) = findings_of(AFTER, "M006", BEFORE.replace("\n  d =", with_lines(lines)))
+    assert found.severity is Severity.INFO
+
+
+def test_the_backward_pass_of_a_scan_has_no_finding() -> None:
+    assert findings_of(AFTER, "M006", _scanned(_CLEAN)) == ()
+
+
+def test_a_conversion_in_a_scan_is_found_with_its_share_of_the_forward_pass() -> None:
+    (found,) = findings_of(AFTER, "M006", _scanned(_FAULT))
+    assert (found.source_line, found.severity) == (9, Severity.WARNING)
+    assert found.message.endswith("reach 1 product with 100% of the FLOP of the forward pass")
+
+
+def test_values_at_the_peak_of_a_scan_have_the_paths_of_their_callers() -> None:
+    path = "jit(step)/jvp()/while/body/closed_call/tanh"
+    after = AFTER.replace("jit(step)/jvp()/tanh", path)
+    (found,) = findings_of(after, "M006", _scanned(_FAULT))
+    assert (found.source_line, found.values) == (9, ("h{}",))
+
+
+def test_products_of_an_unknown_pass_are_no_warning() -> None:
+    names = r'op_name="jit\(step\)/(transpose\()?jvp\(\)+/while[^"]*"'
+    before = re.sub(names, "", _scanned(_FAULT))
+    last = 'op_name="checkpoint/convert_element_type" source_file="m.py" source_line=13'
+    before = before.replace(last, last.replace("checkpoint", "transpose(jvp())"))
+    found = findings_of(AFTER, "M006", before)
+    assert {one.source_line for one in found} == {9, 14}
+    assert {one.severity for one in found} == {Severity.INFO}
+    assert all("may be of the forward pass" in one.message for one in found)
+
+
+def test_products_count_once_for_each_trip() -> None:
+    lines = """
+  v = bf16[256,256]{1,0} parameter(2)
+  p = bf16[256,256]{1,0} dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:21
+  zero ="""
+    before = _scanned(_FAULT).replace("\n  zero =", with_lines(lines))
+    (found,) = findings_of(AFTER, "M006", before)
+    assert "with 86% of the FLOP" in found.message  # six of seven

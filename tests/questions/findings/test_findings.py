@@ -1,0 +1,135 @@
+"""Order, severity and shares of findings, and the registry of rules."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+
+import pytest
+
+import hlo_lens
+from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
+from hlo_lens.questions.findings.findings import judged
+from hlo_lens.questions.findings.registry import all_rules, find_rule
+from hlo_lens.questions.findings.rule import PARTS, DumpRule, ModuleRule
+from hlo_lens.text.errors import UnknownNameError
+from tests.corpus import ROOT
+from tests.questions.findings.programs import analysis_of_text
+
+MIB = 1 << 20
+PROGRAM = """HloModule m, is_scheduled=true
+
+ENTRY main {
+  x = f32[1048576]{0} parameter(0)
+  ROOT y = f32[1048576]{0} negate(x)
+}
+"""
+"""A program of 8 MiB."""
+
+
+def _finding(message: str, saves: Saves, severity: Severity | None = None) -> Finding:
+    return Finding(message=message, fix="fix it", saves=saves, severity=severity)
+
+
+def _judged(*found: Finding) -> list[tuple[str, str]]:
+    known = judged(found, analysis_of_text(PROGRAM))
+    return [(one.message, str(one.severity)) for one in known]
+
+
+def test_findings_are_sorted_by_what_they_save() -> None:
+    assert _judged(
+        _finding("unknown", Saves()),
+        _finding("small", Saves.at_most(MIB // 16)),
+        _finding("large", Saves.at_most(4 * MIB)),
+        _finding("wire", Saves.at_most(wire_bytes=MIB // 4)),
+        _finding("broken", Saves(), Severity.ERROR),
+        _finding("slow", Saves(), Severity.WARNING),
+        _finding("little", Saves.at_most(MIB // 2)),
+    ) == [
+        ("broken", "error"),
+        ("large", "warning"),
+        ("wire", "warning"),
+        ("slow", "warning"),
+        ("little", "warning"),
+        ("small", "info"),
+        ("unknown", "info"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("saves", "severity"),
+    [
+        (Saves(bytes=MIB, basis=SavingBasis.PROVEN), "error"),
+        (Saves(bytes=MIB, basis=SavingBasis.AT_MOST), "warning"),
+        (Saves(bytes=MIB // 4, basis=SavingBasis.PROVEN), "warning"),
+        (Saves(bytes=MIB // 32, basis=SavingBasis.PROVEN), "info"),
+    ],
+)
+def test_severity_follows_the_share_and_the_basis(saves: Saves, severity: str) -> None:
+    assert _judged(_finding("x", saves)) == [("x", severity)]
+
+
+def test_of_equal_savings_the_surer_is_first() -> None:
+    savings = (Saves.at_most(2 * MIB), Saves(bytes=2 * MIB, basis=SavingBasis.SIMULATED))
+    found = [
+        Finding(message=str(k), fix="f", saves=one, severity=Severity.WARNING)
+        for k, one in enumerate(savings)
+    ]
+    assert [one.message for one in judged(found, analysis_of_text(PROGRAM))] == ["1", "0"]
+
+
+def test_negligible_savings_are_no_findings() -> None:
+    assert _judged(_finding("x", Saves.at_most(4 * 1024))) == []
+    assert _judged(_finding("x", Saves.at_most(48))) == []
+
+
+def test_each_rule_has_a_code_of_its_own_and_a_whole_description() -> None:
+    rules = all_rules()
+    assert len({rule.code for rule in rules}) == len(rules) >= 3
+    for rule in rules:
+        assert isinstance(rule, ModuleRule | DumpRule)
+        assert rule.text.title[0].isupper()
+        assert list(rule.text.parts) == list(PARTS), rule.code
+        assert all(rule.text.parts.values())
+
+
+def test_the_description_of_a_rule_says_when_it_is_an_info() -> None:
+    for rule in all_rules():
+        source = inspect.getsource(sys.modules[rule.function.__module__])
+        if "Severity.INFO" in source:
+            assert "an info" in " ".join(" ".join(rule.text.parts.values()).split()), rule.code
+
+
+def test_each_rule_has_a_test_of_its_own() -> None:
+    tests = ROOT / "tests" / "questions" / "findings" / "rules"
+    for rule in all_rules():
+        assert (tests / f"test_{rule.function.__name__}.py").exists(), rule.code
+
+
+def test_a_rule_is_found_by_code_and_by_name() -> None:
+    assert find_rule("m001") is find_rule("undonated-argument")
+    with pytest.raises(UnknownNameError, match="no rule 'M0001'; did you mean M001"):
+        find_rule("M0001")
+
+
+def test_lint_of_a_sample_is_sorted_and_has_the_keys_of_scripts() -> None:
+    found = hlo_lens.lint(ROOT / "sample_dumps" / "cpu" / "wasteful")
+    shares = [one.share or 0.0 for one in found]
+    assert shares == sorted(shares, reverse=True)
+    first = json.loads(json.dumps(found.to_dict()))["modules"][0]["findings"][0]
+    keys = "code name severity message fix source_file source_line values evidence suppressed saves"
+    assert set(keys.split()) <= set(first)
+    assert list(first["saves"])[:4] == ["bytes", "low", "high", "basis"]
+
+
+def test_the_handbook_names_the_rules_whose_fix_what_if_can_make() -> None:
+    provable = {
+        rule.code
+        for rule in all_rules()
+        if "Remedy(" in inspect.getsource(sys.modules[rule.function.__module__])
+    }
+    page = (ROOT / "hlo_lens" / "manual" / "lint.md").read_text()
+    paragraph = next(part for part in page.split("\n\n") if part.startswith("`--prove` compiles"))
+    assert set(re.findall(r"\b[A-Z]\d{3}\b", paragraph)) == provable

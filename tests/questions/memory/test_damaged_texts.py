@@ -1,0 +1,88 @@
+"""Buffer texts that lost a line: no figure changes unnoticed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.snapshots.module_facts import memory_facts
+from hlo_lens.text.errors import HloLensError
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hlo_lens.questions.snapshots.facts import MemoryFacts
+
+STEM = "module_0000.jit_train_step.cpu_after_optimizations"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for end in ("", "-buffer-assignment", "-live-range"):
+        shutil.copy(SAMPLES / "cpu" / "tp_mlp" / f"{STEM}{end}.txt", tmp_path)
+    return tmp_path
+
+
+def facts_of(folder: Path) -> MemoryFacts:
+    memory = memory_results(hlo_lens.load(folder).modules[0])
+    assert memory is not None
+    return memory_facts(memory)
+
+
+@pytest.mark.parametrize("kind", ["live-range", "buffer-assignment"])
+def test_a_lost_line_changes_no_figure_unnoticed(folder: Path, kind: str) -> None:
+    whole = facts_of(folder)
+    assert whole.is_complete
+    file = folder / f"{STEM}-{kind}.txt"
+    lines = file.read_text().splitlines(keepends=True)
+    for place in range(1, len(lines), 7):
+        file.write_text("".join(lines[:place] + lines[place + 1 :]))
+        try:
+            found = facts_of(folder)
+        except HloLensError:
+            continue
+        assert found == whole or not found.is_complete, lines[place]
+
+
+@pytest.mark.parametrize("start", ["param", "wrapped_multiply{}", "constant.29.clone{}"])
+def test_a_value_without_its_range_makes_the_ranges_incomplete(folder: Path, start: str) -> None:
+    file = folder / f"{STEM}-live-range.txt"
+    lines = file.read_text().splitlines(keepends=True)
+    ranges = [k for k, line in enumerate(lines) if line.startswith(f"    {start}") and "{" in line]
+    file.write_text("".join(lines[: ranges[0]] + lines[ranges[0] + 1 :]))
+    assert not facts_of(folder).is_complete
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("size=16777216,offset=0", "size=16777212,offset=0"),
+        ("offset=251691136", "offset=951691136"),
+    ],
+)
+def test_a_size_that_does_not_fit_is_noticed(folder: Path, old: str, new: str) -> None:
+    file = folder / f"{STEM}-buffer-assignment.txt"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    assert not facts_of(folder).is_complete
+
+
+def test_memory_without_values_is_no_cut_if_the_used_values_say_so(folder: Path) -> None:
+    file = folder / f"{STEM}-buffer-assignment.txt"
+    used = f"{STEM}-buffer-assignment-values.txt"
+    number = file.read_text().count("\nallocation ")
+    reserved = f"allocation {number}: size 4096, color 1, preallocated-temp:\n"
+    file.write_text(file.read_text() + reserved)
+    assert not facts_of(folder).is_complete
+    sizes = re.findall(r"^allocation \d+: size (\d+)", file.read_text(), re.MULTILINE)
+    total = f"Total bytes used: {sum(map(int, sizes))}"
+    values = (SAMPLES / "cpu" / "tp_mlp" / used).read_text()
+    (folder / used).write_text(re.sub(r"Total bytes used: \d+", total, values))
+    assert facts_of(folder).is_complete

@@ -1,0 +1,54 @@
+"""Bytes alive at one instant in groups, and as a tree of scopes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hlo_lens.questions.memory.grouping import memory_by, memory_tree, split_op_name
+from tests.questions.memory.layouts import peak_of_program
+
+
+@pytest.mark.parametrize(
+    ("by", "groups"),
+    [
+        ("source", {"f.py:7": 16, "[parameters]": 8, "[unattributed]": 8}),
+        ("opcode", {"negate": 16, "parameter": 8, "[unattributed]": 8}),
+        ("category", {"temp": 24, "argument": 8}),
+        ("param", {"0: params['a/b']": 8, "[not an argument]": 24}),
+    ],
+)
+def test_groups_sum_to_the_peak(by: str, groups: dict[str, int]) -> None:
+    peak = peak_of_program()
+    found = memory_by(peak, by)
+    assert {name: size for name, size, _, _ in found.groups} == groups
+    assert sum(groups.values()) == found.total_bytes == peak.total_bytes
+
+
+def test_paths_keep_pytree_keys_whole() -> None:
+    assert split_op_name("jit(f)/params['a/b']/add") == ("jit(f)", "params['a/b']", "add")
+
+
+def test_tree_joins_scopes_that_do_not_fork() -> None:
+    tree = memory_tree(memory_by(peak_of_program(), "op"))
+    assert [(row["depth"], row["scope"], row["size_bytes"]) for row in tree.objects()] == [
+        (0, "jit(f)/while/body/neg", 16),
+        (0, "[parameters]", 8),
+        (0, "[unattributed]", 8),
+    ]
+
+
+@pytest.mark.parametrize("by", ["op", "source", "stack"])
+def test_results_without_a_line_are_a_group_of_their_own(by: str) -> None:
+    peak = peak_of_program()
+    kept = tuple(
+        one._replace(category="output") if one.category == "temp" else one for one in peak.live
+    )
+    found = memory_by(replace(peak, live=kept), by)
+    sizes = {name: size for name, size, _, _ in found.groups}
+    assert sizes["[results]"] == 8
+    assert "[unattributed]" not in sizes
+    assert len(sizes) == 3, "results with a label keep it"
+    assert not found.is_unattributed
+    assert found.totals()["size_bytes"] == peak.total_bytes

@@ -1,0 +1,137 @@
+"""The HTML file: what is in it, what it allows, and how large it is."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
+from hlo_lens.load.devices.targets import gpu_config
+from hlo_lens.questions.report.html.payload import Strings, encoded
+from hlo_lens.render.envelope import envelope
+from hlo_lens.render.table import Report
+from tests.commands import output_of
+from tests.corpus import SAMPLES
+from tests.questions.report.html.pages import SMALL, data_of, page_of, sample_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LARGEST_EMPTY = 300_000
+
+
+def test_the_page_has_the_json_of_the_report() -> None:
+    printed = output_of(["report", f"sample_dumps/{SMALL}", "-f", "json"])
+    made = output_of(["report", f"sample_dumps/{SMALL}", "-f", "html"])
+    assert data_of(made)["hlo-lens-data"] == json.loads(printed)
+
+
+def test_the_same_report_makes_the_same_bytes() -> None:
+    first = output_of(["report", f"sample_dumps/{SMALL}", "-f", "html"])
+    assert first == output_of(["report", f"sample_dumps/{SMALL}", "-f", "html"])
+
+
+def test_a_report_of_the_api_has_the_page() -> None:
+    report = hlo_lens.report_on(str(SAMPLES / SMALL))
+    assert report.to_html() == page_of(report)
+
+
+def test_every_script_and_style_is_allowed_by_its_hash() -> None:
+    page = sample_page()
+    policy = re.search(r'Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    for tag in ("script", "style"):
+        for text in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL):
+            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy[1]
+    assert policy[1].startswith("default-src 'none'; ")
+    assert "unsafe" not in policy[1]
+
+
+def test_the_page_is_ascii_whatever_the_encoding_of_the_output() -> None:
+    assert sample_page().isascii()
+
+
+def test_nothing_in_the_page_names_a_file_elsewhere() -> None:
+    page = sample_page()
+    assert re.findall(r"<(?:script|img|iframe|object|embed|audio|video)[^>]+src=", page) == []
+    assert re.findall(r'<link[^>]+href="([^"]*)"', page) == ["data:,"]
+
+
+def test_data_ends_no_element_and_begins_no_comment() -> None:
+    text = '{"name": "</script><!-- <script>"}'
+    made = encoded(text).text
+    assert "<" not in made
+    assert json.loads(made) == json.loads(text)
+
+
+def test_large_data_is_compressed() -> None:
+    text = json.dumps({"names": ["x" * 100] * 20_000})
+    made = encoded(text)
+    assert made.encoding == "gzip+base64"
+    page = (
+        f'<script type="application/json" id="a" data-encoding="{made.encoding}">'
+        f"{made.text}</script>"
+    )
+    assert data_of(page)["a"] == json.loads(text)
+
+
+def test_the_json_is_compressed_where_a_page_would_be_too_large() -> None:
+    rows = [{"name": f"name {k}"} for k in range(30_000)]
+    report = Report(kind="report", sections=(), data=envelope("report", modules=rows))
+    page = page_of(report)
+    assert len(page) < 500_000
+    assert data_of(page)["hlo-lens-data"]["modules"] == rows
+
+
+def test_strings_are_stored_once_without_control_characters() -> None:
+    strings = Strings()
+    assert strings.numbers(["a", None, "b", "a", "\x1b[31m"]) == [0, -1, 1, 0, 2]
+    assert strings.texts == ["a", "b", "\\x1b[31m"]
+
+
+def test_a_page_without_data_is_small() -> None:
+    page = sample_page()
+    data = sum(
+        len(text) for text in re.findall(r'<script type="[^>]*>(.*?)</script>', page, re.DOTALL)
+    )
+    assert len(page.encode()) - data < LARGEST_EMPTY
+
+
+def test_a_space_without_values_at_its_peak_has_a_page() -> None:
+    text = "HloModule m, is_scheduled=true\n\nENTRY e {\n  ROOT p = f32[0] parameter(0)\n}\n"
+    assert data_of(page_of(hlo_lens.report_on(text)))["hlo-lens-views"]["modules"]
+
+
+def test_a_log_has_its_sections_on_the_page() -> None:
+    log = "sample_dumps/logs/tpu_oom_libtpu_0_0_51.txt"
+    alone = data_of(output_of(["report", log, "-f", "html"]))["hlo-lens-views"]
+    assert alone["sections"]
+    both = output_of(["report", f"sample_dumps/{SMALL}", "--log", log, "-f", "html"])
+    views = data_of(both)["hlo-lens-views"]
+    assert len(views["modules"]) == 1
+    assert views["sections"]
+
+
+def test_the_memory_of_the_device_is_known_where_the_dump_names_it(tmp_path: Path) -> None:
+    for path in (SAMPLES / "gpu" / "tp_mlp").glob("module_0001*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    config = tmp_path / "module_0001.jit_train_step.gpu_target_config.pbtxt"
+    config.write_text(gpu_config("h100_sxm"))
+    views = data_of(page_of(hlo_lens.report_on(tmp_path)))["hlo-lens-views"]
+    limit, source = views["modules"][0]["views"]["memory"]["limit"]
+    assert limit > 64 << 30
+    assert "XLA" in source
+
+
+@pytest.mark.parametrize("command", ["collectives", "memory", "sharding", "loops", "ls", "doctor"])
+def test_other_commands_have_a_page_of_their_sections(command: str) -> None:
+    page = output_of([command, f"sample_dumps/{SMALL}", "-f", "html"])
+    views = data_of(page)["hlo-lens-views"]
+    assert views["modules"] == []
+    assert views["sections"][0]["tables"] or views["sections"][0]["facts"]

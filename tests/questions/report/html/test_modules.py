@@ -1,0 +1,80 @@
+"""Pages on folders: the modules with views, and the table of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.questions.report import html_page as pages
+from tests.commands import output_of
+from tests.questions.report.html.pages import data_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from tests.questions.report.html.conftest import Opened
+
+    Opener = Callable[..., Opened]
+
+TEXT = """HloModule jit_f{k}, is_scheduled=true
+
+ENTRY main {{
+  p = f32[{size}] parameter(0)
+  a = f32[{size}] negate(p)
+  ROOT b = f32[{size}] add(a, p)
+}}
+"""
+
+
+def _page(folder: Path, count: int) -> str:
+    for k in range(count):
+        file = folder / f"module_{k:04}.jit_f{k}.cpu_after_optimizations.txt"
+        file.write_text(TEXT.format(k=k, size=1024 * (1 + k)), "utf-8")
+    return output_of(["report", str(folder), "-f", "html"])
+
+
+def _views(page: str) -> dict[str, Any]:
+    found: dict[str, Any] = data_of(page)["hlo-lens-views"]
+    return found
+
+
+def test_the_largest_modules_have_views_and_the_others_a_command(tmp_path: Path) -> None:
+    views = _views(_page(tmp_path, 30))
+    assert [one["title"] for one in views["modules"]] == [f"jit_f{29 - k}" for k in range(24)]
+    (section,) = views["sections"]
+    (table,) = section["tables"]
+    assert [row[0] for row in table["rows"]] == [f"jit_f{28 - k}" for k in range(29)]
+    assert section["opens"] == [f"jit_f{28 - k}" for k in range(23)] + [None] * 6
+    (note,) = section["notes"]
+    command = f"hlo-lens report {tmp_path} --module module_0005.jit_f5 -f html -o page.html"
+    assert note == f"6 modules without views in this file; a page of the first: {command}"
+    assert data_of(_page(tmp_path, 30))["hlo-lens-data"]["modules"][5]["name"].endswith("jit_f5")
+
+
+def test_views_are_of_a_limited_number_of_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_INSTRUCTIONS", 10)
+    views = _views(_page(tmp_path, 6))
+    assert [one["title"] for one in views["modules"]] == ["jit_f5", "jit_f4", "jit_f3", "jit_f2"]
+
+
+def test_a_row_opens_its_module(open_page: Opener, tmp_path: Path) -> None:
+    opened = open_page(_page(tmp_path, 4))
+    page = opened.open()
+    page.get_by_role("button", name="jit_f1", exact=True).click()
+    assert page.locator("h1").inner_text() == "jit_f1"
+    assert page.evaluate("hloLens.selection.get('module')") == "jit_f1"
+    opened.draw_all()
+    opened.assert_quiet()
+
+
+def test_modules_without_views_are_plain_text(open_page: Opener, tmp_path: Path) -> None:
+    opened = open_page(_page(tmp_path, 26))
+    page = opened.open()
+    cells = page.locator("section[aria-label='Other modules'] tbody tr td:first-child")
+    assert cells.count() == 25
+    assert cells.locator("button").count() == 23
+    opened.assert_quiet()

@@ -1,0 +1,263 @@
+"""Figures of the views Collectives, Loops, Sharding and Program equal those of the commands."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hlo_lens.load.programs import modules_of
+from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.schedule_places import schedule_places
+from hlo_lens.text.units import format_bytes
+from tests.commands import output_of
+from tests.corpus import SAMPLES
+from tests.questions.report.html.pages import data_of, sample_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.questions.report.html.conftest import Opened
+
+    Opener = Callable[..., Opened]
+
+PROGRAMS = ["tpu/fsdp_transformer", "gpu/shard_map_collectives"]
+SAMPLE = PROGRAMS[0]
+
+
+def _printed(command: str, sample: str) -> dict[str, Any]:
+    made = json.loads(output_of([command, f"sample_dumps/{sample}", "-f", "json"]))
+    found: dict[str, Any] = made["modules"][0]
+    return found
+
+
+def _views(sample: str) -> dict[str, Any]:
+    data = data_of(sample_page(sample))["hlo-lens-views"]
+    found: dict[str, Any] = data["modules"][0]["views"]
+    return found
+
+
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_sums_of_collectives_are_those_of_the_command(sample: str) -> None:
+    printed, shown = _printed("collectives", sample), _views(sample)["collectives"]
+    assert shown["groups"] == printed["groups"]
+    by_axis = output_of(["collectives", f"sample_dumps/{sample}", "--by", "axis", "-f", "json"])
+    assert shown["by_axis"] == json.loads(by_axis)["modules"][0]["groups"]
+    assert len(shown["start"]) == len(printed["collectives"]["rows"])
+
+
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_levels_are_those_of_the_command(sample: str) -> None:
+    printed = _printed("loops", sample)["loops"]
+    shown = _views(sample).get("loops")
+    assert (shown["levels"] if shown else printed[:1]) == printed[: None if shown else 1]
+
+
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_replication_is_that_of_the_command(sample: str) -> None:
+    printed, shown = _printed("sharding", sample), _views(sample)["sharding"]
+    for key in ("replicated", "replicated_by_axis", "donation"):
+        assert shown[key] == printed[key]
+    rows = data_of(sample_page(sample))["hlo-lens-data"]["modules"][0]["sharding"]["rows"]
+    assert [row for row in rows if row["kind"] != "form"] == printed["values"]
+    assert len(shown["drawing"]) == len(printed["values"])
+
+
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_drawn_tiles_have_the_devices_of_the_command(sample: str) -> None:
+    printed, shown = _printed("sharding", sample)["values"], _views(sample)["sharding"]
+    drawn = {}
+    for row, number in zip(printed, shown["drawing"], strict=True):
+        if number >= 0 and row["global_shape"] and "[]" not in row["global_shape"]:
+            drawn[row["sharding"], row["global_shape"]] = shown["drawings"][number]
+    assert drawn
+    for (sharding, shape), drawing in drawn.items():
+        made = json.loads(output_of(["shard", sharding, "--shape", shape, "-f", "json"]))
+        devices = {slice_["device"]: slice_["tile"] for slice_ in made["devices"]}
+        assert {device: tile for tile, held in drawing["tiles"] for device in held} == {
+            device: tile for device, tile in devices.items() if device is not None
+        }
+
+
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_listed_work_has_the_number_of_the_command(sample: str) -> None:
+    for dump in modules_of(str(SAMPLES / sample)):
+        pairs = zip(collectives(dump).collectives, schedule_places(dump), strict=True)
+        for one, place in pairs:
+            assert len(place.work or ()) == (one.overlap_instructions or 0)
+            assert place.start is None or place.end is None or place.start <= place.end
+
+
+def test_texts_of_instructions_are_those_of_the_dump() -> None:
+    data, known = _views(SAMPLE)["program"], modules_of(str(SAMPLES / SAMPLE))[0]
+    strings = data_of(sample_page(SAMPLE))["hlo-lens-views"]["strings"]
+    assert data["count"] == len(hlo_text(known).columns)
+    whole = hlo_text(known).columns.source.text
+    for number, text, more in zip(data["name"], data["text"], data["more"], strict=True):
+        assert text in whole
+        assert text.startswith(f"{strings[number]} = ") or text.startswith(f"%{strings[number]} = ")
+        assert more == 0 or len(text) == 1200
+
+
+@pytest.mark.parametrize("sample", PROGRAMS)
+def test_instructions_are_those_of_the_command(sample: str) -> None:
+    data, strings = (
+        _views(sample)["program"],
+        data_of(sample_page(sample))["hlo-lens-views"]["strings"],
+    )
+    rows = _printed("show", sample)["rows"]
+    listed = [
+        (strings[name], strings[opcode], strings[computation], users)
+        for name, opcode, computation, users in zip(
+            *(data[key] for key in ("name", "opcode", "computation", "user_count")), strict=True
+        )
+    ]
+    assert listed == [(r["name"], r["opcode"], r["computation"], r["users"]) for r in rows]
+    chosen = {strings[name]: k for k, name in enumerate(data["name"][:40])}
+    made = output_of(["show", f"sample_dumps/{sample}", *chosen, "-f", "json"])
+    for one in json.loads(made)["modules"][0]["instructions"]:
+        k = chosen[one["name"]]
+        assert one["text"].startswith(data["text"][k])
+        assert len(one["text"]) == len(data["text"][k]) + data["more"][k]
+        operands = [other["name"] for other in one["operands"]]
+        assert [strings[n] for n in data["operands"][k]] == operands[:16]
+        users = list(dict.fromkeys(other["name"] for other in one["users"]))
+        assert [strings[n] for n in data["users"][k]] == users[:16]
+        called = [[other["place"], other["name"]] for other in one["called_computations"]]
+        assert data["calls"].get(str(k), []) == called
+        stack = "" if data["stack"][k] < 0 else strings[data["stack"][k]]
+        assert stack == " < ".join(one["stack"])
+
+
+# ---- in the browser ------------------------------------------------------------------------------
+
+
+def test_rows_of_collectives_have_the_bytes_of_the_command(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    cells = [
+        [cell.inner_text() for cell in row.locator("td").all()]
+        for row in page.locator("#view-collectives .singles .listing tbody tr").all()
+    ]
+    rows = _printed("collectives", SAMPLE)["collectives"]["rows"]
+    expected = {
+        (one["name"], format_bytes(one["wire_bytes_per_run"]), f"{one['dynamic_count']:,}")
+        for one in rows
+    }
+    assert {(cell[7], cell[4], cell[2]) for cell in cells} == expected
+    opened.assert_quiet()
+
+
+def test_groups_of_collectives_have_the_sums_of_the_command(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    cells = [
+        [cell.inner_text() for cell in row.locator("td").all()]
+        for row in page.locator("#view-collectives .groups tbody tr").all()
+    ]
+    groups = _printed("collectives", SAMPLE)["groups"]
+    assert [(cell[0], cell[1], cell[5], cell[7], cell[8]) for cell in cells] == [
+        (
+            one["kind"],
+            one["axis"],
+            one["times"],
+            format_bytes(one["wire_bytes_per_run"]),
+            str(one["exposed"]),
+        )
+        for one in groups
+    ]
+
+
+def test_a_head_sorts_and_a_search_leaves_what_has_the_word(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    listing = page.locator("#view-collectives .singles .listing")
+    page.get_by_label("search single collectives").fill("reduce-scatter")
+    kinds = listing.locator("tbody tr td:first-child").all_inner_texts()
+    assert kinds
+    assert set(kinds) == {"reduce-scatter"}
+    page.get_by_label("search single collectives").fill("")
+    listing.get_by_role("button", name="name", exact=True).click()
+    names = listing.locator("tbody tr td:nth-child(8)").all_inner_texts()
+    assert names == sorted(names)
+    assert listing.locator("th[aria-sort=ascending]").count() == 1
+
+
+def test_a_bar_opens_its_collective_in_all_views(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    page.locator("canvas.lanes").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    name = page.evaluate("hloLens.selection.get('instruction')")
+    assert name in [row["name"] for row in _printed("collectives", SAMPLE)["collectives"]["rows"]]
+    assert name in page.locator("aside.card h2").inner_text()
+    assert name in page.locator("#view-collectives .singles .listing tr.chosen").inner_text()
+    assert f"i={name}" in page.evaluate("location.hash")
+    page.keyboard.press("Escape")
+    assert not page.locator("aside.card").is_visible()
+    opened.assert_quiet()
+
+
+def test_the_work_that_covers_a_collective_is_listed(open_page: Opener) -> None:
+    rows = _printed("collectives", SAMPLE)["collectives"]["rows"]
+    one = next(row for row in rows if row["overlap_instructions"])
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open(f"#i={one['name']}")
+    opened.draw_all()
+    readout = page.locator("#view-collectives .readout")
+    assert format_bytes(one["wire_bytes_per_run"]) in readout.inner_text()
+    assert readout.locator("button").count() == 1 + one["overlap_instructions"]
+
+
+def test_operands_and_users_of_an_instruction_can_be_opened(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open("#i=all-gather.98")
+    opened.draw_all()
+    card = page.locator("aside.card")
+    assert "all-gather(%param_0.983)" in card.locator("pre.hlo").inner_text()
+    card.get_by_role("button", name="param_0.983").click()
+    assert card.locator("h2").inner_text() == "param_0.983"
+    assert "all-gather.98" in card.inner_text()
+    assert "param_0.983'" in card.locator(".command code").inner_text()
+    opened.assert_quiet()
+
+
+def test_a_chosen_parameter_is_drawn_over_the_devices(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    view = page.locator("#view-sharding")
+    view.get_by_label("search parameters and outputs").fill("state.m['embedding']")
+    view.locator(".listing button.name").first.click()
+    drawing = view.locator("figure.tiles")
+    assert drawing.locator("rect").count() == 8
+    assert "dimension 0 (512) in 8" in drawing.inner_text()
+    view.get_by_role("button", name="show in the memory").click()
+    assert "state.m['embedding']" in page.locator("aside.card").inner_text()
+    opened.assert_quiet()
+
+
+def test_levels_show_their_runs_and_bytes(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    page = opened.open()
+    opened.draw_all()
+    text = page.locator("#view-loops").inner_text()
+    for level in _printed("loops", SAMPLE)["loops"]:
+        assert level["loop"] in text
+        assert format_bytes(level["wire_bytes_per_run"]) in text
+    assert "x2" in text
+
+
+def test_ties_of_decimals_are_printed_as_in_the_text_report(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    opened.open()
+    sizes = [2752512, 1152 * 1024, 2432 * 1024, 1024 * 1024 + 512 * 10 + 256, 1088, 1856]
+    printed = opened.page.evaluate(f"{sizes}.map(hloLens.formatBytes)")
+    assert printed == [format_bytes(size) for size in sizes]

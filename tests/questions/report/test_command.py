@@ -1,0 +1,188 @@
+"""``hlo-lens report`` as people and scripts use it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from hlo_lens.cli import exit_codes, main
+from tests.questions.texts import LOOP
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BROKEN = LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)")
+
+
+def _run(*arguments: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
+    runner = CliRunner(env={"COLUMNS": "80", "NO_COLOR": None})
+    result = runner.invoke(main, ["report", *arguments], input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "module_0001.jit_step.cpu_after_optimizations.txt"
+    path.write_text(LOOP)
+    return str(path)
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> str:
+    path = tmp_path / "broken.txt"
+    path.write_text(BROKEN)
+    return str(path)
+
+
+def _modules(out: str) -> list[dict[str, Any]]:
+    return list(json.loads(out)["modules"])
+
+
+def test_text_begins_with_the_module_and_is_plain(dump: str) -> None:
+    code, out, err = _run(dump)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[:2] == ["jit_step", "module       cpu_after_optimizations, cpu, scheduled"]
+    assert "\x1b" not in out
+    assert max(len(line) for line in lines if dump not in line) <= 80  # commands are whole
+
+
+def test_json_is_one_document(dump: str) -> None:
+    code, out, err = _run(dump, "-f", "json")
+    assert (code, err) == (0, "")
+    (module,) = _modules(out)
+    assert (module["name"], module["files"]) == ("jit_step", [dump])
+    assert (module["stage"], module["backend"]) == ("cpu_after_optimizations", "cpu")
+
+
+@pytest.mark.parametrize("format_name", ["csv", "md", "text", "json"])
+def test_every_format_names_the_module(dump: str, format_name: str) -> None:
+    code, out, _ = _run(dump, "--format", format_name)
+    assert code == 0
+    assert "jit_step" in out
+
+
+def test_input_may_be_standard_input_or_compressed(tmp_path: Path) -> None:
+    packed = tmp_path / "dump.gz"
+    packed.write_bytes(gzip.compress(LOOP.encode()))
+    for code, out, err in (_run("-", stdin=LOOP), _run(str(packed))):
+        assert (code, err, out.splitlines()[0]) == (0, "", "jit_step")
+
+
+def test_output_goes_to_the_file(dump: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    assert _run(dump, "-f", "json", "-o", str(target)) == (0, "", "")
+    assert _modules(target.read_text())[0]["name"] == "jit_step"
+
+
+def test_output_that_cannot_be_written_has_its_exit_code(dump: str, tmp_path: Path) -> None:
+    code, out, err = _run(dump, "-o", str(tmp_path / "no" / "file"))
+    assert (code, out) == (5, "")
+    assert "cannot be written" in err
+
+
+def test_rows_are_cut_at_the_number_given(dump: str) -> None:
+    _, few, _ = _run(dump, "-n", "2")
+    assert "[6 others]" in few
+    _, every, _ = _run(dump, "-n", "0")
+    assert "others]" not in every
+
+
+def test_colour_follows_the_option(dump: str) -> None:
+    assert "\x1b[1mjit_step\x1b[0m" in _run(dump, "--color", "always")[1]
+    assert "\x1b" not in _run(dump, "--color", "never")[1]
+
+
+def test_module_pattern_selects_modules(dump: str) -> None:
+    assert _run(dump, "--module", "st.p$")[0] == 0
+    code, out, err = _run(dump, "--module", "other")
+    assert (code, out) == (2, "")
+    assert err == "hlo-lens: error: no module matches 'other'; there is jit_step\n"
+
+
+def test_module_pattern_must_be_a_regular_expression(dump: str) -> None:
+    code, out, err = _run(dump, "--module", "(")
+    assert (code, out) == (2, "")
+    assert "not a regular expression" in err
+
+
+def test_gaps_are_shown_on_stderr_and_counted_in_the_report(broken: str) -> None:
+    code, out, err = _run(broken)
+    assert code == 0
+    assert "94.44% understood, 1 gap of 1 line" in out
+    first = err.splitlines()[0]
+    assert first.startswith(f"{broken}:13:")
+    assert ": error: " in first
+
+
+def test_strict_refuses_gaps(dump: str, broken: str) -> None:
+    assert _run(dump, "--strict")[0] == 0
+    code, out, err = _run(broken, "--strict")
+    assert code == exit_codes.UNPARSABLE
+    assert out.startswith("jit_step\n")
+    assert err.endswith("hlo-lens: error: 1 gap in the input (--strict)\n")
+
+
+def test_coverage_below_the_minimum_is_refused(broken: str) -> None:
+    assert _run(broken, "--min-coverage", "94")[0] == 0
+    code, _, err = _run(broken, "--min-coverage", "95")
+    assert code == exit_codes.UNPARSABLE
+    assert err.endswith(
+        "hlo-lens: error: jit_step: 94.44% understood, less than 95.0% (--min-coverage)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [(b"", 4), (b"\x7fELF\0\1\2\0\0\0\0\0\0", 4), (b"just some words\n", 4)],
+)
+def test_input_that_is_no_dump_is_refused(tmp_path: Path, data: bytes, code: int) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(data)
+    found, out, err = _run(str(path))
+    assert (found, out) == (code, "")
+    assert err.startswith(f"{path}:1:1: error: ")
+
+
+def test_missing_file_is_3(tmp_path: Path) -> None:
+    code, out, err = _run(str(tmp_path / "none"))
+    assert (code, out) == (exit_codes.UNREADABLE, "")
+    assert err.startswith("hlo-lens: error: ")
+
+
+def test_folder_is_read_module_by_module(dump: str, tmp_path: Path) -> None:
+    text = LOOP.replace("jit_step", "jit_other")
+    (tmp_path / "module_0002.jit_other.cpu_after_optimizations.txt").write_text(text)
+    assert dump
+    code, out, _ = _run(str(tmp_path), "-f", "json")
+    assert code == 0
+    assert [module["name"] for module in _modules(out)] == ["jit_step", "jit_other"]
+
+
+def test_closed_output_prints_no_error(dump: str) -> None:
+    command = [sys.executable, "-m", "hlo_lens", "report", dump, "-f", "csv"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == exit_codes.BROKEN_PIPE
+
+
+def test_names_outside_the_encoding_are_escaped(dump: str, tmp_path: Path) -> None:
+    path = tmp_path / "greek.txt"
+    path.write_text(LOOP.replace("params", "\u03c0"), encoding="utf-8")
+    assert dump
+    command = [sys.executable, "-m", "hlo_lens", "report", str(path), "-n", "9"]
+    env = {"PYTHONIOENCODING": "ascii", "PATH": ""}
+    run = subprocess.run(command, capture_output=True, check=False, env=env)
+    assert run.returncode == 0
+    assert b"\\u03c0['w']" in run.stdout

@@ -1,0 +1,146 @@
+"""Donation of arguments to results."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+
+from hlo_lens.questions.sharding import donation
+from tests.questions.sharding.programs import AFTER, BEFORE, results_of
+
+DONATION = """HloModule jit_f, is_scheduled=true, HEADER
+
+ENTRY main {{
+  a = {} parameter(0), metadata={{op_name="a"}}
+  b = f32[4]{{0}} parameter(1), metadata={{op_name="b"}}
+  r = f32[8,16]{{1,0}} iota(), iota_dimension=0
+  ROOT t = (f32[8,16]{{1,0}}, f32[4]{{0}}) tuple(r, b)
+}}
+"""
+
+
+SAME = "not donated; same shape, type and sharding"
+
+
+def donated(shape: str, header: str, before: str | None = None) -> list[tuple[str, str, str]]:
+    results = results_of(DONATION.format(shape).replace("HEADER", header), before)
+    rows = results.donations.donations
+    return [(str(d.value.value.name), d.status.value, d.reason) for d in rows]
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        ("f32[8,17]{1,0}", "no output has its shape"),
+        ("bf16[8,16]{1,0}", "element type differs: bf16, in output {0} f32"),
+        ("f32[8,16]{0,1}", "layout differs: {0,1}, in output {0} {1,0}"),
+        ("f32[8,16]{1,0:S(5)}", "memory space differs: S(5), in output {0} S(0)"),
+        ("f32[8,16]{1,0}", "output {0} fits, but XLA did not use it"),
+    ],
+)
+def test_reason_of_a_donated_argument_that_is_not_aliased(shape: str, reason: str) -> None:
+    assert ("a", "donated, not used", reason) in donated(shape, "buffer_donor={ (0, {}) }")
+
+
+def test_taken_output() -> None:
+    header = "buffer_donor={ (0, {}) }, input_output_alias={ {1}: (1, {}, may-alias) }"
+    found = donated("f32[4]{0}", header)
+    assert found[0][2] == "all outputs of its shape are taken: {1} by parameter 1"
+
+
+def test_sharding_that_differs() -> None:
+    before = BEFORE.replace("num_partitions=8,", "num_partitions=8, buffer_donor={ (1, {}) },")
+    after = AFTER.replace("num_partitions=8", "num_partitions=8, buffer_donor={ (1, {}) }")
+    after = after.replace("f32[6,64]{1,0}) tuple", "f32[3,64]{1,0}) tuple")
+    (found, *_) = results_of(after, before).donations.donations
+    assert found.reason == "sharding differs: P(), in output {1} P('data',)"
+
+
+def test_same_shape_and_type_could_be_donated() -> None:
+    assert donated("f32[8,16]{1,0}", "replica_count=1") == [
+        ("a", "could be donated", SAME),
+        ("b", "could be donated", SAME),
+    ]
+
+
+def test_each_output_is_offered_once() -> None:
+    header = "input_output_alias={ {0}: (0, {}, may-alias) }"
+    assert donated("f32[8,16]{1,0}", header)[-1] == ("a", "aliased", "")
+
+
+def test_requested_alias_that_xla_dropped() -> None:
+    header = "input_output_alias={ {0}: (0, {}, may-alias) }"
+    before = DONATION.format("f32[8,16]{1,0}").replace("HEADER", header)
+    found = donated("f32[8,16]{1,0}", "replica_count=1", before)
+    assert found[0][:2] == ("a", "alias lost")
+
+
+FREE = """HloModule jit_f, is_scheduled=true, num_partitions=8, HEADER
+ENTRY main_spmd {
+  x = f32[32,64]{1,0} parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  ROOT y = f32[32,64]{1,0} negate(x)
+}
+"""
+
+
+def test_an_output_of_unknown_sharding_may_have_the_memory_but_is_not_called_the_same() -> None:
+    results = results_of(FREE.replace("HEADER", "replica_count=1"))
+    (found,) = results.donations.donations
+    assert found.status.value == "could be donated"
+    assert found.reason == "not donated; same shape and type, sharding not known"
+    assert [value.value.name for value in results.table.unknown] == ["y"]
+
+
+def test_an_output_of_equal_sharding_is_preferred_to_one_of_unknown_sharding() -> None:
+    two = FREE.replace("ROOT y =", "y =").replace(
+        "negate(x)\n",
+        "negate(x)\n  ROOT t = (f32[32,64], f32[32,64]) tuple(y, y)\n",
+    )
+    before = two.replace("32,64", "64,64").replace("main_spmd", "main").replace(
+        "tuple(y, y)", "tuple(y, z)"
+    ).replace(
+        "  ROOT",
+        '  z = f32[64,64] custom-call(y), custom_call_target="Sharding", '
+        "sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}\n  ROOT",
+    )  # fmt: skip
+    header = "replica_count=1"
+    results = results_of(two.replace("HEADER", header), before.replace("HEADER", header))
+    (found,) = results.donations.donations
+    assert (found.output, found.reason) == ("{1}", SAME)
+
+
+def test_an_alias_of_xla_does_not_mean_an_equal_sharding() -> None:
+    alias = "input_output_alias={ {}: (0, {}, may-alias) }"
+    own = results_of(FREE.replace("HEADER", alias))
+    assert own.table.unknown == ()
+    free = f"{alias}, allow_spmd_sharding_propagation_to_output={{true}}"
+    left = results_of(FREE.replace("HEADER", free))
+    assert [value.value.name for value in left.table.unknown] == ["y"]
+
+
+def _updated(shape: str, count: int, output_sharding: str = "") -> str:
+    """Return a program that negates so many parameters."""
+    sharded = bool(output_sharding)
+    mine = ", sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}" if sharded else ""
+    lines = [f"  p{n} = {shape} parameter({n}){mine}" for n in range(count)]
+    lines += [f"  o{n} = {shape} negate(p{n})" for n in range(count)]
+    shapes, names = ", ".join([shape] * count), ", ".join(f"o{n}" for n in range(count))
+    yours = f", sharding={{{', '.join([output_sharding] * count)}}}" if sharded else ""
+    lines.append(f"  ROOT t = ({shapes}) tuple({names}){yours}")
+    return "HloModule m, num_partitions=8\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+
+
+@pytest.mark.parametrize(("order", "pairs"), [("[4,2]T(1,0)", 0), ("[8]", 30)])
+def test_equal_placements_are_compared_once(
+    order: str, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = Mock(wraps=donation._could_have_memory)
+    monkeypatch.setattr(donation, "_could_have_memory", compare)
+    before = _updated(
+        "f32[16,16]{1,0}", 30, f"{{devices=[2,1,4]<={order} last_tile_dim_replicate}}"
+    )
+    results = results_of(_updated("f32[8,16]{1,0}", 30), before)
+    found = [(d.value.value.number, d.output) for d in results.donations.donations]
+    assert found == [(n, f"{{{n}}}") for n in range(pairs)]
+    assert compare.call_count <= 2

@@ -1,0 +1,58 @@
+"""Snapshot files as they are written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.diff.sides import snapshot
+from hlo_lens.questions.snapshots.reading import read_snapshot
+from hlo_lens.questions.snapshots.writing import snapshot_text
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRANSFORMER = SAMPLES / "gpu" / "fsdp_transformer"
+
+
+def _text(path: Path) -> str:
+    return snapshot_text(snapshot(path), tool_version="1")
+
+
+def test_two_saves_are_equal_byte_for_byte_from_any_folder(tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "dump"
+    shutil.copytree(TRANSFORMER, other)
+    assert _text(TRANSFORMER) == _text(other)
+
+
+def test_a_file_is_small_and_has_no_paths_of_the_machine_and_no_hlo_text() -> None:
+    text = _text(TRANSFORMER)
+    assert len(text) < 40_000
+    assert text.isascii()
+    assert str(SAMPLES) not in text
+    assert "HloModule" not in text
+    assert "fusion.1" not in text
+
+
+def test_a_snapshot_that_was_read_is_written_unchanged() -> None:
+    text = _text(TRANSFORMER)
+    read = read_snapshot(json.loads(text), "x")
+    assert snapshot_text(read, tool_version="1") == text
+
+
+def test_thousands_of_parameters_take_a_short_line_each() -> None:
+    lines = ["HloModule jit_f", "", "ENTRY main {"]
+    lines += [
+        f"  p{n} = f32[256,1024]{{1,0}} parameter({n}), "
+        f"sharding={{devices=[4,2]<=[8]}}, metadata={{op_name=\"params['block_{n}']['w']\"}}"
+        for n in range(2000)
+    ]
+    names = ", ".join(f"p{n}" for n in range(2000))
+    shapes = ", ".join(["f32[256,1024]{1,0}"] * 2000)
+    lines += [f"  ROOT t = ({shapes}) tuple({names})", "}"]
+    kept = snapshot("\n".join(lines) + "\n")
+    assert len(snapshot_text(kept, tool_version="1")) < 2000 * 90
+    read = read_snapshot(json.loads(snapshot_text(kept, tool_version="1")), "x")
+    assert read.modules[0].entries == kept.modules[0].entries

@@ -1,0 +1,276 @@
+"""Output of each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens.render.formats import RENDERERS
+from hlo_lens.render.result import Column, Unit
+from hlo_lens.render.table import RenderOptions, Report, Section
+from hlo_lens.render.to_text import render_text
+from tests.render.tables import COLUMNS, rendered, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONG = "a_name_of_more_than_forty_characters_in_all.1"
+ROWS = ((3 << 20, LONG, 12), (None, "x|y", 1234))
+
+
+def test_text_aligns_numbers_right_and_keeps_the_ends_of_names() -> None:
+    assert rendered("text", table(ROWS), width=50).splitlines() == [
+        "jit_f",
+        "program  3 instructions",
+        "",
+        "Sizes",
+        "size_bytes  name                             count",
+        "   3.00MiB  ...an_forty_characters_in_all.1     12",
+        "            x|y                              1,234",
+        "   3.00MiB  total                            1,246",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 57, 80, 200])
+def test_text_fits_the_width(width: int) -> None:
+    lines = rendered("text", table(ROWS), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert (LONG in "\n".join(lines)) == (width >= 80)
+
+
+def test_paths_in_notes_are_not_broken() -> None:
+    path = "/home/user/some-long-folder/" + "another-folder/" * 4
+    report = Report(kind="x", sections=(Section(title="t", notes=(f"see {path} there",)),), data={})
+    out = io.StringIO()
+    render_text(report, out, RenderOptions(width=40))
+    assert out.getvalue().splitlines()[1:] == ["see", path, "there"]
+
+
+COMMAND = """hlo-lens what-if /runs/dump --shard "state['w']=P('data', None)" --donate state"""
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_commands_are_whole_on_a_line(width: int) -> None:
+    words = "the findings of a module with most saving first"
+    section = Section(
+        title="t",
+        facts=(("findings", f"{words}: {COMMAND}"), ("  try", COMMAND)),
+        notes=(f"{words}: {COMMAND}",),
+    )
+    out = io.StringIO()
+    render_text(Report(kind="x", sections=(section,), data={}), out, RenderOptions(width=width))
+    lines = out.getvalue().splitlines()
+    assert lines.count(f"{' ' * 10}{COMMAND}") == 1
+    assert lines.count(f"  try     {COMMAND}") == 1
+    assert lines[-1] == COMMAND
+    assert max(len(line) for line in lines if COMMAND not in line) <= width
+
+
+def test_text_measures_wide_characters() -> None:
+    lines = rendered("text", table(((1, "\u6f22" * 30, 1),)), width=60).splitlines()
+    assert lines[-1].endswith("...      1")
+
+
+def test_columns_that_do_not_fit_are_named() -> None:
+    big = tuple((10**30 * 8, f"{LONG}{k}", 10**24) for k in range(2))
+    lines = rendered("text", table(big), width=40).splitlines()
+    assert lines[-1] == "1 column left out for width: count"
+
+
+def test_headings_are_broken_to_fit_more_columns() -> None:
+    row = (1, "n" * 16, 1 << 60)
+    lines = rendered("text", table((row,)), width=50).splitlines()
+    assert lines[-3:] == [
+        "size_  name                                  count",
+        "bytes",
+        "   1B  nnnnnnnnnnnnnnnn  1,152,921,504,606,846,976",
+    ]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _text_on_a_terminal() -> str:
+    out = _Terminal()
+    report = Report(kind="report", sections=(Section(title="jit_f"),), data={})
+    render_text(report, out, RenderOptions())
+    return out.getvalue()
+
+
+def test_colour_is_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert _text_on_a_terminal() == "\x1b[1mjit_f\x1b[0m\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert _text_on_a_terminal() == "jit_f\n"
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert _text_on_a_terminal() == "jit_f\n"
+
+
+def test_colour_adds_nothing_the_text_lacks() -> None:
+    plain = rendered("text", table(ROWS))
+    colored = rendered("text", table(ROWS), color="always")
+    assert "\x1b[" in colored
+    for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):
+        colored = colored.replace(code, "")
+    assert colored == plain
+
+
+def test_width_follows_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    out = io.StringIO()
+    section = Section(title="jit_f", tables=(table(ROWS),))
+    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
+    assert max(map(len, out.getvalue().splitlines())) == 50
+
+
+def _blocks(text: str) -> list[Sequence[Sequence[str]]]:
+    return [list(csv.reader(io.StringIO(block))) for block in text.split("\n\n")]
+
+
+def test_csv_has_all_rows_in_base_units_and_no_total() -> None:
+    text = rendered("csv", table(ROWS, residual_rows=((5, "[rest]", 6),)), table(ROWS), rows=1)
+    first, second = _blocks(text)
+    assert first == [
+        ["module", "table", "size_bytes", "name", "count"],
+        ["jit_f", "sizes", str(3 << 20), LONG, "12"],
+        ["jit_f", "sizes", "", "x|y", "1234"],
+        ["jit_f", "sizes", "5", "[rest]", "6"],
+    ]
+    assert len(second) == 3
+
+
+def test_a_column_of_modules_takes_the_place_of_the_section_in_csv() -> None:
+    column = Column("module", Unit.NONE, "name of the module")
+    listed = replace(table(ROWS), columns=(COLUMNS[0], column, COLUMNS[2]))
+    header, first = _blocks(rendered("csv", listed))[0][:2]
+    assert header == ["module", "table", "size_bytes", "count"]
+    assert first == [str(ROWS[0][1]), "sizes", str(ROWS[0][0]), str(ROWS[0][2])]
+
+
+def test_csv_writes_lists_as_json() -> None:
+    rows = ((1, ((0, 1), (2, 3)), 1),)
+    assert _blocks(rendered("csv", table(rows)))[0][1][3] == "[[0, 1], [2, 3]]"
+
+
+def test_markdown_escapes_special_characters() -> None:
+    lines = rendered("md", table(ROWS), rows=1).splitlines()
+    assert lines[:8] == [
+        "## jit_f",
+        "",
+        "- **program**: 3 instructions",
+        "",
+        "### Sizes",
+        "",
+        "| size_bytes | name | count |",
+        "| ---: | --- | ---: |",
+    ]
+    assert lines[9] == "|  | x\\|y | 1,234 |"
+
+
+def test_json_is_the_data_and_nothing_else() -> None:
+    rows = [{"a": 1, "groups": ((0, 1), (2,))}, {"a": None, "groups": ()}]
+    data = {"kind": "report", "empty": {}, "none": [], "rows": rows, "deep": {"x": {"rows": rows}}}
+    out = io.StringIO()
+    RENDERERS["json"](Report(kind="report", sections=(), data=data), out, RenderOptions())
+    assert json.loads(out.getvalue()) == json.loads(json.dumps(data))
+    assert '    {"a": 1, "groups": [[0, 1], [2]]},\n' in out.getvalue()
+
+
+def test_plain_text_does_not_import_rich() -> None:
+    code = (
+        "import sys; from tests.render.tables import rendered, table; "
+        "rendered('text', table(((1, 'a', 1),))); print('rich' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("most", "rows", "findings"), [(18, 6, 3), (15, 2, 3), (14, 3, 2), (13, 2, 2), (10, 1, 1)]
+)
+def test_a_long_section_keeps_two_rows_before_its_last_facts(
+    most: int, rows: int, findings: int
+) -> None:
+    facts = [("memory", "1MiB")]
+    for number in range(3):
+        facts += [(f"M00{number} info", "a finding"), ("  fix", "mend it")]
+    section = Section(
+        title="jit_f",
+        facts=tuple(facts),
+        tables=(table(tuple((64 - k, f"value.{k}", 1) for k in range(6))),),
+        most_lines=most,
+        least_facts=3,
+    )
+    out = io.StringIO()
+    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
+    lines = out.getvalue().splitlines()
+    assert (sum("value." in line for line in lines), sum("fix" in line for line in lines)) == (
+        rows,
+        findings,
+    )
+    assert len(lines) <= most
+
+
+@pytest.mark.parametrize("most", range(3, 14))
+def test_a_long_section_loses_its_last_facts_before_its_notes(most: int) -> None:
+    facts = [("memory", "1MiB"), ("findings", "3 info")]
+    for number in range(3):
+        facts += [(f"M00{number} info", "a finding"), ("  fix", "mend it")]
+    section = Section(
+        title="jit_f",
+        facts=tuple(facts),
+        notes=("the peak is at least what is found", "more: hlo-lens memory f.txt"),
+        most_lines=most,
+        least_facts=4,
+    )
+    out = io.StringIO()
+    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
+    lines = out.getvalue().splitlines()
+    found = sum("info" in line for line in lines) - 1
+    assert found == sum("fix" in line for line in lines) == min(3, max(1, (most - 5) // 2))
+    assert lines[-1] == "more: hlo-lens memory f.txt"
+    assert ("the peak is at least what is found" in lines) == (most >= 7)
+
+
+def test_first_tables_get_the_rows_that_there_is_room_for() -> None:
+    rows = tuple((k, f"name{k}", k) for k in range(8))
+    section = Section(title="t", tables=(table(rows), table(rows)), most_lines=20)
+    out = io.StringIO()
+    render_text(Report(kind="x", sections=(section,), data={}), out, RenderOptions(width=80))
+    first, second = out.getvalue().split("Sizes")[1:]
+    assert (first.count(" name"), second.count(" name")) == (1 + 5, 1 + 4)
+    assert len(out.getvalue().splitlines()) == 20
+
+
+def test_long_line_of_a_tree_goes_on_below_itself() -> None:
+    drawing = (
+        "main  2 instructions",
+        "├─ while  x8",
+        "│     all-gather fsdp  4 each trip, 144.00MiB on the wire  gpt.py:36 +3",
+        "1.0KiB  │  ├─ LayerNorm.__call__of_a_module, normalization.py:523",
+        "1.0KiB  │  └─ LayerNorm.__call__of_a_module, normalization.py:523",
+    )
+    report = Report(kind="x", sections=(Section(title="t", drawing=drawing),), data={})
+    out = io.StringIO()
+    render_text(report, out, RenderOptions(width=60))
+    assert out.getvalue().splitlines()[2:] == [
+        "main  2 instructions",
+        "├─ while  x8",
+        "│     all-gather fsdp  4 each trip, 144.00MiB on the wire",
+        "│       gpt.py:36 +3",
+        "1.0KiB  │  ├─ LayerNorm.__call__of_a_module,",
+        "        │  │    normalization.py:523",
+        "1.0KiB  │  └─ LayerNorm.__call__of_a_module,",
+        "        │       normalization.py:523",
+    ]

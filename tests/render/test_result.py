@@ -1,0 +1,144 @@
+"""Base class of results: rows as objects, rankings, frames and HTML."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+from hlo_lens.program.entry_signature import entry_signature
+from hlo_lens.program.largest_instructions import largest_instructions
+from hlo_lens.program.opcodes import opcodes
+from hlo_lens.program.source_bytes import source_bytes
+from hlo_lens.program.summary import summary
+from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.sharding.forms import sharding_forms
+from hlo_lens.render.result import Column, Result, Row, Unit, format_cell, rows_of
+from tests.questions.texts import LOOP, module_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.render.result import Cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Result):
+    """Sizes of operations."""
+
+    KIND: ClassVar[str] = "sizes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("name", Unit.NONE, "operation"),
+        Column("size_bytes", Unit.BYTES, "its size"),
+    )
+    RECORDS: ClassVar[str] = "sizes"
+    sizes: tuple[tuple[str, int], ...]
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        return (("[unknown]", 0),)
+
+    def totals(self) -> dict[str, int]:
+        return {"size_bytes": sum(size for _, size in self.sizes)}
+
+
+PASSES = (
+    collectives,
+    entry_signature,
+    largest_instructions,
+    opcodes,
+    sharding_forms,
+    source_bytes,
+    summary,
+)
+
+
+@pytest.mark.parametrize("run", PASSES)
+def test_rows_fit_the_columns_and_sum_to_the_totals(
+    run: Callable[[ModuleDump], Result],
+) -> None:
+    result = run(module_of(LOOP))
+    rows = list(result.rows())
+    names = [column.name for column in result.COLUMNS]
+    assert result.row_count == len(rows)
+    assert all(len(row) == len(names) for row in (*rows, *result.residual_rows()))
+    for name, total in result.totals().items():
+        place = names.index(name)
+        cells = [row[place] for row in (*rows, *result.residual_rows())]
+        assert sum(cell for cell in cells if isinstance(cell, int)) == total
+
+
+def test_to_dict_has_one_name_for_each_quantity() -> None:
+    found = opcodes(module_of(LOOP)).to_dict()
+    assert found["kind"] == "opcodes"
+    assert found["rows"][0] == {  # type: ignore[index] # a list in every result
+        "opcode": "parameter",
+        "instructions": 6,
+        "result_bytes": 512 + 516 + 516 + 512 + 64 + 4,
+        "unknown_sizes": 0,
+    }
+
+
+def test_ranking_counts_the_rows_that_it_leaves_out() -> None:
+    result = opcodes(module_of(LOOP))
+    ranking = result.ranking(2)
+    assert ranking["rows"] == result.objects()[:2]
+    assert ranking["row_count"] == result.row_count > 2
+    assert ranking["totals"] == dict(result.totals())
+
+
+def test_record_makes_the_row_of_its_columns() -> None:
+    result = opcodes(module_of(LOOP))
+    record = SimpleNamespace(**result.objects(1)[0])
+    assert list(rows_of([record], result.COLUMNS)) == [next(result.rows())]
+    assert list(rows_of([record], result.COLUMNS[1:3])) == [next(result.rows())[1:3]]
+    assert result.place_of("result_bytes") == 2
+
+
+def test_to_frame_has_the_same_columns_and_rows() -> None:
+    result = source_bytes(module_of(LOOP))
+    frame = result.to_frame()
+    assert list(frame.columns) == [column.name for column in result.COLUMNS]
+    assert frame["result_bytes"].tolist() == [512, 9]
+
+
+def test_notebooks_show_sizes_in_readable_units_and_count_other_rows() -> None:
+    rows = tuple((f"op{k}", k << 20) for k in range(22))
+    html = Sizes(sizes=rows)._repr_html_()
+    assert '<td style="text-align: right">19.00MiB</td>' in html
+    assert "20.00MiB" not in html
+    assert "[2 others]" in html
+    assert "size_bytes 231.00MiB" in html
+    assert "[unknown]" in html
+
+
+def test_passes_do_not_import_pandas() -> None:
+    code = (
+        "import sys, hlo_lens.questions.report.module_page; "
+        "print(sorted({'pandas', 'networkx', 'rich', 'click'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "text"),
+    [
+        (None, Unit.BYTES, ""),
+        (True, Unit.NONE, "yes"),
+        (False, Unit.NONE, "no"),
+        (2048, Unit.BYTES, "2.0KiB"),
+        (2048, Unit.COUNT, "2,048"),
+        (2048, Unit.NONE, "2048"),
+        (0.5, Unit.RATIO, "50%"),
+        (("a", 1), Unit.NONE, "a,1"),
+        ("caf\u00e9", Unit.NONE, "caf\u00e9"),
+        ("a\nb\x1b[31m", Unit.NONE, "a\\nb\\x1b[31m"),
+    ],
+)
+def test_cell_is_one_harmless_line(cell: Cell, unit: Unit, text: str) -> None:
+    assert format_cell(cell, unit) == text

@@ -1,0 +1,479 @@
+"""Meaning of shardings in every printed form."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, strategies as st
+
+from hlo_lens import HloSharding, Shape
+from hlo_lens.shapes.mesh import AxisRef, Mesh
+from hlo_lens.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
+from hlo_lens.shapes.tile_assignment import TileAssignment
+from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.shapes.partition_spec import PartitionSpec
+
+X4Y2 = Mesh(axis_names=("x", "y"), axis_sizes=(4, 2))
+IN_X4Y2 = "mesh['x'=4,'y'=2]"
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("{devices=[4,2]0,1,2,3,4,5,6,7}", (0, 1, 2, 3, 4, 5, 6, 7)),
+        ("{devices=[2,2]3,1,2,0}", (3, 1, 2, 0)),
+        ("{devices=[4,2]<=[8]}", (0, 1, 2, 3, 4, 5, 6, 7)),
+        ("{devices=[4,2]<=[2,4]T(1,0)}", (0, 4, 1, 5, 2, 6, 3, 7)),
+        ("{devices=[2,2,2]<=[2,2,2]T(2,0,1)}", (0, 2, 4, 6, 1, 3, 5, 7)),
+        ("{maximal device=3}", (3,)),
+        ("{replicated}", ()),
+        ("{mesh['x'=4], replicated}", (0, 1, 2, 3)),
+        (f"{{{IN_X4Y2}, [{{'y'}}]}}", (0, 2, 4, 6, 1, 3, 5, 7)),
+    ],
+)
+def test_devices_are_row_major(text: str, devices: tuple[int, ...]) -> None:
+    assert HloSharding.parse(text).devices() == devices
+
+
+@pytest.mark.parametrize(
+    ("v3", "v2"),
+    [
+        (f"{{{IN_X4Y2}, [{{'x'}}, {{'y'}}]}}", "{devices=[4,2]<=[8]}"),
+        (
+            f"{{{IN_X4Y2}, [{{'y'}}, {{}}]}}",
+            "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
+        ),
+        (f"{{{IN_X4Y2}, [{{'y','x'}}, {{}}]}}", "{devices=[8,1]<=[4,2]T(1,0)}"),
+        (
+            f"{{{IN_X4Y2}, [{{'x':(1)2}}, {{'y'}}]}}",
+            "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}",
+        ),
+        (
+            f"{{{IN_X4Y2}, [{{'x':(2)2}}, {{}}]}}",
+            "{devices=[2,1,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}",
+        ),
+        (
+            f"{{{IN_X4Y2}, device_ids=([2,4]T(1,0)), [{{'x'}}, {{}}]}}",
+            "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+        ),
+        (
+            f"{{{IN_X4Y2}, device_ids=(7,6,5,4,3,2,1,0), [{{'x'}}, {{'y'}}]}}",
+            "{devices=[4,2]7,6,5,4,3,2,1,0}",
+        ),
+        (
+            f"{{{IN_X4Y2}, [{{'x'}}], manual={{'y'}}}}",
+            "{devices=[4,2]<=[8] last_tile_dims={manual}}",
+        ),
+        (
+            f"{{{IN_X4Y2}, [{{'x'}}], unreduced={{'y'}}}}",
+            "{devices=[4,2]<=[8] last_tile_dims={unreduced}}",
+        ),
+        (
+            "{mesh['x'=2,'y'=2,'z'=2,'w'=2], [{'y'}], replicated={'w'}, unreduced={'x'}, "
+            "manual={'z'}}",
+            "{devices=[2,2,2,2]<=[2,4,2]T(1,0,2) last_tile_dims={manual, unreduced, replicated}}",
+        ),
+        (
+            "{mesh['x'=2,'y'=2,'z'=3,'w'=5], [{'z'}], replicated={'y'}, manual={'w'}}",
+            "{devices=[3,5,4]<=[4,15]T(1,0) last_tile_dims={manual, replicated}}",
+        ),
+        (
+            "{mesh['x'=6,'y'=4], device_ids=([4,6]T(1,0)), [{'y'},{'x':(2)3}]}",
+            "{devices=[4,3,2]<=[4,2,3]T(0,2,1) last_tile_dim_replicate}",
+        ),
+        ("{mesh['x'=4,'y'=1], [{'y'},{'x'}]}", "{devices=[1,4]<=[4]}"),
+        ("{mesh['x'=1], [{'x'}]}", "{replicated}"),
+        ("{mesh['x'=4], [{}]}", "{replicated}"),
+        ("{mesh['x'=8], unreduced}", "{unreduced}"),
+        (f"{{{IN_X4Y2}, [{{}}, {{}}], manual={{'x','y'}}}}", "{manual}"),
+        ("{maximal_mesh[device_id=3]}", "{maximal device=3}"),
+        ("{manual}", "{manual}"),
+    ],
+)
+def test_mesh_axes_become_arrays_of_devices_as_in_xla(v3: str, v2: str) -> None:
+    sharding = HloSharding.parse(v3)
+    assert str(sharding.to_v2()) == v2
+    assert sharding.equivalent(HloSharding.parse(v2))
+    assert HloSharding.parse(v2).equivalent(sharding)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("{devices=[4,2]<=[2,4]T(1,0)}", "{devices=[4,2]0,4,1,5,2,6,3,7}"),
+        ("{devices=[2,2,2]<=[2,2,2]T(2,0,1)}", "{devices=[2,2,2]<=[4,2]T(1,0)}"),
+        ("{devices=[1,8]<=[8] last_tile_dim_replicate}", "{replicated}"),
+        ("{devices=[1,8]<=[8] last_tile_dims={manual}}", "{manual}"),
+        ("{devices=[1,4]<=[4] last_tile_dims={unreduced}}", "{unreduced}"),
+        ("{devices=[1]<=[1]}", "{replicated}"),
+        ("{devices=[2,1]<=[2] last_tile_dim_replicate}", "{devices=[2]<=[2]}"),
+        (
+            "{devices=[2,2]0,1,2,3 last_tile_dim_replicate}",
+            "{devices=[2,2]1,0,3,2 last_tile_dim_replicate}",
+        ),
+        (
+            "{devices=[1,2,2]<=[4] last_tile_dims={replicated, manual}}",
+            "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}",
+        ),
+        (
+            "{devices=[2,2,2]<=[8] last_tile_dims={replicated, replicated}}",
+            "{devices=[2,4]<=[8] last_tile_dim_replicate}",
+        ),
+        ("{replicated shard_as 1}", '{replicated metadata={op_name="a"}}'),
+        ("{unreduced=sum}", "{unreduced}"),
+        ("{{replicated}, {manual}}", "{{mesh['x'=2], replicated}, {mesh['x'=2], manual}}"),
+    ],
+)
+def test_spellings_of_one_meaning_are_equivalent(left: str, right: str) -> None:
+    assert HloSharding.parse(left).equivalent(HloSharding.parse(right))
+    assert HloSharding.parse(right).equivalent(HloSharding.parse(left))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("{devices=[4,2]<=[8]}", "{devices=[4,2]<=[2,4]T(1,0)}"),
+        ("{devices=[4,2]<=[8]}", "{devices=[2,4]<=[8]}"),
+        ("{devices=[2]<=[2]}", "{devices=[1,2]<=[2]}"),
+        ("{devices=[2]<=[2]}", "{replicated}"),
+        ("{maximal device=0}", "{maximal device=1}"),
+        ("{manual}", "{replicated}"),
+        ("{unreduced=max}", "{unreduced}"),
+        ("{devices=[2,2]<=[4] last_tile_dims={manual}}", "{devices=[2,2]<=[4]}"),
+        (
+            "{devices=[2,2]<=[4] last_tile_dims={manual}}",
+            "{devices=[2,2]<=[4] last_tile_dim_replicate}",
+        ),
+        ("{{replicated}}", "{replicated}"),
+        ("{{replicated}, {manual}}", "{{replicated}}"),
+    ],
+)
+def test_different_meanings_are_not_equivalent(left: str, right: str) -> None:
+    assert not HloSharding.parse(left).equivalent(HloSharding.parse(right))
+    assert not HloSharding.parse(right).equivalent(HloSharding.parse(left))
+
+
+def test_device_holds_the_tile_at_its_place() -> None:
+    sharding = HloSharding.parse("{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}")
+    assert [sharding.tile_of(device) for device in range(8)] == [(0, 0), (1, 0)] * 4
+    listed = HloSharding.parse("{devices=[2,2]3,1,2,0}")
+    assert [listed.tile_of(device) for device in range(4)] == [(1, 1), (0, 1), (1, 0), (0, 0)]
+    assert HloSharding.parse("{replicated}").tile_of(5) == ()
+    assert HloSharding.parse("{maximal device=3}").tile_of(3) == ()
+    assert HloSharding.parse("{mesh['x'=4], replicated}").tile_of(3) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "device"),
+    [
+        ("{devices=[2]<=[2]}", 2),
+        ("{devices=[2]<=[2]}", -1),
+        ("{devices=[2]1,0}", 2),
+        ("{maximal device=3}", 0),
+        ("{mesh['x'=4], replicated}", 4),
+    ],
+)
+def test_device_that_holds_nothing_is_refused(text: str, device: int) -> None:
+    with pytest.raises(UnknownNameError, match=f"device {device} is not in"):
+        HloSharding.parse(text).tile_of(device)
+
+
+def test_tuple_has_no_tile() -> None:
+    with pytest.raises(UsageError, match="its elements have"):
+        HloSharding.parse("{{replicated}}").tile_of(0)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "shape", "shard"),
+    [
+        ("{devices=[4,1]<=[4]}", "f32[8,16]{1,0}", "f32[2,16]{1,0}"),
+        ("{devices=[4]<=[4]}", "f32[10]", "f32[3]"),
+        ("{devices=[4]<=[4]}", "f32[5]", "f32[2]"),
+        ("{devices=[8]<=[8]}", "f32[5]", "f32[1]"),
+        ("{devices=[4]<=[4]}", "f32[0]", "f32[0]"),
+        ("{devices=[2]<=[2]}", "f32[<=9]", "f32[<=5]"),
+        ("{devices=[2,2]<=[4]}", "f32[?,9]", "f32[?,5]"),
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", "s8[6,6]", "s8[3,6]"),
+        ("{mesh['x'=4], [{'x'}]}", "f32[8,16]", "f32[2,16]"),
+        ("{replicated}", "f32[8]", "f32[8]"),
+        ("{manual}", "f32[8]", "f32[8]"),
+        ("{maximal device=1}", "f32[8]", "f32[8]"),
+        ("{devices=[2]<=[2]}", "token[]", "token[]"),
+        ("{{devices=[2]<=[2]}, {replicated}}", "(f32[4], s8[4])", "(f32[2], s8[4])"),
+        ("{{devices=[2]<=[2]}, {replicated}}", "((f32[4]), s8[4])", "((f32[2]), s8[4])"),
+        ("{devices=[2]<=[2]}", "(f32[4], (s8[6]))", "(f32[2], (s8[3]))"),
+        ("{{replicated}}", "()", "()"),
+        ("{}", "()", "()"),
+    ],
+)
+def test_shard_is_the_shape_divided_and_rounded_up(sharding: str, shape: str, shard: str) -> None:
+    assert str(HloSharding.parse(sharding).shard_shape(Shape.parse(shape))) == shard
+
+
+@pytest.mark.parametrize(
+    ("sharding", "shape"),
+    [
+        ("{devices=[2,2]<=[4]}", "f32[8]"),
+        ("{devices=[2]<=[2]}", "f32[8,8]"),
+        ("{mesh['x'=2,'y'=2], [{'x'}, {'y'}]}", "f32[8]"),
+        ("{{replicated}}", "(f32[8], f32[8])"),
+        ("{{replicated}, {replicated}}", "f32[8]"),
+    ],
+)
+def test_sharding_of_another_rank_does_not_fit(sharding: str, shape: str) -> None:
+    with pytest.raises(DumpMismatchError):
+        HloSharding.parse(sharding).shard_shape(Shape.parse(shape))
+
+
+@pytest.mark.parametrize(
+    ("sharding", "sizes", "shard"),
+    [
+        ("{devices=[4,2]<=[8]}", (16, 32), (4, 16)),
+        ("{devices=[4,2]<=[8]}", [17, 31], (5, 16)),
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", (7, 3), (4, 3)),
+        ("{mesh['x'=2,'y'=4], [{'y'}]}", (8, 5), (2, 5)),
+        ("{replicated}", (8,), (8,)),
+        ("{replicated}", (), ()),
+    ],
+)
+def test_shard_shape_of_sizes_is_sizes(
+    sharding: str, sizes: Sequence[int], shard: tuple[int, ...]
+) -> None:
+    parsed = HloSharding.parse(sharding)
+    assert parsed.shard_shape(sizes) == shard
+    assert parsed.shard_shape(Shape(element_type="s8", dimensions=tuple(sizes))).dimensions == shard
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DumpMismatchError, match=r"for 2 dimensions, \(16,\) has 1"):
+        HloSharding.parse("{devices=[4,2]<=[8]}").shard_shape((16,))
+    with pytest.raises(UsageError, match="its elements have"):
+        HloSharding.parse("{{replicated}, {replicated}}").shard_shape((16,))
+
+
+@pytest.mark.parametrize(
+    ("text", "num_devices", "is_replicated"),
+    [
+        ("{replicated}", None, True),
+        ("{manual}", None, False),
+        ("{maximal device=7}", 1, False),
+        ("{devices=[1,8]<=[8] last_tile_dim_replicate}", 8, True),
+        ("{devices=[4,2]<=[8]}", 8, False),
+        ("{mesh['x'=8], replicated}", 8, True),
+        ("{mesh[], replicated}", None, True),
+        ("{{replicated}, {devices=[2]<=[2]}}", 2, False),
+        ("{{replicated}, {replicated}}", None, True),
+        ("{}", None, True),
+    ],
+)
+def test_number_of_devices_is_told_where_it_is_printed(
+    text: str, num_devices: int | None, is_replicated: bool
+) -> None:
+    sharding = HloSharding.parse(text)
+    assert (sharding.num_devices, sharding.is_replicated) == (num_devices, is_replicated)
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh", "spec"),
+    [
+        ("{replicated}", {"x": 4, "y": 2}, ()),
+        ("{devices=[4,2]<=[8]}", {"x": 4, "y": 2}, ("x", "y")),
+        ("{devices=[8]<=[8]}", {"x": 4, "y": 2}, (("x", "y"),)),
+        ("{devices=[8,1]<=[4,2]T(1,0)}", {"x": 4, "y": 2}, (("y", "x"),)),
+        (
+            "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
+            {"x": 4, "y": 2},
+            (None, "y"),
+        ),
+        ("{devices=[4,1]<=[4]}", {"x": 4, "y": 1}, ("x",)),
+        ("{devices=[4,2]<=[8] last_tile_dims={manual}}", {"x": 4, "y": 2}, ("x",)),
+        ("{mesh['x'=4,'y'=1], [{}, {'y'}, {}]}", {"x": 4, "y": 1}, (None, "y")),
+        ("{mesh['a'=4,'b'=2], [{'b'}]}", {"x": 4, "y": 2}, ("y",)),
+        ("{mesh['a'=4,'b'=2], [{'b'}]}", None, ("b",)),
+        ("{maximal device=0}", {"x": 1}, ()),
+        ("{maximal device=0}", {"x": 2}, None),
+        ("{manual}", {"x": 2}, None),
+        ("{unknown}", {"x": 2}, None),
+        ("{unreduced}", {"x": 2}, None),
+        ("{{replicated}}", {"x": 2}, None),
+        ("{devices=[2,4]<=[8] last_tile_dim_replicate}", {"x": 4, "y": 2}, None),
+        ("{devices=[4,2]<=[2,4]T(1,0)}", {"x": 4, "y": 2}, None),
+        ("{devices=[2]1,0}", {"x": 2}, None),
+        ("{devices=[4]0,1,3,2}", {"x": 2, "y": 2}, None),
+        ("{devices=[2]<=[2]}", {"x": 4}, None),
+        ("{devices=[2]<=[2]}", None, None),
+        ("{mesh['x'=4], [{'x':(2)2}]}", None, None),
+        (
+            "{devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}",
+            {"x": 2, "y": 2},
+            None,
+        ),
+    ],
+)
+def test_partition_spec_is_as_jax_finds_it(
+    text: str, mesh: dict[str, int] | None, spec: PartitionSpec | None
+) -> None:
+    assert HloSharding.parse(text).to_partition_spec(mesh) == spec
+
+
+def test_mesh_with_its_own_device_order_is_looked_through() -> None:
+    mesh = Mesh(
+        axis_names=("x", "y"),
+        axis_sizes=(2, 2),
+        device_assignment=TileAssignment(dimensions=(2, 2), device_ids=(3, 2, 1, 0)),
+    )
+    sharding = HloSharding.from_partition_spec(mesh, (None, "y"))
+    assert str(sharding) == "{devices=[1,2,2]3,1,2,0 last_tile_dim_replicate}"
+    assert sharding.to_partition_spec(mesh) == (None, "y")
+
+
+def test_any_object_with_a_shape_is_a_mesh() -> None:
+    mesh = SimpleNamespace(shape={"x": 4, "y": 2})
+    sharding = HloSharding.from_partition_spec(mesh, ("y", ("x",)))
+    assert str(sharding) == "{devices=[2,4]<=[4,2]T(1,0)}"
+    assert sharding.to_partition_spec(mesh) == ("y", "x")
+
+
+def test_partition_spec_is_filled_up_to_the_rank() -> None:
+    sharding = HloSharding.from_partition_spec(X4Y2, ("x",), rank=3)
+    assert str(sharding) == "{devices=[4,1,1,2]<=[8] last_tile_dim_replicate}"
+    assert HloSharding.from_partition_spec(X4Y2, (), rank=3).is_replicated
+
+
+def test_partition_spec_must_use_axes_of_the_mesh_once() -> None:
+    with pytest.raises(UnknownNameError, match="no axis 'z'"):
+        HloSharding.from_partition_spec(X4Y2, ("z",))
+    with pytest.raises(UsageError, match="overlap"):
+        HloSharding.from_partition_spec(X4Y2, ("x", "x"))
+
+
+def test_sub_axes_that_do_not_divide_are_refused() -> None:
+    def named(*axes: AxisRef) -> NamedSharding:
+        return NamedSharding(mesh=X4Y2, dim_shardings=(DimensionSharding(axes=axes),))
+
+    with pytest.raises(UsageError, match="does not divide an axis of size 4"):
+        named(AxisRef(axis="x", pre_size=1, size=3)).to_tiles()
+    with pytest.raises(UsageError, match="overlap"):
+        named(AxisRef(axis="x", pre_size=1, size=2), AxisRef(axis="x")).to_tiles()
+
+
+def test_parts_of_one_axis_may_not_cut_across_each_other() -> None:
+    mesh = Mesh(axis_names=("x",), axis_sizes=(12,))
+    with pytest.raises(UsageError, match="sub-axes of 'x' overlap"):
+        mesh.split([AxisRef(axis="x", pre_size=1, size=2), AxisRef(axis="x", pre_size=3, size=4)])
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("mesh['x'=4,'y'=2]", "mesh['x'=4,'y'=2]"),
+        ("mesh['x'=2,'y'=2], device_ids=(3,2,1,0)", "mesh['x'=2,'y'=2], device_ids=(3,2,1,0)"),
+        (
+            "mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0))",
+            "mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0))",
+        ),
+        ("maximal_mesh[device_id=3]", "maximal_mesh[device_id=3]"),
+        ("@mesh<x=4>", "mesh['x'=4]"),
+        ("mesh['x'=4], device_ids=([4])", "mesh['x'=4]"),
+    ],
+)
+def test_mesh_prints_as_in_xla(text: str, printed: str) -> None:
+    tail = "" if "maximal" in text else ", []"
+    named = HloSharding.parse(f"{{{text}{tail}}}").named
+    assert named is not None
+    assert str(named.mesh) == printed
+
+
+def test_kind_is_what_the_sharding_does() -> None:
+    assert HloSharding.parse(
+        "{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}"
+    ).kind is (ShardingKind.TILED)
+    assert HloSharding.parse("{devices=[1,8]<=[8] last_tile_dims={manual}}").kind is (
+        ShardingKind.MANUAL
+    )
+
+
+def test_ten_thousand_devices_are_no_burden() -> None:
+    ids = ",".join(map(str, range(10_000)))
+    listed = HloSharding.parse(f"{{devices=[100,100]{ids}}}")
+    iota = HloSharding.parse("{devices=[100,100]<=[10000]}")
+    assert listed.equivalent(iota)
+    assert listed.tile_of(9_999) == iota.tile_of(9_999) == (99, 99)
+    assert listed.to_partition_spec({"x": 100, "y": 100}) == ("x", "y")
+
+
+@st.composite
+def meshes_and_specs(draw: st.DrawFn) -> tuple[Mesh, PartitionSpec]:
+    """Return a mesh of up to 4 axes larger than 1, and a spec that uses some of them."""
+    sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
+    names = tuple("abcd"[: len(sizes)])
+    used = draw(st.permutations(names))[: draw(st.integers(0, len(names)))]
+    entries: list[tuple[str, ...]] = [() for _ in range(draw(st.integers(1, 3)))]
+    for name in used:
+        place = draw(st.integers(0, len(entries) - 1))
+        entries[place] = (*entries[place], name)
+    while entries and not entries[-1]:
+        entries.pop()
+    spec = tuple(entry[0] if len(entry) == 1 else entry or None for entry in entries)
+    return Mesh(axis_names=names, axis_sizes=tuple(sizes)), spec
+
+
+@given(meshes_and_specs())
+def test_partition_spec_survives_the_round_trip(given_: tuple[Mesh, PartitionSpec]) -> None:
+    mesh, spec = given_
+    sharding = HloSharding.from_partition_spec(mesh, spec)
+    again = HloSharding.parse(str(sharding))
+    found = again.to_partition_spec(mesh)
+    assert found is not None
+    # Neighbouring axes of equal size differ by their stride, so the same spec comes back.
+    assert found == spec
+    assert HloSharding.from_partition_spec(mesh, found).equivalent(sharding)
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> TileAssignment:
+    """Return an iota of up to 4 dimensions, viewed in any way."""
+    view = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    order = draw(st.permutations(range(len(view))))
+    size = math.prod(view)
+    first = draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
+    return TileAssignment(
+        dimensions=(first, size // first),
+        reshape_dims=tuple(view),
+        transpose_perm=tuple(order),
+    )
+
+
+@given(assignments())
+def test_canonical_iota_is_the_same_array(tiles: TileAssignment) -> None:
+    assert tiles.canonical().devices() == tiles.devices()
+    assert tiles.canonical().canonical() == tiles.canonical()
+    assert sorted(tiles.devices()) == list(range(tiles.size))
+
+
+@given(assignments())
+def test_index_of_inverts_devices(tiles: TileAssignment) -> None:
+    listed = TileAssignment(dimensions=tiles.dimensions, device_ids=tiles.devices())
+    for position, device in enumerate(tiles.devices()):
+        index = divmod(position, tiles.dimensions[1])
+        assert tiles.index_of(device) == listed.index_of(device) == index
+
+
+@given(assignments(), st.data())
+def test_rearranged_iota_equals_rearranged_list(tiles: TileAssignment, data: st.DataObject) -> None:
+    parts: list[int] = []
+    left = tiles.size
+    while left > 1:
+        parts.append(data.draw(st.sampled_from([n for n in range(2, left + 1) if left % n == 0])))
+        left //= parts[-1]
+    order = data.draw(st.permutations(range(len(parts))))
+    listed = TileAssignment(dimensions=tiles.dimensions, device_ids=tiles.devices())
+    fast = tiles.rearranged(parts, order, (tiles.size,))
+    assert fast.devices() == listed.rearranged(parts, order, (tiles.size,)).devices()
