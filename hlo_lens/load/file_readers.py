@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo_lens.load.compressed import CHUNK
 from hlo_lens.load.embedded_dumps import (
@@ -18,7 +18,7 @@ from hlo_lens.load.embedded_dumps import (
     files_of_parts,
     printed_files,
 )
-from hlo_lens.load.lazy_texts import buffer_texts, lazy_log, lazy_trees
+from hlo_lens.load.lazy_texts import buffer_texts, later_buffers, lazy_log, lazy_trees
 from hlo_lens.load.module import BufferTexts, Lazy, ModuleDump, Stage, already_read
 from hlo_lens.load.stored import StoredFile, chunks, name_of, source_of
 from hlo_lens.text import log_words
@@ -30,7 +30,7 @@ from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_entries import without_entries
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.quotations import without_quotation
-from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
+from hlo_lens.text.source import Source, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,30 +177,17 @@ def _read_module(file: StoredFile, *, strict: bool) -> HloModule:
 def _proto_module(
     file: StoredFile, data: bytes, siblings: SiblingFiles, progress: Progress | None
 ) -> ModuleDump:
-    """Return the module of a proto: HLO text, buffer assignment and heap traces.
+    """Return the module of a proto; raises the errors of `read_proto`."""
+    from hlo_lens.load.protos import read_proto
 
-    Raises:
-        DumpSyntaxError: If it is damaged.
-        MissingPackageError: If the protobuf package is not installed.
-    """
-    from hlo_lens.buffers.assignment_reader import parse_buffer_assignment
-    from hlo_lens.hlo.module_reader import parse_hlo_modules
-    from hlo_lens.load.proto import read_proto
-
-    texts = read_proto(data, file.path)
-    source = clean(texts.hlo, file.path)
-    module = parse_hlo_modules(source, progress=_of_size(progress, len(source.text)))[0]
+    module, buffers = read_proto(data, file.path, progress=progress)
     name = split_file_name(name_of(file))
-    buffers, assignment = BufferTexts(), texts.assignment
-    if assignment is not None:
-        buffers.assignment = Lazy(partial(parse_buffer_assignment, clean(assignment, file.path)))
-        buffers.traces = already_read(texts.traces)
     return ModuleDump(
         name=module.name or name.module,
         kind=DumpKind.HLO_PROTO,
         stage=name.stage,
         files=(file.path,),
-        parts={} if assignment is None else {"buffer-assignment": file.path},
+        parts={} if buffers.assignment is None else {"buffer-assignment": file.path},
         module_text=already_read(module),
         before_text=lazy_module(siblings.before),
         buffers=buffers,
@@ -215,23 +202,13 @@ def _of_size(progress: Progress | None, size: int) -> Callable[[int], None] | No
     return None if progress is None else lambda offset: progress(offset, size)
 
 
-def proto_texts(file: StoredFile) -> BufferTexts:
+def proto_buffers(file: StoredFile) -> BufferTexts:
     """Return lazy readers of the buffer-side texts of a proto, which is read when one is."""
-    module = Lazy(partial(_first_module, file))
-    return BufferTexts(
-        assignment=Lazy(partial(_text_of, module, "assignment")),
-        traces=Lazy(partial(_text_of, module, "traces")),
-    )
+    return later_buffers(partial(_buffers_of, file))
 
 
-def _first_module(file: StoredFile) -> ModuleDump:
-    return next(modules_of(file))
-
-
-def _text_of(module: Lazy[ModuleDump], field: str) -> Any:
-    dump = module.get()
-    text = None if dump is None else getattr(dump.buffers, field)
-    return None if text is None else text.get()
+def _buffers_of(file: StoredFile) -> BufferTexts:
+    return next(modules_of(file)).buffers
 
 
 _HEAD = 64

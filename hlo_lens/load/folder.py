@@ -8,7 +8,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.file_readers import SiblingFiles, lazy_module, modules_of, proto_texts
+from hlo_lens.load.file_readers import SiblingFiles, lazy_module, modules_of, proto_buffers
 from hlo_lens.load.lazy_texts import buffer_texts
 from hlo_lens.load.module import Lazy, ModuleDump, SkippedCounter, Stage
 from hlo_lens.load.module_files import ModuleFiles, sort_files
@@ -44,7 +44,7 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
     if text is None and proto is not None:
         text = proto
         if "buffer-assignment" not in parts:
-            buffers = proto_texts(proto)
+            buffers = proto_buffers(proto)
             parts = {"buffer-assignment": proto}
     return ModuleDump(
         name=group.key,

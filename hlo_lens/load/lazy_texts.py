@@ -11,7 +11,7 @@ from hlo_lens.load.stored import StoredFile, read_source
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, BUFFER_ROWS, ROW_OF, DumpKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.call_trees.call_tree import CallTrees
@@ -72,6 +72,20 @@ def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRang
     if "\nHloLiveRange " in text.text:
         found = _parse(DumpKind.LIVE_RANGE, text)
     return found
+
+
+def later_buffers(read: Callable[[], BufferTexts]) -> BufferTexts:
+    """Return lazy readers of a buffer assignment and its heap traces, found together."""
+    buffers = Lazy(read)
+    return BufferTexts(
+        assignment=Lazy(partial(_text_of, buffers, "assignment")),
+        traces=Lazy(partial(_text_of, buffers, "traces")),
+    )
+
+
+def _text_of(buffers: Lazy[BufferTexts], field: str) -> Any:
+    lazy = getattr(buffers.get(), field)
+    return None if lazy is None else lazy.get()
 
 
 def lazy_trees(source: Source) -> Lazy[CallTrees]:

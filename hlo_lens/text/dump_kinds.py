@@ -147,7 +147,7 @@ ROWS = (
     KindRow(
         kind=DumpKind.HLO_PROTO,
         part=PROTO,
-        parser="hlo_lens.load.proto:read_proto",
+        parser="hlo_lens.load.protos:read_proto",
         flag="--xla_dump_hlo_as_proto",
     ),
     KindRow(kind=DumpKind.LOG, parser="hlo_lens.logs.logs_log:parse_log"),

@@ -13,13 +13,14 @@ from typing import Any
 from hlo_lens.load.jax.facts import compiled_shardings, facts_of, lowered_shardings
 from hlo_lens.load.jax.texts import (
     CompiledProgram,
-    buffers_of,
     compiled_module,
     lowered_module,
     lowered_text,
     memory_of,
     module_before,
+    read_buffers,
 )
+from hlo_lens.load.lazy_texts import later_buffers
 from hlo_lens.load.module import Lazy, ModuleDump, already_read
 from hlo_lens.text.dump_files import AFTER, BEFORE
 from hlo_lens.text.dump_kinds import DumpKind
@@ -121,7 +122,7 @@ def dump_of(program: CompiledProgram) -> ModuleDump:
         stage=f"{prefix}{AFTER}",
         module_text=already_read(module),
         before_text=before,
-        buffers=buffers_of(program),
+        buffers=later_buffers(partial(read_buffers, program)),
         parts={"buffer-assignment": "the executable's buffer assignment"},
         framework=facts,
     )

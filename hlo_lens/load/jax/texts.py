@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.load.module import BufferTexts, Lazy
+from hlo_lens.load.module import BufferTexts
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError, MissingPackageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hlo_lens.buffers.assignment import BufferAssignment, HeapTrace
     from hlo_lens.hlo.framework import Framework
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.load.proto import ProtoTexts
 
 _BYTES = re.compile(r"(.+)_size_in_bytes|.+_in_bytes|.+_bytes|.+_allocations")
 
@@ -115,42 +112,23 @@ On TPU they are empty.
 """
 
 
-def buffers_of(program: CompiledProgram) -> BufferTexts:
-    """Return lazy readers of the buffer assignment in an executable."""
-    texts = Lazy(partial(_proto_texts, program))
-
-    def assignment() -> BufferAssignment | None:
-        from hlo_lens.buffers.assignment_reader import parse_buffer_assignment
-
-        found = texts.get()
-        if found is None or found.assignment is None:
-            return None
-        return parse_buffer_assignment(found.assignment)
-
-    def traces() -> tuple[HeapTrace, ...]:
-        found = texts.get()
-        return () if found is None else found.traces
-
-    return BufferTexts(assignment=Lazy(assignment), traces=Lazy(traces))
-
-
-def _proto_texts(program: CompiledProgram) -> ProtoTexts | None:
-    """Return the texts of the executable's protos; None without protos or protobuf."""
-    from hlo_lens.load.proto import assignment_texts
+def read_buffers(program: CompiledProgram) -> BufferTexts:
+    """Return the buffer assignment of an executable; none without protos or protobuf."""
+    from hlo_lens.load.protos import compiled_buffers
 
     try:
         stats = program.source.memory_analysis()
         found = [(getattr(stats, name, None), kind) for name, kind in _ASSIGNMENTS]
         data, kind = next((pair for pair in found if pair[0]), (b"", ""))
         if not data:
-            return None
+            return BufferTexts()
         executable = getattr(program.executable, "xla_executable", None)
         if executable is None:
             executable = program.source.runtime_executable()
         (proto, *_) = executable.hlo_modules()
-        return assignment_texts(proto.as_serialized_hlo_module_proto(), data, kind)
+        return compiled_buffers(kind, data, proto.as_serialized_hlo_module_proto())
     except (*FAILURES, MissingPackageError, DumpSyntaxError):
-        return None
+        return BufferTexts()
 
 
 def memory_of(source: Any) -> dict[str, int]:
