@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import errno
+import functools
 import gc
 import importlib
+import re
 import shlex
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -19,53 +23,38 @@ from hlo_lens.cli import exit_codes, standard_streams
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.printable import printable, printable_lines
 
-COMMANDS: Mapping[str, str] = {
-    "report": "Summarize a compiled program on one page.",
-    "ls": "List the modules of a folder or archive and mark the training step.",
-    "memory": "Show memory use over the program, by value, operation or source line.",
-    "collectives": "Show collectives with mesh axes, bytes, counts and causes.",
-    "show": "Show instructions: text, operands, users, source line, sharding, memory.",
-    "passes": "Find the compiler pass in which something appears or disappears.",
-    "loops": "Show loops with their trip counts and communication.",
-    "sharding": "Show the sharding of parameters and outputs, and replicated bytes.",
-    "lint": "Find what a program wastes, what the fix saves, and what to write instead.",
-    "explain": "Explain a rule of lint: what it finds, why it costs, when it is fine.",
-    "tree": "Show a call tree: of a trace, or of a module's Python stacks, with bytes.",
-    "diff": "Show the differences between two compiles.",
-    "what-if": "Compile a dump's program again: other hardware, other flags, without either.",
-    "bisect": "Find the version of jax, or the flag, that made a program worse.",
-    "fit": "Find changes or hardware with which a program fits in memory.",
-    "check": "Judge a compile by a budget, for continuous integration.",
-    "save": "Save the figures of a compile, to compare later compiles with.",
-    "shard": "Draw which device holds which slice, and print all spellings.",
-    "doctor": "Check flags and versions, and what a dump or an empty folder lacks.",
-    "help": "Print the handbook: a topic for each command, the glossary, the limits.",
-}
-"""Purpose of each command."""
+_FIRST = ("report", "memory", "collectives", "lint", "diff", "check", "what-if")
+"""Commands at the head of the list; the others follow by name."""
 
-_HOMES: Mapping[str, str] = {
-    "report": "questions.report.command",
-    "ls": "questions.dumps.ls_command",
-    "memory": "questions.memory.command",
-    "collectives": "questions.collectives.command",
-    "show": "questions.dumps.show_command",
-    "passes": "questions.dumps.passes_command",
-    "loops": "questions.collectives.loops_command",
-    "sharding": "questions.sharding.command",
-    "lint": "questions.plans.lint_command",
-    "explain": "questions.findings.explain_command",
-    "tree": "call_trees.command",
-    "diff": "questions.diff.command",
-    "what-if": "questions.what_if.command",
-    "bisect": "questions.plans.bisect_command",
-    "fit": "questions.plans.fit_command",
-    "check": "questions.check.command",
-    "save": "questions.snapshots.command",
-    "shard": "questions.sharding.shard_command",
-    "doctor": "questions.dumps.doctor_command",
-    "help": "cli.help",
-}
-"""File of each command, which has a function of its name."""
+_COMMAND = re.compile(
+    r'^@click\.command\(.*?^def (\w+)\(.*?^    """([^\n":]+)', re.MULTILINE | re.DOTALL
+)
+
+
+class _Home(NamedTuple):
+    module: str
+    purpose: str
+
+
+def _declared() -> Iterator[tuple[str, _Home]]:
+    """Yield the commands of all files named ``command.py``, which are not imported for that."""
+    package = files(hlo_lens)
+    rooms = [f"questions.{room.name}" for room in (package / "questions").iterdir()]
+    for room in (*rooms, "call_trees", "cli"):
+        file = package.joinpath(*room.split("."), "command.py")
+        if file.is_file():
+            for function, purpose in _COMMAND.findall(file.read_text("utf-8")):
+                home = _Home(f"hlo_lens.{room}.command", f"{purpose.removesuffix('.')}.")
+                yield function.replace("_", "-"), home
+
+
+@functools.cache
+def commands() -> Mapping[str, _Home]:
+    """Return module and purpose of each command: a function in the ``command.py`` of a room."""
+    found = dict(_declared())
+    rank = {name: place for place, name in enumerate(_FIRST)}
+    return {name: found[name] for name in sorted(found, key=lambda n: (rank.get(n, len(rank)), n))}
+
 
 _HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
 
@@ -74,23 +63,22 @@ class _Commands(click.Group):
     """A group whose commands are imported when they run, so that ``--help`` costs little."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in commands():
             return None
-        name = cmd_name.replace("-", "_")
-        home = importlib.import_module(f"hlo_lens.{_HOMES[cmd_name]}")
-        command = getattr(home, name)
+        home = importlib.import_module(commands()[cmd_name].module)
+        command = getattr(home, cmd_name.replace("-", "_"))
         return _with_topic(command) if isinstance(command, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+        if args[0] not in commands() and not args[0].startswith("-") and not ctx.resilient_parsing:
             from hlo_lens.text.nearest_names import did_you_mean
 
-            hint = did_you_mean(args[0], COMMANDS) or f"; commands: {', '.join(COMMANDS)}"
+            hint = did_you_mean(args[0], commands()) or f"; commands: {', '.join(commands())}"
             if Path(args[0]).exists():
                 hint = f"; did you mean hlo-lens report {printable(shlex.quote(args[0]))}?"
             ctx.fail(f"No such command {args[0]!r}{hint}")
@@ -98,7 +86,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, home.purpose) for name, home in commands().items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         standard_streams.occupy_closed_streams()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from hlo_lens.cli import COMMANDS, main
+from hlo_lens.cli import commands, main
 from tests.docs.documents import TOPICS
 
 
@@ -34,7 +34,7 @@ def test_topic_is_printed_unchanged_into_a_pipe() -> None:
 def test_topic_is_rendered_whole_in_a_terminal_of_80_columns(
     topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hlo_lens.cli.help._is_terminal", lambda out: True)
+    monkeypatch.setattr("hlo_lens.cli.command._is_terminal", lambda out: True)
     code, out, _ = _run("help", topic)
     assert code == 0
     assert "```" not in out
@@ -57,6 +57,6 @@ def test_unknown_topic_is_2_and_names_the_nearest(name: str, hint: str) -> None:
     assert err.startswith(f"hlo-lens: error: no topic '{name}' in the handbook; {hint}")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", commands())
 def test_help_of_a_command_ends_with_its_topic(command: str) -> None:
     assert _run(command, "--help")[1].endswith(f"\n  Topic: hlo-lens help {command}\n")

@@ -16,8 +16,8 @@ from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.findings.page import FindingsView, Trial, finding_annotations, lint_report
 from hlo_lens.questions.findings.places import call_place
-from hlo_lens.questions.findings.registry import all_rules, find_rule
-from hlo_lens.questions.findings.rules_page import rule_object, rule_report, rules_report
+from hlo_lens.questions.findings.registry import all_rules
+from hlo_lens.questions.findings.rules_page import rule_object
 from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, with_options
 from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
 from hlo_lens.questions.memory.results import memory_results
@@ -231,17 +231,3 @@ def findings_at_least(
         for one in module_findings(with_sifted_findings([known])[0]).counted
         if selection.wants(one) and (one.severity or least).rank <= least.rank
     )
-
-
-def explanation(code: str | None) -> Report:
-    """Return the description of a rule, or the list of rules for None.
-
-    Raises:
-        UnknownNameError: If there is no such rule.
-    """
-    return rules_report(all_rules()) if code is None else rule_report(find_rule(code))
-
-
-def rule_codes() -> tuple[str, ...]:
-    """Return the codes of all rules."""
-    return tuple(rule.code for rule in all_rules())

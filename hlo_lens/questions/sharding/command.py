@@ -1,7 +1,8 @@
-"""``hlo-lens sharding``: sharding of parameters and outputs, replication, donation."""
+"""Commands on shardings: sharding, shard."""
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,14 @@ import click
 
 from hlo_lens.cli.options import Reading, answer, mesh_option, reading_options
 from hlo_lens.cli.output import Output, output_options
+from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
     from hlo_lens.shapes.mesh import Mesh
+    from hlo_lens.shapes.shape import Shape
+    from hlo_lens.shapes.sharding import HloSharding
+
 
 _EXAMPLE = """\b
 Example:
@@ -46,3 +51,89 @@ def sharding(
 
     view = ShardingView(min_bytes=parse_size(min_size), is_parameters_only=params)
     answer(path, reading, output, partial(sharding_report, view=view, mesh=mesh))
+
+
+_SHARD_COMMAND_EXAMPLE = """\b
+Example:
+  hlo-lens shard '{devices=[4,1]<=[4]}' --shape 20,16
+  hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape 20,16 --dtype bf16
+  hlo-lens shard --mesh x=4,y=2 --spec "('x','y'),None" --shape 32,16
+"""
+
+_WIDTH = 100
+
+
+@click.command(epilog=_SHARD_COMMAND_EXAMPLE)
+@click.argument("sharding", required=False)
+@click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
+@mesh_option
+@click.option("--spec", help="PartitionSpec in place of SHARDING: \"('x','y'),None\".")
+@click.option("--dtype", help="Element type by its XLA or numpy name.  [default: f32]")
+@click.option("--platform", default="device", help="Word in front of device ids, such as GPU.")
+@output_options
+def shard(
+    sharding: str | None,
+    shape: str,
+    mesh: Mesh | None,
+    spec: str | None,
+    dtype: str | None,
+    platform: str,
+    output: Output,
+) -> None:
+    """Draw which device holds which slice of a value, and print all spellings of the sharding.
+
+    SHARDING is a sharding as XLA, JAX or Shardy prints it: {devices=[4,1]<=[4]}, {replicated},
+    {mesh['x'=4], [{'x'}, {}]}, NamedSharding(mesh=Mesh('x': 4), spec=P('x', None)),
+    #sdy.sharding<...>; with --mesh also P('x', None) or ('x', None). A mesh and a PartitionSpec can
+    be given instead.
+    """
+    from hlo_lens.questions.sharding.api import shard_report
+    from hlo_lens.questions.sharding.one_value import ShardView
+
+    value = _shape(shape, dtype)
+    found, axes = _sharding(sharding, mesh, spec, value.rank)
+    view = ShardView(
+        sharding=found,
+        shape=value,
+        mesh=axes,
+        label=platform,
+        width=shutil.get_terminal_size((_WIDTH, 24)).columns,
+    )
+    output.write(shard_report(view))
+
+
+def _sharding(
+    text: str | None, mesh: Mesh | None, spec: str | None, rank: int
+) -> tuple[HloSharding, Mesh | None]:
+    """Return the sharding given by its text, or by a mesh and a PartitionSpec, and its mesh."""
+    from hlo_lens.questions.sharding.texts import read_sharding
+    from hlo_lens.shapes.partition_spec import read_partition_spec
+    from hlo_lens.shapes.sharding import HloSharding
+
+    if (text is None) == (spec is None):
+        raise UsageError("give either SHARDING or --spec")
+    if text is not None:
+        return read_sharding(text, mesh, rank)
+    if mesh is None:
+        raise UsageError("--spec needs --mesh")
+    entries = read_partition_spec(spec or "")
+    if len(entries) > rank:
+        raise UsageError(f"--spec has {len(entries)} entries, the shape {rank} dimensions")
+    return HloSharding.from_partition_spec(mesh, entries, rank=rank), mesh
+
+
+def _shape(text: str, dtype: str | None) -> Shape:
+    """Return the shape given by sizes, with or without an element type."""
+    from hlo_lens.shapes.primitive_type import xla_name
+    from hlo_lens.shapes.shape import Shape
+
+    if "[" not in text:
+        sizes = text.strip().strip("()").rstrip(",")
+        name = dtype or "f32"
+        text = f"{xla_name(name) or name}[{sizes}]"
+    elif dtype is not None:
+        raise UsageError("give the element type once: in --shape or as --dtype")
+    try:
+        return Shape.parse(text)
+    except DumpSyntaxError as error:
+        raise UsageError(f"not a shape: {text}; write it like 20,16 or bf16[20,16]") from error

@@ -18,9 +18,9 @@ Example:
 def _complete_code(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the codes that begin with a word."""
     del ctx, parameter
-    from hlo_lens.questions.plans.lint import rule_codes
+    from hlo_lens.questions.findings.registry import all_rules
 
-    return [code for code in rule_codes() if code.startswith(word.upper())]
+    return [rule.code for rule in all_rules() if rule.code.startswith(word.upper())]
 
 
 @click.command(epilog=_EXAMPLE)
@@ -31,8 +31,9 @@ def explain(code: str | None, output: Output) -> None:
 
     CODE is the code or the name of a rule; without it, all rules are listed.
     """
-    from hlo_lens.questions.plans.lint import explanation
+    from hlo_lens.questions.findings.registry import all_rules, find_rule
+    from hlo_lens.questions.findings.rules_page import rule_report, rules_report
 
     if code is None and output.rows is None:
         output = replace(output, rows=0)
-    output.write(explanation(code))
+    output.write(rules_report(all_rules()) if code is None else rule_report(find_rule(code)))

@@ -1,0 +1,145 @@
+"""Commands on a whole dump: ls, passes, show, doctor."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from hlo_lens.cli.completion import complete_instruction, complete_subject
+from hlo_lens.cli.options import Reading, answer, reading_options
+from hlo_lens.cli.output import Output, output_options
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.errors import UnreadableError
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens ls DIR
+  hlo-lens ls dump.tar.gz --sort size -n 0
+  hlo-lens ls DIR --each -f json | jq '.modules[] | {key, peak_bytes, flops}'
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.option(
+    "--sort",
+    type=click.Choice(("peak", "size", "flops", "name")),
+    default="peak",
+    show_default=True,
+    help="Order of rows: by peak memory, instructions (size), arithmetic (flops) or name.",
+)
+@click.option("--each", is_flag=True, help="Print a row for each compile instead of each function.")
+@reading_options
+@output_options
+def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> None:
+    """List the modules of a folder or archive: compiles, stages, size, memory, arithmetic.
+
+    The likely training step is marked. Modules are read on all cores, and the programs of several
+    processes are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
+    """
+    from hlo_lens.load.programs import read_dump
+    from hlo_lens.questions.dumps.listing import list_modules
+    from hlo_lens.questions.dumps.listing_page import ls_page
+
+    with progress_bar("listing files") as progress:
+        dump = read_dump(path, progress=progress)
+        modules = reading.select(dump.modules)
+    with progress_bar("reading modules") as progress:
+        listing = list_modules(dump, modules, sort=sort, is_grouped=not each, progress=progress)
+    output.write(ls_page(listing))
+    reading.judge_facts(listing.facts)
+
+
+_PASSES_COMMAND_EXAMPLE = """\b
+Example:
+  hlo-lens passes DIR --track all-gather
+  hlo-lens passes dump.tar.gz --track alias --track temp
+  hlo-lens passes DIR --module train_step --track fusion.12 -f json
+"""
+
+
+@click.command(epilog=_PASSES_COMMAND_EXAMPLE)
+@click.option(
+    "--track",
+    "words",
+    metavar="WHAT",
+    multiple=True,
+    required=True,
+    shell_complete=complete_subject,
+    help="Subject to track: a kind of collective, an opcode such as copy, temp, alias, or the name "
+    "of an instruction. May be repeated.",
+)
+@reading_options
+@output_options
+def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) -> None:
+    """Find the pass after which a collective, a copy, a buffer or an alias appears or disappears.
+
+    PATH is a folder or archive with the texts that XLA writes after each pass when the flag
+    --xla_dump_hlo_pass_re=.* is set besides --xla_dump_to=DIR and --xla_dump_hlo_as_text.
+    """
+    from hlo_lens.questions.dumps.passes import passes_report
+
+    with progress_bar("reading passes") as progress:
+        report = passes_report(reading.read(path), words, progress=progress)
+    output.write(report)
+
+
+_SHOW_COMMAND_EXAMPLE = """\b
+Example:
+  hlo-lens show DIR/module_0001.jit_step.cpu_after_optimizations.txt fusion.12
+  hlo-lens show DIR all-gather.3 while.36
+  hlo-lens show DIR --module jit_step main.10
+  hlo-lens show DIR -n 0
+"""
+
+
+@click.command(epilog=_SHOW_COMMAND_EXAMPLE)
+@reading_options
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_instruction)
+@output_options
+def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) -> None:
+    """Show instructions: text, operands, users, source line, call stack, sharding and memory.
+
+    NAME is an instruction or a value, as tables and texts print it, or a computation, whose
+    instructions are listed. Without a NAME all instructions are listed. PATH is a file, a folder
+    or archive of dumps, compressed or not, or - for standard input.
+    """
+    from hlo_lens.questions.dumps.show import show_report
+
+    answer(path, reading, output, partial(show_report, names=names))
+
+
+_DOCTOR_COMMAND_EXAMPLE = """\b
+Example:
+  hlo-lens doctor DIR
+  hlo-lens doctor --clear-cache
+  XLA_FLAGS="--xla_dump_to=DIR" hlo-lens doctor -f json | jq '.variables'
+"""
+
+
+@click.command(epilog=_DOCTOR_COMMAND_EXAMPLE)
+@click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--clear-cache",
+    is_flag=True,
+    help="First delete the compiles and virtual environments that what-if keeps.",
+)
+@output_options
+def doctor(path: str | None, clear_cache: bool, output: Output) -> None:
+    """Check versions, XLA_FLAGS and similar variables, and, with PATH, the texts of a dump.
+
+    Prints the flags to set, the texts that a dump lacks, and why a folder has nothing to read. jax
+    is not imported and nothing is compiled. Exit code 3 if PATH has nothing to read.
+    """
+    from hlo_lens.questions.dumps.doctor import examine
+    from hlo_lens.questions.dumps.doctor_page import doctor_page
+
+    if clear_cache:
+        from hlo_lens.questions.what_if.process.cache import clear_cache as clear
+
+        freed = clear()
+        click.echo(f"deleted {freed.compiles} compiles, {freed.size_bytes:,} bytes", err=True)
+    examination = examine(path)
+    output.write(doctor_page(examination))
+    if path is not None and examination.dump is None:
+        raise UnreadableError(f"{path}: nothing to read")

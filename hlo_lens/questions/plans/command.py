@@ -1,0 +1,375 @@
+"""Commands that compile programs many times: lint, fit, bisect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from hlo_lens.cli import exit_codes
+from hlo_lens.cli.ci import CiOutput, ci_options
+from hlo_lens.cli.options import (
+    Reading,
+    comma_separated,
+    compiling_options,
+    module_option,
+    option_group,
+    reading_options,
+)
+from hlo_lens.cli.output import Output, finding_output_options, format_option, output_options
+from hlo_lens.cli.progress import progress_bar
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.cli.options import Compiling
+    from hlo_lens.questions.findings.finding import Severity
+    from hlo_lens.questions.findings.run_settings import Sieve
+    from hlo_lens.questions.plans.lint import Lint
+    from hlo_lens.text.name_pattern import NamePattern
+
+
+_EXAMPLE = """\b
+Example:
+  hlo-lens lint DIR
+  hlo-lens lint DIR --select M,C001 --min-saving 1%
+  hlo-lens lint DIR -f json -o known.json
+  hlo-lens lint DIR --baseline known.json --fail-on warning
+  hlo-lens lint DIR --prove --minutes 5
+  hlo-lens lint TPU_DIR --prove --python tpu-env/bin/python
+  hlo-lens lint DIR -f sarif -o findings.sarif
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Options that choose findings; None or empty for those of the settings."""
+
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    min_saving: str | None
+    config: str | None
+    baseline: str | None
+    fail_on: str | None
+
+    def sieve(self) -> Sieve:
+        """Return settings, comments and baseline."""
+        from hlo_lens.questions.findings.run_settings import nearest_settings, with_options
+        from hlo_lens.questions.plans.lint_baseline import sieve_of
+
+        settings = with_options(
+            nearest_settings(self.config),
+            select=self.select,
+            ignore=self.ignore,
+            min_saving=self.min_saving,
+            fail_on=self.fail_on,
+        )
+        return sieve_of(settings, self.baseline)
+
+
+choice_options = option_group(
+    "choice",
+    Choice,
+    click.option(
+        "--select",
+        default="",
+        callback=comma_separated,
+        metavar="CODES",
+        help="Only these rules: codes or their beginnings, with commas: M,C001.",
+    ),
+    click.option(
+        "--ignore",
+        default="",
+        callback=comma_separated,
+        metavar="CODES",
+        help="Not these rules; of two that match, the longer code counts.",
+    ),
+    click.option(
+        "--min-saving",
+        metavar="AMOUNT",
+        help="Least saving: 1% of the program's memory, communication or work, or 64MiB.",
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="Settings: [lint] in this file.  [default: nearest hlo-lens.toml]",
+    ),
+    click.option(
+        "--baseline",
+        metavar="FILE",
+        help="Known findings, which do not count: output of lint -f json, snapshot or dump.",
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "info"]),
+        help="Exit with 1 from this severity on. A level here; in check and diff a rule, such as "
+        "'findings.new>0'.",
+    ),
+)
+
+
+@click.command(epilog=_EXAMPLE)
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Compile the program again with the fix of each finding, where what-if can; needs jax.",
+)
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="Device that --prove compiles for, if the dump does not name it: v5e:2x4, h100_sxm.",
+)
+@compiling_options(
+    "Time for all compiles of --prove.",
+    default=10.0,
+    python="Python interpreter whose jax, libtpu or CUDA plugin compiles with --prove.",
+)
+@choice_options
+@reading_options
+@ci_options
+@finding_output_options
+def lint(
+    path: str,
+    prove: bool,
+    target: str | None,
+    compiling: Compiling,
+    choice: Choice,
+    reading: Reading,
+    ci: CiOutput,
+    output: Output,
+) -> None:
+    """Find what a program wastes: what the fix saves, the line to blame, what to write instead.
+
+    PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
+    are sorted by what they save. Savings are proven, simulated, or at most. A comment
+    "# hlo-lens: ignore[M003]" at the line of a finding suppresses it. Exit codes: 0; 1 with
+    --fail-on, 4 where that cannot be decided.
+    """
+    from hlo_lens.questions.plans.lint import lint_modules
+    from hlo_lens.questions.plans.proof import Proof
+
+    sieve = choice.sieve()
+    with progress_bar("reading") as progress:
+        modules = reading.read(path, progress)
+    with progress_bar("compiling" if prove else "judging") as progress:
+        targets = () if target is None else (target,)
+        means = compiling.means
+        proof = Proof(means=means, targets=targets, progress=progress) if prove else None
+        found = lint_modules(
+            modules,
+            sieve=sieve,
+            progress=progress,
+            proof=proof,
+        )
+    ci.write(found.report, output, found.annotations)
+    reading.judge(modules)
+    least = sieve.settings.fail_on
+    if least is not None:
+        _finish(found, least)
+
+
+def _finish(found: Lint, least: Severity) -> None:
+    """Exit with 1 for a finding of a severity or a graver one; with 4 if some are not known."""
+    if found.reaches(least):
+        click.get_current_context().exit(exit_codes.RULE_FAILED)
+    for text in found.open_questions:
+        click.echo(f"hlo-lens: error: --fail-on cannot be decided: {printable(text)}", err=True)
+    if found.open_questions:
+        click.get_current_context().exit(exit_codes.UNPARSABLE)
+
+
+_FIT_COMMAND_EXAMPLE = """\b
+Example:
+  hlo-lens fit DIR --limit 16GiB
+  hlo-lens fit DIR --target v5e:4x4 --allow-dtype 'opt/**=bf16'
+  hlo-lens fit DIR --target 'v5e:*' --minutes 60
+  hlo-lens fit AT_8 AT_16 --scale batch --limit 95GiB
+"""
+
+
+@click.command(epilog=_FIT_COMMAND_EXAMPLE)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
+@click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="Device and topology: v5e:4x4, h100_sxm; 'v5e:*' for the smallest slices.",
+)
+@click.option(
+    "--allow-dtype",
+    "dtypes",
+    multiple=True,
+    metavar="PATTERN=TYPE",
+    help="Try an element type of stored arguments, which changes the numerics: 'opt/**=bf16'.",
+)
+@click.option(
+    "--scale",
+    metavar="NAME[=SIZES]",
+    help="Size that differs between several dumps: batch, or batch=8,16.",
+)
+@compiling_options("Longest time of all compiles together.")
+@module_option
+@output_options
+@click.pass_context
+def fit(
+    context: click.Context,
+    paths: Sequence[str],
+    limit: str | None,
+    targets: Sequence[str],
+    dtypes: Sequence[str],
+    scale: str | None,
+    compiling: Compiling,
+    pattern: NamePattern | None,
+    output: Output,
+) -> None:
+    """Find changes with which a program fits in a device's memory, by compiling it with each.
+
+    PATHS is a dump with the texts from before optimizations. Tried are donations, shardings of
+    replicated values, and element types that --allow-dtype names; each alone, then combined.
+    With several dumps of one program at different sizes (--scale): the largest size that fits, an
+    estimate that compiles nothing; dumps after the first two check it.
+    Exit codes: 0 each module fits, as it is or with a plan; 1 one does not; 4 it is not known.
+    """
+    from hlo_lens.text.units import parse_size
+
+    limit_bytes = None if limit is None else parse_size(limit)
+    if len(paths) > 1:
+        if targets or dtypes:
+            raise UsageError("--target and --allow-dtype are for one dump")
+        _write_largest(context, output, paths, scale or "", limit_bytes, pattern)
+    if scale is not None:
+        raise UsageError("--scale needs two dumps or more: hlo-lens fit A B --scale batch")
+    from hlo_lens.load.programs import read_dump, select_modules
+    from hlo_lens.questions.plans.fit import fit_modules
+    from hlo_lens.questions.plans.fit_module import Wanted
+
+    (path,) = paths
+    wanted = Wanted(
+        limit_bytes=limit_bytes,
+        targets=tuple(name.strip() for text in targets for name in text.split(",")),
+        dtypes=tuple(dtypes),
+    )
+    modules = select_modules(read_dump(path).modules, pattern)
+    with progress_bar("compiling") as progress:
+        found = fit_modules(modules, wanted, means=compiling.means, path=path, progress=progress)
+    output.write(found.report)
+    if not found.fits:
+        context.exit(exit_codes.UNPARSABLE if found.is_undecided else exit_codes.RULE_FAILED)
+
+
+def _write_largest(
+    context: click.Context,
+    output: Output,
+    paths: Sequence[str],
+    scale: str,
+    limit_bytes: int | None,
+    pattern: NamePattern | None,
+) -> NoReturn:
+    """Write the largest size that fits, from dumps at several, and end the command."""
+    from hlo_lens.questions.plans.fit_scale import fit_scale
+
+    found = fit_scale(paths, scale=scale, limit_bytes=limit_bytes, pattern=pattern)
+    output.write(found.report)
+    context.exit(exit_codes.DONE if found.fits else exit_codes.RULE_FAILED)
+
+
+_COMMAND = "hlo_lens.command"
+
+_BISECT_COMMAND_EXAMPLE = """\b
+Example:
+  hlo-lens bisect DIR --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>+1%'
+  hlo-lens bisect DIR --good 'jax==0.10.2,libtpu==0.0.42' --bad 'jax==0.10.2,libtpu==0.0.52' \\
+      --fail-on 'memory.total_bytes>+5%' -o NEIGHBOURS
+  hlo-lens bisect --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>4GiB' \\
+      -- python aot.py
+  hlo-lens bisect DIR --flags GOOD_DUMP BAD_DUMP --fail-on 'memory.total_bytes>+1%'
+"""
+
+
+class _WithCommand(click.Command):
+    """A command whose arguments after ``--`` are a command of the user."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        place = args.index("--") if "--" in args else len(args)
+        ctx.meta[_COMMAND] = tuple(args[place + 1 :])
+        return super().parse_args(ctx, args[:place])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND]"]
+
+
+@click.command(cls=_WithCommand, epilog=_BISECT_COMMAND_EXAMPLE)
+@click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
+@click.option("--good", default="", metavar="jax==V", help="Version that is good.")
+@click.option("--bad", default="", metavar="jax==V", help="Version that is bad.")
+@click.option(
+    "--flags",
+    nargs=2,
+    metavar="GOOD BAD",
+    help="Two dumps, or files of debug_options: find the flag that differs and is the cause.",
+)
+@click.option(
+    "--fail-on", multiple=True, required=True, metavar="RULE", help="Condition that is bad."
+)
+@click.option(
+    "--target",
+    default="",
+    metavar="NAME",
+    help="Device and topology; with a command: whose packages it needs.  [default: the dump's]",
+)
+@module_option
+@compiling_options(
+    "Longest time of one step.", python="Python interpreter whose jax compiles with --flags."
+)
+@click.option(
+    "-o", "--output", "folder", metavar="DIR", help="Keep the last good and first bad dump here."
+)
+@format_option
+@click.pass_context
+def bisect(
+    ctx: click.Context,
+    path: str | None,
+    good: str,
+    bad: str,
+    flags: tuple[str, str] | None,
+    fail_on: Sequence[str],
+    target: str,
+    pattern: NamePattern | None,
+    compiling: Compiling,
+    folder: str | None,
+    format_: str,
+) -> None:
+    """Find the version of jax or libtpu, or the flag of XLA, that made a program worse.
+
+    PATH is a dump with the texts from before optimizations: its program is compiled with the
+    released versions between two, which pip installs into the cache. A COMMAND that compiles is
+    run instead, by each version's python, its dump written by XLA_FLAGS. The rules are those of
+    hlo-lens diff, against the good end. Versions that do not compile are skipped. Exit codes:
+    0 found; 4 the good end is not good, or the bad one not bad.
+    """
+    from hlo_lens.questions.plans.bisect import bisect as api
+
+    with progress_bar("compiling") as progress:
+        found = api(
+            path,
+            good=good,
+            bad=bad,
+            flags=flags or None,
+            fail_on=tuple(fail_on),
+            command=ctx.meta[_COMMAND],
+            module=None if pattern is None else pattern.text,
+            target=target,
+            output=folder,
+            python=compiling.python,
+            minutes=compiling.minutes,
+            progress=progress,
+        )
+    Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
+    if found.bisection.problem:
+        click.echo(f"hlo-lens: error: {printable(found.bisection.problem)}", err=True)
+        ctx.exit(exit_codes.UNPARSABLE)
