@@ -16,11 +16,10 @@ from hlo_lens.buffers.memory_usage_reader import (
     parse_memory_usage_report as parse_memory_usage_report,
 )
 from hlo_lens.buffers.memory_usage_report import MemoryUsageReport as MemoryUsageReport
+from hlo_lens.buffers.printed_lists import HloPosition as HloPosition, HloUse as HloUse
 from hlo_lens.buffers.values import (
     AssignedValue as AssignedValue,
     BufferValues as BufferValues,
-    HloPosition as HloPosition,
-    HloUse as HloUse,
     HloValue as HloValue,
 )
 from hlo_lens.call_trees.call_tree import (

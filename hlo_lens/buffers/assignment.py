@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.buffers import columns as at
+from hlo_lens.buffers.printed_lists import allocation_words
 from hlo_lens.buffers.values import AssignedValue, BufferValues, ReusedValue
 from hlo_lens.text.rows import Rows
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hlo_lens.buffers.columns import BufferColumns
+    from hlo_lens.buffers.printed_lists import AllocationWords
     from hlo_lens.shapes.shape import ShapeIndex
     from hlo_lens.text.errors import Gap
 
@@ -51,26 +53,11 @@ class BufferAllocation:
         return hash((self.index, self.size))
 
     def _content(self) -> tuple[object, ...]:
-        return (
-            *(self.index, self.size, self.color, self.page_id),
-            *(self.parameter_number, self.param_shape_index, self.parameter_shape_text),
-            *(self.output_shape_text, self._flags, self.other),
-            *(self.values, self.reused),
-        )
+        return (self.index, self.size, self.words, self.values, self.reused)
 
     @property
     def _columns(self) -> BufferColumns:
         return self._assignment.columns
-
-    def _part(self, column: int) -> str | None:
-        """Return the text between a column and the next; None if it is not printed."""
-        if self._columns.cell(self._row, column) <= 0:
-            return None
-        return self._columns.text(self._row, column, column + 1)
-
-    @property
-    def _flags(self) -> int:
-        return self._columns.cell(self._row, at.FLAGS)
 
     @property
     def index(self) -> int:
@@ -83,55 +70,65 @@ class BufferAllocation:
         return self._columns.number(self._row, at.SIZE) or 0
 
     @property
+    def words(self) -> AllocationWords:
+        """What its line has after the size."""
+        text = self._columns.text(self._row, at.WORDS, at.WORDS_END)
+        return allocation_words(text)
+
+    @property
     def color(self) -> int:
         """Memory space; 0, the default, is not printed."""
-        return self._columns.number(self._row, at.COLOR) or 0
+        return self.words.color
 
     @property
     def page_id(self) -> int | None:
         """Page of its heap; None before August 2026."""
-        return self._columns.number(self._row, at.PAGE)
+        return self.words.page_id
 
     @property
     def parameter_number(self) -> int | None:
-        """Number of the entry parameter in it, or of which a part is in it; None without one."""
-        return self._columns.number(self._row, at.PARAMETER)
+        """Number of the entry parameter in it, wholly or in part."""
+        return self.words.parameter_number
 
     @property
     def param_shape_index(self) -> ShapeIndex | None:
-        """Index of the part of the parameter in it, () for all of it; None without one."""
-        text = self._part(at.SHAPE_INDEX)
-        return None if text is None else at.parse_index(text)
+        """Index of the part of the parameter in it."""
+        return self.words.param_shape_index
 
     @property
     def parameter_shape_text(self) -> str | None:
-        """Shape without layout: of the part since August 2025, of the whole parameter before."""
-        return self._part(at.PARAMETER_SHAPE)
+        """Shape of the parameter or of its part."""
+        return self.words.parameter_shape_text
 
     @property
     def output_shape_text(self) -> str | None:
-        """Shape of the module's result if its root value (or root pointer table) is here."""
-        return self._part(at.OUTPUT_SHAPE)
+        """Shape of the module's result if its root value is here."""
+        return self.words.output_shape_text
 
     @property
     def is_constant(self) -> bool:
         """Whether it is of a constant of the program."""
-        return bool(self._flags & at.IS_CONSTANT)
+        return self.words.is_constant
 
     @property
     def is_thread_local(self) -> bool:
-        """Whether it is local to a called computation, a reducer or a thread: in no heap."""
-        return bool(self._flags & at.IS_THREAD_LOCAL)
+        """Whether it is in no heap."""
+        return self.words.is_thread_local
 
     @property
     def maybe_live_out(self) -> bool:
         """Whether it may be part of the module's result."""
-        return bool(self._flags & at.MAYBE_LIVE_OUT)
+        return self.words.maybe_live_out
 
     @property
     def is_preallocated_temp(self) -> bool:
         """Whether it is none of parameter, result, constant and thread-local."""
-        return bool(self._flags & at.IS_PREALLOCATED_TEMP)
+        return self.words.is_preallocated_temp
+
+    @property
+    def other(self) -> tuple[str, ...]:
+        """Unknown words of its line, as printed."""
+        return self.words.other
 
     @property
     def values(self) -> Sequence[AssignedValue]:
@@ -143,11 +140,6 @@ class BufferAllocation:
         """Values of other memory spaces in its bytes."""
         rows = self._assignment.reused_rows.get(self._row, ())
         return Rows(self._assignment.reused_value, rows)
-
-    @property
-    def other(self) -> tuple[str, ...]:
-        """Unknown words of its line, as printed."""
-        return self._assignment.other.get(self._row, ())
 
     @property
     def line(self) -> int:
@@ -164,7 +156,6 @@ class BufferAssignment:
         assigned: Places of the parts of the values, in the order of their allocations.
         reused_columns: The same for values of other memory spaces.
         reused_rows: Row of an allocation to the rows of those values.
-        other: Row of an allocation to its unknown words.
         values: The used values, if they are in the same text or were added; or None.
         gaps: Parts that could not be read, in text order, used values of the same text included.
         is_complete: Whether no part is known to be missing: header and last line are there, no
@@ -178,7 +169,6 @@ class BufferAssignment:
     assigned: BufferColumns = field(repr=False)
     reused_columns: BufferColumns = field(repr=False)
     reused_rows: dict[int, list[int]] = field(default_factory=dict, repr=False)
-    other: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
     values: BufferValues | None = field(default=None, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_complete: bool = True

@@ -12,16 +12,9 @@ if TYPE_CHECKING:
     from hlo_lens.shapes.shape import ShapeIndex
     from hlo_lens.text.source import Source
 
-NUMBER, SIZE, COLOR, PAGE = range(4)
-PARAMETER, PARAMETER_SHAPE, PARAMETER_SHAPE_END = range(4, 7)
-SHAPE_INDEX, SHAPE_INDEX_END, OUTPUT_SHAPE, OUTPUT_SHAPE_END = range(7, 11)
-FLAGS, FIRST_VALUE = 11, 12
-"""Columns of an allocation: offsets in the text (not positive for parts that are not printed),
-flags, row of its first value."""
-ALLOCATION_STRIDE = 13
-
-IS_CONSTANT, IS_THREAD_LOCAL, MAYBE_LIVE_OUT, IS_PREALLOCATED_TEMP = 1, 2, 4, 8
-"""Bits of FLAGS."""
+NUMBER, SIZE, WORDS, WORDS_END, FIRST_VALUE = range(5)
+"""Columns of an allocation: offsets in the text, row of its first value."""
+ALLOCATION_STRIDE = 5
 
 ID, NAME, NAME_END, INDEX_END = range(4)
 """First columns of every value. ``(phi)`` and the colour are between INDEX_END and the next."""
@@ -30,7 +23,7 @@ VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
 ASSIGNED_STRIDE = 8
 
 POSITIONS, POSITIONS_END, USES, USES_END, FROM, FROM_END = range(4, 10)
-"""Further columns of a used value; uses unknown to XLA are at -1."""
+"""Further columns of a used value; uses unknown to XLA and a missing instruction are at -1."""
 USED_STRIDE = 10
 
 REUSED_COLOR = 4

@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedInput
 
-from hlo_lens.grammar.parsers import syntax_error
+from hlo_lens.grammar.parsers import grammar_tree
 from hlo_lens.hlo.patterns import LINE
 from hlo_lens.shapes.shape_reader import parse_shape
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
@@ -23,12 +22,13 @@ from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.buffers.assignment import BufferAssignment
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.buffers.values import BufferValues
+    from hlo_lens.grammar.lines import LineParser, LineRule, Spans
 
 Node = Tree[Token]
 
@@ -49,16 +49,24 @@ ANY_HEADER = "|".join((r"\*\*\* ", "HloModule ", *map(re.escape, BUFFER_HEADERS)
 """Beginnings of the header lines of all dumps that may be in one file."""
 
 
+_TOTAL = "Total bytes used: "
+_OF_REPORT = r"[^\n]*+\s++Allocations sorted by size"
+
+
 def header_of_others(*own: DumpKind) -> re.Pattern[str]:
     """Return the pattern of lines that begin a dump of another kind than some."""
     others = [re.escape(w) for row in BUFFER_ROWS if row.kind not in own for w in row.headers]
-    if DumpKind.BUFFER_VALUES not in own:
-        others.append("Total bytes used: ")
+    # The used values and the report of the years 2024 to 2026 begin with the same line.
+    if DumpKind.MEMORY_USAGE_REPORT in own:
+        others.append(rf"{_TOTAL}(?!{_OF_REPORT})")
+    else:
+        others.append(rf"{_TOTAL}(?={_OF_REPORT})" if DumpKind.BUFFER_VALUES in own else _TOTAL)
     return re.compile("|".join((r"\*\*\* (?:Begin|End) ", r"HloModule[ ,\n]", *others)))
 
 
 NAMES: Mapping[str, str] = {
     "NATURAL": "a number",
+    "SMALL": "a number",
     "SIGNED": "a number",
     "SPACED": "a number",
     "HUMAN_SIZE": "a size such as 8.00MiB",
@@ -198,6 +206,91 @@ class LineScan:
             return None
 
 
+class RuleScan(LineScan):
+    """One pass over a source whose lines follow line rules.
+
+    Attributes:
+        parser: Reads the lines that are not in XLA's layout.
+        rules: Each line rule and the method that takes its spans: it returns None, or the error of
+            a line that is well formed and wrong. The likeliest come first.
+        expected: What a text of this kind has, for messages.
+        others: Lines that begin a dump of another kind.
+        own_titles: Rules at whose lines reading resumes behind such a dump.
+        landmarks: Rules at whose lines it resumes behind unreadable text.
+    """
+
+    parser: LineParser
+    rules: Sequence[tuple[LineRule, Callable[[Spans], DumpSyntaxError | None]]]
+    expected: str
+    others: re.Pattern[str]
+    own_titles: Sequence[LineRule]
+    landmarks: Sequence[LineRule]
+
+    def _unit(self, position: int) -> int:
+        text = self.text
+        if self.others.match(text, position):
+            self.end_before_others(position)
+            own = rf"\n(?={one_of(self.own_titles)}|\*\*\* (?:Begin|End) )"
+            return self.after_other_dump(position, re.compile(own))
+        for rule, take in self.rules:
+            start = position
+            while (match := rule.match(text, position)) and take(match.regs) is None:
+                position = match.end()
+            if position > start:
+                break
+        else:
+            position = self._irregular(position)
+        if position == len(text) and text[-1] != "\n":
+            self.note_cut()
+        return position
+
+    def note_cut(self) -> None:
+        """Note that the last line has no line end: it may be cut off."""
+        self.is_damaged = True
+
+    def _irregular(self, position: int) -> int:
+        """Read a line in another layout by Lark, or skip text that is not of this dump."""
+        text = self.text
+        rules = [pair for pair in self.rules if pair[0].begins.match(text, position)]
+        if not rules:
+            resume = rf"\n(?={one_of(self.landmarks)}|[ \t]*+(?:{ANY_HEADER}))"
+            return self.skip_junk(position, re.compile(resume), self.expected)
+        end = self.unit_end(rules[0][0], position)
+        lines = text.count("\n", position, max(position, end - 1)) + 1
+        if end - position > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
+            self.is_damaged = True
+            size = f"{(end - position) / 1e6:.1f} MB"
+            self.add_gap(position, position + 1, f"not written as XLA prints it ({size})", lines)
+            return end
+        error: DumpSyntaxError | None = None
+        for rule, take in rules:
+            try:
+                problem = take(self.parser.spans(rule, self.source, position, end))
+            except DumpSyntaxError as refused:
+                self._asked += 1
+                problem = refused
+            if problem is None:
+                return end
+            if error is None or (error.line, error.column) < (problem.line, problem.column):
+                error = problem
+        if error is not None:
+            self.add_error(error, lines)
+        return end
+
+    def unit_end(self, rule: LineRule, position: int) -> int:  # for subclasses
+        """Return the end of the line, or of the lines, that a rule reads."""
+        return self.next_line(position)
+
+    def end_before_others(self, position: int) -> None:  # for subclasses
+        """End what is being filled where a dump of another kind begins."""
+        self.end()
+
+
+def one_of(rules: Iterable[LineRule]) -> str:
+    """Return the regular expression of the first token of a line of some rules."""
+    return "|".join(dict.fromkeys(rule.beginning for rule in rules))
+
+
 _JUDGED = 1 << 20
 """Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
 
@@ -242,20 +335,6 @@ class ShapeCheck:
         else:
             self.right.add(text)
         return None
-
-
-def grammar_tree(
-    parser: Lark, names: Mapping[str, str], source: Source, rule: str, start: int, end: int
-) -> Node:
-    """Return the tree of the text between two offsets; its offsets count from `start`.
-
-    Raises:
-        DumpSyntaxError: At the first place that the grammar does not allow.
-    """
-    try:
-        return parser.parse(source.text[start:end], start=rule)
-    except UnexpectedInput as error:
-        raise syntax_error(error, source, names, offset=start, end=end) from error
 
 
 def find_all(node: Node, rule: str) -> Iterator[Node]:

@@ -1,42 +1,34 @@
-"""Text of an HloLiveRange to the model: by the scanner, or by the grammar alone.
+"""Text of an HloLiveRange to the model.
 
 The dump has a file of its own (since April 2026), follows the allocations and used values of its
-module (before), or is part of a log. The scanner makes one pass over the lines of a text and
-matches the schedule and the ranges many lines at once.
+module (before), or is part of a log. Lines of the schedule and of the ranges are matched many at
+once and split afterwards: one by one they take twice the time.
 """
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers import patterns
 from hlo_lens.buffers.lines import (
-    ANY_HEADER,
-    Node,
+    NAMES as LINE_NAMES,
+    RuleScan,
     first_found,
     header_of_others,
     scan_source,
     source_of,
 )
-from hlo_lens.buffers.live_range import UNKNOWN, HloLiveRange
-from hlo_lens.buffers.live_range_draft import NAMES, LiveRangeDraft, parser, spaced_number
-from hlo_lens.grammar.reader_choice import ReaderName, uses_grammar
+from hlo_lens.buffers.live_range import UNKNOWN, HloLiveRange, LiveRangeColumns
+from hlo_lens.grammar.lines import LineParser, LineRule
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from hlo_lens.grammar.lines import Spans
     from hlo_lens.text.source import Source
 
 
 def parse_live_range(
-    text: str | bytes | Source,
-    *,
-    strict: bool = False,
-    path: str = "<text>",
-    reader: ReaderName = "scanner",
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> HloLiveRange:
     """Return the live range of a text: alone, after a BufferAssignment, or in a log.
 
@@ -47,79 +39,122 @@ def parse_live_range(
         text: A ``-live-range.txt`` dump, or a ``-buffer-assignment.txt`` of before April 2026.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
-        reader: ``grammar`` reads by the grammar alone and raises at the first error.
 
     Raises:
         DumpSyntaxError: If it has no live range, or, if strict, at the first gap.
     """
-    source = source_of(text, path)
-    scan: LiveRangeDraft
-    if uses_grammar(reader):
-        from hlo_lens.buffers.grammar_reader import read_buffer_dump
-
-        _, scan = read_buffer_dump(source)
-    else:
-        scan = scan_source(source, LiveRangeScan)
+    scan = scan_source(source_of(text, path), LiveRangeScan)
     second = "a second HloLiveRange"
     return first_found(scan, scan.found, "'HloLiveRange'", second, strict=strict, width=12)
 
 
-_OTHERS = header_of_others(DumpKind.LIVE_RANGE)
-_HEADER = re.compile(r"\n(?=HloLiveRange |  InstructionSequence:|\*\*\* (?:Begin|End) )")
-"""Line ends after which this reader resumes behind the text of another dump."""
-
-_RESUME = re.compile(
-    r"\n(?=[ \t]*+(?:InstructionSequence:|BufferLiveRange:|Live ranges at \d"
-    r"|Stack trace breakdown|Peak memory could|\d++:\S|[^\s{}:]++(?:\{[\d,]*+\})?+:[ \t]?+\d"
-    rf"|[│├└|+`]|{ANY_HEADER})"
-    r"|[^\n]* bytes\)(?:\n|\Z))"
+_FILES = ("hlo_tokens", "buffer_tokens", "live_range")
+_TITLE = LineRule("range_title", *_FILES)
+_NOT_AVAILABLE = LineRule("range_not_available", *_FILES)
+_SEQUENCE_TITLE = LineRule("sequence_title", *_FILES)
+_SCHEDULED = LineRule("scheduled", *_FILES)
+_RANGES_TITLE = LineRule("ranges_title", *_FILES)
+_RANGE = LineRule("buffer_live_range", *_FILES)
+_UNDETERMINED = LineRule("undetermined", *_FILES)
+_PEAK_TITLE = LineRule("peak_title", *_FILES)
+_PEAK_VALUE = LineRule("peak_value", *_FILES)
+_STACK_TITLE = LineRule("stack_title", *_FILES)
+_STACK_NODE = LineRule("stack_node", *_FILES)
+_RULES = (
+    *(_TITLE, _NOT_AVAILABLE, _SEQUENCE_TITLE, _SCHEDULED, _RANGES_TITLE, _RANGE),
+    *(_UNDETERMINED, _PEAK_TITLE, _PEAK_VALUE, _STACK_TITLE, _STACK_NODE),
 )
-"""Line ends after which reading resumes behind unreadable text."""
-
-_LIKE = re.compile(
-    r"[ \t]*+(?:(\d++[ \t]*+:)|([^\s:{]++[ \t]*+\{[^\n]*\}[ \t]*+:[ \t]*+\d++[ \t]*+-)"
-    r"|([^\s:]++[ \t]*+:[ \t]*+\d++[ \t]++bytes)|(Live ranges at)|(Stack trace breakdown)"
-    r"|(HloLiveRange|BufferLiveRange|InstructionSequence)(?=[ :]))"
+PARSER = LineParser(
+    *_FILES,
+    rules=_RULES,
+    names={
+        **LINE_NAMES,
+        **dict.fromkeys(("TIME", "END", "BYTES", "SUM", "CURRENT", "REMAINING"), "a number"),
+        "_NOT_AVAILABLE": "'HloLiveRange not available'",
+        "_UNDETERMINED": "'Peak memory could not be determined'",
+    },
 )
-"""Apparent kind of a line."""
-
-_EXPECTED = "a line of an HloLiveRange"
 
 
-class LiveRangeScan(LiveRangeDraft):
-    """One pass over a source."""
+class LiveRangeScan(RuleScan):
+    """One pass over a source: its live ranges, one of them being filled.
+
+    Attributes:
+        found: Live ranges so far.
+        columns: Columns of the one being filled.
+        current: The one being filled, or None.
+        sections: Its sections found so far.
+    """
+
+    parser = PARSER
+    expected = "a line of an HloLiveRange"
+    others = header_of_others(DumpKind.LIVE_RANGE)
+    own_titles = (_TITLE, _SEQUENCE_TITLE)
+    landmarks = (
+        *(_SEQUENCE_TITLE, _RANGES_TITLE, _PEAK_TITLE, _STACK_TITLE, _UNDETERMINED),
+        *(_SCHEDULED, _RANGE, _PEAK_VALUE, _STACK_NODE),
+    )
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.found: list[HloLiveRange] = []
+        self.columns = LiveRangeColumns(source)
+        self.current: HloLiveRange | None = None
+        self.has_ranges = False
+        self.rules = (
+            (_SCHEDULED, self._scheduled),
+            (_RANGE, self._range),
+            (_PEAK_VALUE, self._peak_value),
+            (_STACK_NODE, self._stack_node),
+            (_TITLE, self._title),
+            (_NOT_AVAILABLE, self._not_available),
+            (_SEQUENCE_TITLE, self._sequence_title),
+            (_RANGES_TITLE, self._ranges_title),
+            (_PEAK_TITLE, self._peak_title),
+            (_UNDETERMINED, self._undetermined),
+            (_STACK_TITLE, self._stack_title),
+        )
+
+    def _begin(self, start: int) -> HloLiveRange:
+        """End the previous live range and begin a new one."""
+        self.end()
+        self.columns = LiveRangeColumns(self.source)
+        self.has_ranges = False
+        self.current = HloLiveRange(columns=self.columns, start=start)
+        self.found.append(self.current)
+        return self.current
+
+    def _opened(self, spans: Spans) -> HloLiveRange:
+        """Return the live range being filled; one without its header if there is none."""
+        return self.current or self._begin(spans[0][0])
+
+    def end(self) -> None:
+        """End the live range: set its gaps, and whether it is complete."""
+        current, self.current = self.current, None
+        if current is None:
+            return
+        current.gaps = self.take_gaps()
+        is_whole = not current.is_available or (self.has_ranges and _is_whole(current))
+        current.is_complete = is_whole and not self.is_damaged
+        self.is_damaged = False
+
+    def note_cut(self) -> None:
+        """Note that the last line has no line end, which only a range that is missing lacks."""
+        self.is_damaged |= self.current is None or self.current.is_available
 
     # ---- lines ---------------------------------------------------------------------------------
 
     def _unit(self, position: int) -> int:
         """Read lines from one that is not blank, and return the offset after them."""
-        end = self._many(position)
-        if end == position:
-            end = self._peak_line(position)
-        if end == position:
-            end = self._section(position)
-        if end == position:
-            end = self._irregular(position)
-        if end == len(self.text) and self.text[-1] != "\n":
-            current = self.current
-            # The line of a range that is not available has no line end.
-            self.is_damaged = self.is_damaged or current is None or current.is_available
-        return end
+        start, text = position, self.text
+        for rule, add in ((_SCHEDULED, self._add_schedule), (_RANGE, self._add_ranges)):
+            while (match := rule.block.match(text, position)) is not None:
+                self._opened(match.regs)
+                add(position, match.end())
+                position = match.end()
+        return position if position > start else super()._unit(position)
 
-    def _many(self, position: int) -> int:
-        """Read lines of the schedule or of ranges, many at once; return the offset after them."""
-        text = self.text
-        while (match := patterns.SCHEDULED.match(text, position)) is not None:
-            self.open(position)
-            self._add_scheduled(position, match.end())
-            position = match.end()
-        while (match := patterns.BUFFER_LIVE_RANGE.match(text, position)) is not None:
-            self.open(position)
-            self._add_ranges(position, match.end())
-            position = match.end()
-        return position
-
-    def _add_scheduled(self, start: int, end: int) -> None:
+    def _add_schedule(self, start: int, end: int) -> None:
         lines = self.text[start : end - 1].split("\n")
         times = [line.partition(":")[0] for line in lines]
         offsets = accumulate([len(line) + 1 for line in lines], initial=start)
@@ -136,71 +171,97 @@ class LiveRangeScan(LiveRangeDraft):
         self.columns.starts.extend([int(first) for first, _, _ in bounds])
         self.columns.ends.extend([int(last) for _, _, last in bounds])
 
-    def _peak_line(self, position: int) -> int:
-        """Read values alive at the peak, or lines of the tree; return the offset after them."""
-        text, columns = self.text, self.columns
-        while (match := patterns.PEAK_VALUE.match(text, position)) is not None:
-            self.open(position)
-            columns = self.columns
-            columns.peak_names.append(match.start(1))
-            columns.peak_name_ends.append(match.end(1))
-            columns.peak_sizes.append(int(match[2]))
-            columns.peak_sums.append(UNKNOWN if match[3] is None else int(match[3]))
-            position = match.end()
-        while (match := patterns.STACK_NODE.match(text, position)) is not None:
-            self.open(position)
-            self.add_node(match)
-            position = match.end()
-        return position
+    def _number(self, span: tuple[int, int]) -> int:
+        """Return a number, which may have spaces between thousands; UNKNOWN for an absent one."""
+        return UNKNOWN if span[0] < 0 else int(self.text[slice(*span)].replace(" ", ""))
 
-    def _section(self, position: int) -> int:
-        """Read a title; return the offset after it, or the position if there is none."""
-        text = self.text
-        if (match := patterns.LIVE_RANGE.match(text, position)) is not None:
-            self.begin(position).schedule_end_time = int(match[1])
-        elif (match := patterns.NOT_AVAILABLE.match(text, position)) is not None:
-            self.begin(position).is_available = False
-        elif (match := patterns.SEQUENCE.match(text, position)) is not None:
-            self.open(position)
-        elif (match := patterns.RANGES.match(text, position)) is not None:
-            self.open(position)
-            self.sections.add("ranges")
-        elif (match := patterns.PEAK.match(text, position)) is not None:
-            self.open(position).peak_moment = int(match[1])
-        elif (match := patterns.UNDETERMINED.match(text, position)) is not None:
-            self.open(position).is_peak_undetermined = True
-        elif (match := patterns.STACK_TRACE.match(text, position)) is not None:
-            self.open(position).stack_trace_bytes = spaced_number(match[1])
-        return position if match is None else match.end()
+    def _scheduled(self, spans: Spans) -> None:
+        self._opened(spans)
+        self.columns.scheduled_times.append(self._number(spans[1]))
+        self.columns.scheduled_names.append(spans[2][0])
 
-    def _irregular(self, position: int) -> int:
-        """Read a line that is not in XLA's layout, or skip the text of another dump."""
-        text = self.text
-        if _OTHERS.match(text, position):
-            self.end()
-            return self.after_other_dump(position, _HEADER)
-        like = _LIKE.match(text, position)
-        if like is None:
-            return self.skip_junk(position, _RESUME, _EXPECTED)
-        end = self.next_line(position)
-        self._by_grammar(like.lastindex or 0, position, end)
-        return end
+    def _range(self, spans: Spans) -> None:
+        self._opened(spans)
+        _, (name, _), _, start, end = spans
+        self.columns.range_names.append(name)
+        self.columns.starts.append(self._number(start))
+        self.columns.ends.append(self._number(end))
 
-    # ---- the grammar ---------------------------------------------------------------------------
+    def _peak_value(self, spans: Spans) -> None:
+        self._opened(spans)
+        _, (name, name_end), (_, index_end), size, total = spans
+        columns = self.columns
+        columns.peak_names.append(name)
+        columns.peak_name_ends.append(max(name_end, index_end))
+        columns.peak_sizes.append(self._number(size))
+        columns.peak_sums.append(self._number(total))
 
-    def _by_grammar(self, kind: int, position: int, end: int) -> None:
-        """Read a line that is not in XLA's layout by the grammar."""
-        readers: tuple[tuple[str, Callable[[Node, int], None]], ...] = (
-            ("scheduled", self.add_scheduled),
-            ("buffer_live_range", self.add_range),
-            ("peak_value", self.add_peak),
-        )
-        if kind > len(readers):
-            titles = ("'Live ranges at N (peak):'", "a stack trace", "a title")
-            self.refuse(position, end, f"expected {titles[kind - 1 - len(readers)]}")
-            return
-        rule, add = readers[kind - 1]
-        tree = self.ask(parser(), NAMES, rule, position, end)
-        if tree is not None:
-            self.open(position)
-            add(tree, position)
+    def _stack_node(self, spans: Spans) -> None:
+        self._opened(spans)
+        _, (branch, branch_end), name, root, *numbers = spans
+        columns = self.columns
+        start, end = name if branch >= 0 else root
+        depth = max(1, (branch_end - branch - 5) // 4) if branch >= 0 else 0
+        columns.node_depths.append(depth)
+        columns.node_names.append(start)
+        columns.node_name_ends.append(end)
+        columns.node_numbers.extend(map(self._number, numbers))
+
+    def _title(self, spans: Spans) -> None:
+        self._begin(spans[0][0]).schedule_end_time = self._number(spans[1])
+
+    def _not_available(self, spans: Spans) -> None:
+        self._begin(spans[0][0]).is_available = False
+
+    def _sequence_title(self, spans: Spans) -> None:
+        self._opened(spans)
+
+    def _ranges_title(self, spans: Spans) -> None:
+        self._opened(spans)
+        self.has_ranges = True
+
+    def _peak_title(self, spans: Spans) -> None:
+        self._opened(spans).peak_moment = self._number(spans[1])
+
+    def _undetermined(self, spans: Spans) -> None:
+        self._opened(spans).is_peak_undetermined = True
+
+    def _stack_title(self, spans: Spans) -> None:
+        self._opened(spans).stack_trace_bytes = self._number(spans[1])
+
+
+def _is_whole(current: HloLiveRange) -> bool:
+    """Return whether the parts of a live range agree on its length and sizes."""
+    columns = current.columns
+    if current.schedule_end_time != len(columns.scheduled_times):
+        return False
+    if current.is_peak_undetermined:
+        return True
+    if current.peak_moment is None:
+        return False
+    if len(columns.peak_names) != len(current.live_at(current.peak_moment)):
+        return False
+    return _is_whole_tree(current)
+
+
+def _is_whole_tree(current: HloLiveRange) -> bool:
+    """Return whether the tree is complete.
+
+    No bytes remain after its last line, and the bytes of each node are its own and those of the
+    nodes below it. Source: hlo_stack_trace.cc.
+    """
+    columns = current.columns
+    if not columns.node_depths or current.stack_trace_bytes is None:
+        return not columns.node_depths and not current.stack_trace_bytes
+    if columns.node_numbers[-1] not in (0, UNKNOWN):
+        return False
+    below: dict[int, int] = {}  # depth to the bytes of nodes that belong to a node further up
+    totals, own = columns.node_numbers[::3], columns.node_numbers[1::3]
+    for depth, total, current_bytes in zip(
+        reversed(columns.node_depths), reversed(totals), reversed(own), strict=True
+    ):
+        inside = below.pop(depth + 1, 0)
+        if current_bytes != UNKNOWN and total != current_bytes + inside:
+            return False
+        below[depth] = below.get(depth, 0) + total
+    return below == {0: current.stack_trace_bytes}

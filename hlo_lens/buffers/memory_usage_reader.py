@@ -1,54 +1,47 @@
-"""Text of a memory-usage report to the model: by the scanner, or by the grammar alone.
+"""Text of a memory-usage report to the model.
 
-Two forms: by allocation (October 2024 to March 2026), and by memory space (since). The scanner
-makes one pass over the lines of a text.
+Two forms: by allocation (October 2024 to March 2026), and by memory space (since).
 """
 
 from __future__ import annotations
 
-import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers import patterns
-from hlo_lens.buffers.assignment_grammar import read_items
+from hlo_lens.buffers.assignment_reader import NAMES as BUFFER_NAMES
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.buffers.lines import (
-    ANY_HEADER,
-    LineScan,
+    RuleScan,
     ShapeCheck,
     first_found,
     header_of_others,
     scan_source,
     source_of,
 )
-from hlo_lens.buffers.memory_usage_grammar import (
-    NAMES,
-    ReportDraft,
-    TableDraft,
-    allocation_row,
-    allocation_row_of,
-    empty_space,
-    parser,
-    read_report,
-    report_allocation,
-    report_row,
-    row_of,
+from hlo_lens.buffers.memory_usage_report import (
+    AllocationRow,
+    AllocationUsage,
+    CountedShape,
+    MemorySpaceUsage,
+    MemoryUsageReport,
+    ReportAllocation,
+    ReportRow,
+    ReportTable,
 )
-from hlo_lens.buffers.memory_usage_report import CountedShape, MemoryUsageReport, ReportAllocation
-from hlo_lens.grammar.reader_choice import ReaderName, uses_grammar
-from hlo_lens.hlo.patterns import LINE
+from hlo_lens.buffers.printed_lists import allocation_words
+from hlo_lens.grammar.lines import LineParser, LineRule
 from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.grammar.lines import Spans
     from hlo_lens.text.source import Source
 
 
 def parse_memory_usage_report(
-    text: str | bytes | Source,
-    *,
-    strict: bool = False,
-    path: str = "<text>",
-    reader: ReaderName = "scanner",
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> MemoryUsageReport:
     """Return the report of a text, in either form.
 
@@ -59,53 +52,165 @@ def parse_memory_usage_report(
         text: A ``-memory-usage-report.txt`` dump.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
-        reader: ``grammar`` reads by the grammar alone and raises at the first error.
 
     Raises:
         DumpSyntaxError: If it has no report, or, if strict, at the first gap.
     """
-    source = source_of(text, path)
-    if uses_grammar(reader):
-        return read_report(source)
-    scan = scan_source(source, ReportScan)
+    scan = scan_source(source_of(text, path), ReportScan)
     expected = "'Memory Space:' or 'Allocations sorted by size:'"
     return first_found(scan, scan.found, expected, "a second memory-usage report", strict=strict)
 
 
-_COUNTED_SHAPE = re.compile(
-    rf"(?:({patterns.SMALL})\N{{MULTIPLICATION SIGN}})?+({LINE.shape})(?:, |\Z)"
+_FILES = ("hlo_tokens", "shape", "buffer_tokens", "buffer_assignment", "memory_usage_report")
+_SPACE = LineRule("memory_space", *_FILES)
+_SPACE_TOTAL = LineRule("space_total", *_FILES)
+_TOTAL = LineRule("report_total", *_FILES)
+_SORTED = LineRule("sorted_title", *_FILES)
+_WITH_VALUES = LineRule("sorted_with_values_title", *_FILES)
+_ALLOCATIONS_HEAD = LineRule("allocations_head", *_FILES)
+_TABLE_HEAD = LineRule("table_head", *_FILES)
+_DASHES = LineRule("dashes", *_FILES)
+_ROW = LineRule("row", *_FILES)
+_SHAPE = LineRule("counted_shape", *_FILES, is_line=False)
+_ALLOCATION_ROW = LineRule("allocation_row", *_FILES)
+_ALLOCATION = LineRule("short_allocation", *_FILES)
+_REST = LineRule("rest", *_FILES)
+_RULES = (
+    *(_SPACE, _SPACE_TOTAL, _TOTAL, _SORTED, _WITH_VALUES, _ALLOCATIONS_HEAD, _TABLE_HEAD),
+    *(_DASHES, _ROW),
+    *(_ALLOCATION_ROW, _ALLOCATION, _REST),
 )
-_OTHERS = header_of_others(DumpKind.MEMORY_USAGE_REPORT, DumpKind.BUFFER_VALUES)
-_OWN = re.compile(
-    r"\n(?=Memory Space: |Total bytes used: [^\n]*\n\s*Allocations sorted|\*\*\* (?:Begin|End) )"
+PARSER = LineParser(
+    *_FILES,
+    rules=_RULES,
+    names={
+        **BUFFER_NAMES,
+        "SPACE_NAME": "a name",
+        "_TABLE_HEAD": "'cumulative_size;'",
+        "_ALLOCATIONS_HEAD": "'cumulative_size;'",
+        "PERCENT": "a share such as ( 17%)",
+        "TIMES": "a count such as 2\N{MULTIPLICATION SIGN}",
+        "_REST": "'The rest'",
+        **dict.fromkeys(("CUMULATIVE", "ROW_SIZE"), "a size such as 8.00MiB"),
+        **dict.fromkeys(("ROW_OFFSET", "ROW_VALUES", "HIDDEN", "SHARE"), "a number"),
+    },
 )
-"""Line ends after which this reader resumes behind the text of another dump."""
-
-_LIKE_ROW = re.compile(rf"[ \t]*+(?:{patterns.HUMAN})[ \t]*+\(")
-_RESUME = re.compile(
-    rf"\n(?=[ \t]*+(?:cumulative_size;|The rest|allocation \d|(?:{patterns.HUMAN})\(|{ANY_HEADER}))"
-)
-"""Line ends after which reading resumes behind unreadable text."""
-
-_EXPECTED = "a line of a memory-usage report"
 
 
-class ReportScan(LineScan):
+@dataclass(slots=True)
+class _TableDraft:
+    """A table that is being filled."""
+
+    rows: list[ReportRow] = field(default_factory=list)
+    hidden: tuple[int, int] | None = None
+
+    def done(self) -> ReportTable:
+        count, percent = self.hidden or (0, None)
+        return ReportTable(rows=tuple(self.rows), hidden_rows=count, hidden_percent=percent)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last row has the total, or the rest is counted as hidden.
+
+        An allocation without values has a table without rows.
+        """
+        if self.hidden is not None or not self.rows:
+            return True
+        return self.rows[-1].cumulative_percent in (100, None)
+
+
+@dataclass(slots=True)
+class _ReportDraft:
+    """A report that is being filled."""
+
+    start: int
+    total: tuple[int, HumanSize] | None = None
+    spaces: list[tuple[MemorySpaceUsage, list[_TableDraft]]] = field(default_factory=list)
+    rows: list[AllocationRow] = field(default_factory=list)
+    hidden: tuple[int, int] | None = None
+    with_values: bool = False
+    usages: list[tuple[ReportAllocation, list[_TableDraft]]] = field(default_factory=list)
+
+    @property
+    def tables(self) -> list[_TableDraft] | None:
+        """The list to which a new table belongs; None where no table can begin."""
+        if self.with_values:
+            return self.usages[-1][1] if self.usages else None
+        return self.spaces[-1][1] if self.spaces else None
+
+    def done(self, path: str) -> MemoryUsageReport:
+        """Return the report of a file."""
+        total, human = self.total or (None, None)
+        hidden, percent = self.hidden or (0, None)
+        return MemoryUsageReport(
+            spaces=tuple(
+                replace(space, tables=tuple(table.done() for table in tables))
+                for space, tables in self.spaces
+            ),
+            printed_total=total,
+            total=human,
+            allocation_rows=tuple(self.rows),
+            hidden_allocations=hidden,
+            hidden_percent=percent,
+            allocations=tuple(
+                AllocationUsage(allocation=a, table=tables[0].done() if tables else None)
+                for a, tables in self.usages
+            ),
+            start=self.start,
+            path=path,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the parts of the report agree on its totals and counts."""
+        tables = [t for _, found in (*self.spaces, *self.usages) for t in found]
+        if not all(table.is_whole for table in tables):
+            return False
+        if self.total is None:
+            return bool(self.spaces) and all(found for _, found in self.spaces)
+        hidden = self.hidden[0] if self.hidden else 0
+        if not hidden and self.rows and not self.rows[-1].remaining.matches(0):
+            return False
+        return self.with_values and len(self.usages) == len(self.rows) + hidden
+
+
+class ReportScan(RuleScan):
     """One pass over a source, with the report that is being filled.
 
     Attributes:
         found: Reports so far.
     """
 
+    parser = PARSER
+    expected = "a line of a memory-usage report"
+    others = header_of_others(DumpKind.MEMORY_USAGE_REPORT)
+    own_titles = (_SPACE, _TOTAL)
+    landmarks = (_TABLE_HEAD, _REST, _ALLOCATION, _ROW, _ALLOCATION_ROW)
+
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.found: list[MemoryUsageReport] = []
-        self._draft: ReportDraft | None = None
+        self._draft: _ReportDraft | None = None
+        self._space_title: tuple[str, int] | None = None  # until its total is read
         self._shapes = ShapeCheck()
+        self.rules = (
+            (_ROW, self._row),
+            (_ALLOCATION_ROW, self._allocation_row),
+            (_SPACE, self._space),
+            (_SPACE_TOTAL, self._space_total),
+            (_TOTAL, self._total),
+            (_SORTED, self._sorted),
+            (_ALLOCATIONS_HEAD, self._sorted),
+            (_WITH_VALUES, self._with_values),
+            (_TABLE_HEAD, self._table_head),
+            (_DASHES, lambda _: None),
+            (_REST, self._rest),
+            (_ALLOCATION, self._allocation),
+        )
 
-    def _open(self, position: int) -> ReportDraft:
+    def _open(self, spans: Spans) -> _ReportDraft:
         if self._draft is None:
-            self._draft = ReportDraft(position)
+            self._draft = _ReportDraft(spans[0][0])
         return self._draft
 
     def end(self) -> None:
@@ -115,131 +220,123 @@ class ReportScan(LineScan):
             return
         report = draft.done(self.source.path)
         report.gaps = self.take_gaps()
-        report.is_complete = draft.is_whole and not self.is_damaged
+        is_cut = self.is_damaged or self._space_title is not None
+        report.is_complete = draft.is_whole and not is_cut
+        self._space_title = None
         self.is_damaged = False
         self.found.append(report)
 
     # ---- lines ---------------------------------------------------------------------------------
 
-    def _unit(self, position: int) -> int:
-        """Read one line that is not blank, or two that belong together."""
-        for read in (self._row, self._title, self._table_head, self._rest, self._allocation_line):
-            end = read(position)
-            if end > position:
-                break
+    def _words(self, spans: Sequence[tuple[int, int]]) -> list[str]:
+        return [self.text[start:end].strip() for start, end in spans]
+
+    def _space(self, spans: Spans) -> None:
+        self._open(spans)
+        name, color = self._words(spans[1:])
+        self._space_title = name, int(color)
+
+    def _space_total(self, spans: Spans) -> None:
+        if self._space_title is None:
+            self.refuse(*spans[0], "a total outside any memory space")
+            return
+        total, human = self._words(spans[1:])
+        name, color = self._space_title
+        space = MemorySpaceUsage(
+            name=name, color=color, total_bytes=int(total), total=HumanSize(human)
+        )
+        self._open(spans).spaces.append((space, []))
+        self._space_title = None
+
+    def _total(self, spans: Spans) -> None:
+        self.end()
+        total, human = self._words(spans[1:])
+        self._open(spans).total = int(total), HumanSize(human)
+
+    def _sorted(self, spans: Spans) -> None:
+        self._open(spans)
+
+    def _with_values(self, spans: Spans) -> None:
+        self._open(spans).with_values = True
+
+    def _table_head(self, spans: Spans) -> None:
+        tables = self._open(spans).tables
+        if tables is None:
+            self.refuse(*spans[0], "a table outside any allocation")
         else:
-            end = self._irregular(position)
-        if end == len(self.text) and self.text[-1] != "\n":
-            self.is_damaged = True  # XLA ends every line: this one may be cut off
-        return end
+            tables.append(_TableDraft())
 
-    def _title(self, position: int) -> int:
-        text = self.text
-        if (match := patterns.MEMORY_SPACE.match(text, position)) is not None:
-            self._open(position).spaces.append((empty_space(*match.groups()), []))
-        elif (match := patterns.REPORT_TOTAL.match(text, position)) is not None:
-            self.end()
-            self._open(position).total = int(match[1]), HumanSize(match[2])
-        elif (match := patterns.SORTED_HEAD.match(text, position)) is not None:
-            self._open(position)
-        elif (match := patterns.SORTED_WITH_VALUES.match(text, position)) is not None:
-            self._open(position).with_values = True
-        return position if match is None else match.end()
-
-    def _table_head(self, position: int) -> int:
-        match = patterns.TABLE_HEAD.match(self.text, position)
-        tables = None if match is None else self._open(position).tables
-        if match is None or tables is None:
-            return position
-        tables.append(TableDraft())
-        return match.end()
-
-    def _row(self, position: int) -> int:
-        match = patterns.REPORT_ROW.match(self.text, position)
-        table = self._table()
-        if match is None or table is None:
-            return self._allocation_row(position)
-        shapes = self._counted_shapes(match[6])
-        if shapes is None:
-            return position
-        table.rows.append(report_row(match.groups(), shapes))
-        return match.end()
-
-    def _table(self) -> TableDraft | None:
+    def _table(self) -> _TableDraft | None:
         """Return the table to which rows belong; None if none has begun."""
         tables = None if self._draft is None else self._draft.tables
         return tables[-1] if tables else None
 
-    def _counted_shapes(self, text: str) -> tuple[CountedShape, ...] | None:
-        """Return the shapes of a row; None if one is malformed."""
-        found: list[CountedShape] = []
-        position = 0
-        text = text.rstrip()
-        while position < len(text):
-            match = _COUNTED_SHAPE.match(text, position)
-            if match is None or self._shapes.problem(match[2]) is not None:
-                return None
-            found.append(CountedShape(count=int(match[1] or 1), shape_text=match[2]))
-            position = match.end()
-        return None if text.endswith(",") else tuple(found)
-
-    def _allocation_row(self, position: int) -> int:
-        match = patterns.ALLOCATION_ROW.match(self.text, position)
-        if match is None:
-            return position
-        short = patterns.SHORT_ALLOCATION.match(self.text, match.end())
-        allocation = None if short is None else self._allocation(short)
-        if short is None or allocation is None:
-            return position
-        self._open(position).rows.append(allocation_row(match.groups(), allocation))
-        return short.end()
-
-    def _allocation_line(self, position: int) -> int:
-        match = patterns.SHORT_ALLOCATION.match(self.text, position)
-        allocation = None if match is None else self._allocation(match)
-        if match is None or allocation is None:
-            return position
-        draft = self._open(position)
-        draft.with_values = True
-        draft.usages.append((allocation, []))
-        return match.end()
-
-    def _allocation(self, match: re.Match[str]) -> ReportAllocation | None:
-        read = read_items(self.text, match)
-        return None if read is None else report_allocation(self.source, read)
-
-    def _rest(self, position: int) -> int:
-        match = patterns.REST.match(self.text, position)
-        if match is None:
-            return position
-        hidden = int(match[1]), int(match[3])
+    def _row(self, spans: Spans) -> DumpSyntaxError | None:
         table = self._table()
-        if match[2] == "allocations":
-            self._open(position).hidden = hidden
+        if table is None:
+            self.refuse(*spans[0], "a row outside any table")
+            return None
+        *words, shapes = self._words(spans[1:])
+        try:
+            items = PARSER.items("counted_shapes", _SHAPE, shapes)
+        except DumpSyntaxError as error:
+            return error
+        counted = []
+        for _, times, (start, end) in items:
+            problem = self._shapes.problem(shapes[start:end])
+            if problem is not None:
+                return problem
+            count = int(shapes[times[0] : times[1] - 1]) if times[0] >= 0 else 1
+            counted.append(CountedShape(count=count, shape_text=shapes[start:end]))
+        table.rows.append(
+            ReportRow(
+                cumulative_size=HumanSize(words[0]),
+                cumulative_percent=_percent(words[1]),
+                size=HumanSize(words[2]),
+                offset=int(words[3]),
+                used_by_n_values=int(words[4]),
+                shapes=tuple(counted),
+            )
+        )
+        return None
+
+    def _allocation_row(self, spans: Spans) -> None:
+        cumulative, percent, remaining, *allocation = self._words(spans[1:])
+        self._open(spans).rows.append(
+            AllocationRow(
+                cumulative_size=HumanSize(cumulative),
+                cumulative_percent=_percent(percent),
+                remaining=HumanSize(remaining),
+                allocation=_report_allocation(*allocation),
+            )
+        )
+
+    def _allocation(self, spans: Spans) -> None:
+        draft = self._open(spans)
+        draft.with_values = True
+        draft.usages.append((_report_allocation(*self._words(spans[1:])), []))
+
+    def _rest(self, spans: Spans) -> None:
+        count, allocations, share = self._words(spans[1:])
+        hidden = int(count), int(share)
+        table = self._table()
+        if allocations:
+            self._open(spans).hidden = hidden
         elif table is not None:
             table.hidden = hidden
         else:
-            return position
-        return match.end()
+            self.refuse(*spans[0], "a row outside any table")
 
-    def _irregular(self, position: int) -> int:
-        """Read a line that is not in XLA's layout, or skip the text of another dump."""
-        text = self.text
-        if _OTHERS.match(text, position) or text.startswith("Used values:", position):
-            self.end()
-            return self.after_other_dump(position, _OWN)
-        if _LIKE_ROW.match(text, position) is None:
-            return self.skip_junk(position, _RESUME, _EXPECTED)
-        end = self.next_line(position)
-        table = self._table()
-        is_allocation = "allocation" in text[position:end]
-        if table is None and not is_allocation:
-            self.refuse(position, end, "a row outside any table")
-            return end
-        rule = "allocation_row" if is_allocation else "row"
-        tree = self.ask(parser(), NAMES, rule, position, end)
-        if tree is not None and is_allocation:
-            self._open(position).rows.append(allocation_row_of(tree, self.source, position))
-        elif tree is not None and table is not None:
-            table.rows.append(row_of(tree, text[position:end]))
-        return end
+    def end_before_others(self, position: int) -> None:  # any other dump ends it
+        """End the report where a dump of another kind begins."""
+        self.end()
+
+
+def _report_allocation(index: str, size: str, words: str) -> ReportAllocation:
+    return ReportAllocation(index=int(index), size=HumanSize(size), words=allocation_words(words))
+
+
+def _percent(text: str) -> int | None:
+    """Return a share in percent; None for nan, the share of a total of 0."""
+    digits = text.strip("( %)")
+    return int(digits) if digits.isdecimal() else None

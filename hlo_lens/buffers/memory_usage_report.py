@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from hlo_lens.buffers.human_size import HumanSize
-    from hlo_lens.shapes.shape import ShapeIndex
+    from hlo_lens.buffers.printed_lists import AllocationWords
     from hlo_lens.text.errors import Gap
 
 
@@ -81,21 +81,11 @@ class MemorySpaceUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportAllocation:
-    """An allocation in a report; see BufferAllocation for the attributes."""
+    """An allocation in a report: its number, its rounded size, and the words after it."""
 
     index: int
     size: HumanSize
-    color: int = 0
-    page_id: int | None = None
-    parameter_number: int | None = None
-    param_shape_index: ShapeIndex | None = None
-    parameter_shape_text: str | None = None
-    output_shape_text: str | None = None
-    is_constant: bool = False
-    is_thread_local: bool = False
-    maybe_live_out: bool = False
-    is_preallocated_temp: bool = False
-    other: tuple[str, ...] = ()
+    words: AllocationWords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

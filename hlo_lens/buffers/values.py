@@ -9,56 +9,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, overload
 
 from hlo_lens.buffers import columns as at
+from hlo_lens.buffers.printed_lists import value_positions, value_uses
 from hlo_lens.hlo.text_reader import reader
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
     from hlo_lens.buffers.columns import BufferColumns
+    from hlo_lens.buffers.printed_lists import HloPosition, HloUse
     from hlo_lens.shapes.shape import Shape, ShapeIndex
     from hlo_lens.text.errors import Gap
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HloPosition:
-    """Position of a value: an instruction's result, or a part of it.
-
-    Attributes:
-        instruction_name: Without ``%``.
-        index: Index into its shape; () also if its shape is no tuple.
-    """
-
-    instruction_name: str
-    index: ShapeIndex = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HloUse:
-    """A use of a value by an instruction.
-
-    Attributes:
-        instruction_name: The user, without ``%``.
-        operand_number: Number of its operand, from 0.
-        operand_index: Index into that operand's shape; () also if that is no tuple.
-    """
-
-    instruction_name: str
-    operand_number: int
-    operand_index: ShapeIndex = ()
-
-
-class BufferReader(Protocol):
-    """Parses the lists of a used value; implemented by syntax."""
-
-    def positions(self, text: str) -> tuple[HloPosition, ...]:
-        """Return the positions in the lines after ``positions:``."""
-        ...
-
-    def uses(self, text: str) -> tuple[HloUse, ...]:
-        """Return the uses in the lines after ``uses:``; empty for ``(none)``."""
-        ...
 
 
 class _Value:
@@ -205,26 +167,20 @@ class HloValue(_Value):
     @property
     def positions(self) -> tuple[HloPosition, ...]:
         """Positions of the value; the first one defines it."""
-        lists = self._values.lists.get(self._row)
-        if lists is not None:
-            return lists[0]
-        return self._values.reader.positions(
-            self._columns.text(self._row, at.POSITIONS, at.POSITIONS_END)
-        )
+        return value_positions(self._columns.text(self._row, at.POSITIONS, at.POSITIONS_END))
 
     @property
     def uses(self) -> tuple[HloUse, ...] | None:
         """Uses of the value; None if unknown to XLA (``uses are not initialized yet``)."""
-        lists = self._values.lists.get(self._row)
-        if lists is not None:
-            return lists[1]
         if self._columns.cell(self._row, at.USES) < 0:
             return None
-        return self._values.reader.uses(self._columns.text(self._row, at.USES, at.USES_END))
+        return value_uses(self._columns.text(self._row, at.USES, at.USES_END))
 
     @property
     def instruction_text(self) -> str:
         """The defining instruction as XLA prints it in long style, tuple accesses written out."""
+        if self._columns.cell(self._row, at.FROM) < 0:
+            return ""
         return self._columns.text(self._row, at.FROM, at.FROM_END).strip()
 
 
@@ -236,22 +192,16 @@ class BufferValues(Sequence[HloValue]):
 
     Attributes:
         columns: Places of the parts of the values.
-        reader: Parses their lists on demand.
         total_bytes: Printed sum of the sizes of all allocations of all memory spaces; or None.
         total_text: The same, rounded, as printed: ``30.2KiB``.
-        lists: Positions and uses of the rows that were read by the grammar.
         gaps: Parts that could not be read, in text order.
         is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
     """
 
     columns: BufferColumns = field(repr=False)
-    reader: BufferReader = field(repr=False)
     total_bytes: int | None = None
     total_text: str | None = None
-    lists: dict[int, tuple[tuple[HloPosition, ...], tuple[HloUse, ...] | None]] = field(
-        default_factory=dict, repr=False
-    )
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_complete: bool = True
     start: int = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from lark import Lark, Token
 
-from hlo_lens.buffers.lines import find_all, grammar_tree
+from hlo_lens.buffers.lines import find_all
 from hlo_lens.call_trees.call_tree import CallFrame
 from hlo_lens.call_trees.tree_lines import (
     SECONDS,
@@ -17,7 +17,7 @@ from hlo_lens.call_trees.tree_lines import (
     tree_line,
     with_amount,
 )
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,24 +6,24 @@ not called); a parser is built from the joined text of the files it needs.
 
 from __future__ import annotations
 
-import functools
 import re
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lark import Lark, Transformer
+from lark import Lark, Token, Transformer, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
 
+from hlo_lens.grammar.files import grammar_text
 from hlo_lens.grammar.misplaced import MisplacedError
-from hlo_lens.text.errors import BrokenInstallError, DumpSyntaxError
+from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from importlib.resources.abc import Traversable
 
     from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+    from hlo_lens.grammar.lines import Spans
 
 
 SHOWN_ALTERNATIVES = 4
@@ -142,23 +142,49 @@ def _word(terminal: str, names: Mapping[str, str]) -> str:
     return word or terminal.lower().replace("_", " ")
 
 
-@functools.cache
-def grammar_folder() -> Traversable | Path:
-    """Return the folder of the grammars: the installed copy, else the one in the checkout."""
-    shipped = files("hlo_lens") / "_grammars"
-    if shipped.is_dir():
-        return shipped
-    checkout = Path(__file__).resolve().parents[2] / "grammars"
-    if checkout.is_dir():
-        return checkout
-    raise BrokenInstallError("the grammars are missing from this installation; reinstall hlo-lens")
+def terminal_names(parser: Lark, names: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the names of terminals for users: that of one that is a string is the string."""
+    strings = {
+        terminal.name: f"'{terminal.pattern.value}'"
+        for terminal in parser.terminals
+        if isinstance(terminal.pattern, PatternStr) and terminal.name not in COMMON_NAMES
+    }
+    return {**names, **strings}
 
 
-@functools.cache
-def grammar_text(*names: str) -> str:
-    """Return the joined text of grammar files, named without ``.lark``."""
-    folder = grammar_folder()
-    return "\n".join((folder / f"{name}.lark").read_text("utf-8") for name in names)
+def grammar_tree(
+    parser: Lark, names: Mapping[str, str], source: Source, rule: str, start: int, end: int
+) -> Tree[Token]:
+    """Return the tree of the text between two offsets; its offsets count from `start`.
+
+    Raises:
+        DumpSyntaxError: At the first place that the grammar does not allow.
+    """
+    try:
+        return parser.parse(source.text[start:end], start=rule)
+    except UnexpectedInput as error:
+        raise syntax_error(error, source, names, offset=start, end=end) from error
+
+
+def tree_spans(tree: Tree[Token], groups: Mapping[str, int], start: int, end: int) -> Spans:
+    """Return the spans of the groups of a line rule in its tree, those of the whole first."""
+    found = [(-1, -1)] * (1 + len(groups))
+    found[0] = start, end
+    stack: list[Tree[Token] | Token | None] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Token):
+            if number := groups.get(node.type):
+                found[number] = start + (node.start_pos or 0), start + (node.end_pos or 0)
+        elif node is not None:
+            number = groups.get(str(node.data))
+            if number is None:
+                stack += node.children
+            elif node.meta.empty:
+                found[number] = start, start
+            else:
+                found[number] = start + node.meta.start_pos, start + node.meta.end_pos
+    return tuple(found)
 
 
 def build_parser(

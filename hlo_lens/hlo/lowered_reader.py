@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from lark import Lark, Token, Tree
 
-from hlo_lens.buffers.lines import Node, find_all, grammar_tree, optional_token
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.buffers.lines import Node, find_all, optional_token
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.hlo.lowered import LoweredModule, LoweredValue
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.shapes.sharding import HloSharding

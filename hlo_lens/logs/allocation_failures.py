@@ -10,7 +10,8 @@ import re
 from lark import Token
 
 from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.buffers.lines import Node, grammar_tree, optional_token, tokens
+from hlo_lens.buffers.lines import Node, optional_token, tokens
+from hlo_lens.grammar.parsers import grammar_tree
 from hlo_lens.hlo.text_reader import reader
 from hlo_lens.logs.log_text import Found
 from hlo_lens.logs.logs_out_of_memory import NAMES, SIZE, parser

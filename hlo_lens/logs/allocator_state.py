@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.buffers.lines import Node, find_all, grammar_tree, optional_token, tokens
+from hlo_lens.buffers.lines import Node, find_all, optional_token, tokens
+from hlo_lens.grammar.parsers import grammar_tree
 from hlo_lens.logs.log_text import LEAD, MOST_INTERRUPTED, Found, line_end, span_gap
 from hlo_lens.logs.logs_out_of_memory import NAMES, SIZE, parser
 from hlo_lens.logs.oom_values import exact_size, sizes_of

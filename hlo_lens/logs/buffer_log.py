@@ -21,13 +21,12 @@ from hlo_lens.buffers.lines import (
     LineScan,
     Node,
     find_all,
-    grammar_tree,
     nothing_found,
     optional_token,
     scan_source,
     source_of,
 )
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.hlo.text import unescape
 from hlo_lens.logs.log import BufferLog, BufferLogEntry, BufferStats, PeakBuffer

@@ -10,8 +10,8 @@ import functools
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.buffers.lines import Node, grammar_tree, optional_token, tokens
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.buffers.lines import Node, optional_token, tokens
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.hlo.text_reader import reader
 from hlo_lens.logs.jax_items import CodeError
 from hlo_lens.logs.log import CompilerWarning, PrintedInstruction, WarningKind

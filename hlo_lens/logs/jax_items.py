@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lark import Lark, Token, Tree
 
-from hlo_lens.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.buffers.lines import Node, find_all
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.hlo.text_reader import reader
 from hlo_lens.logs.jax_values import Entry, JaxSpec, JaxValue
 from hlo_lens.shapes.dtypes import element_type

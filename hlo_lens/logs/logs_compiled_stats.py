@@ -10,8 +10,8 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.buffers.lines import Node, find_all
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.logs.log import PrintedStats, PrintKind
 from hlo_lens.logs.log_text import Found, span_gap
 from hlo_lens.text.errors import DumpSyntaxError

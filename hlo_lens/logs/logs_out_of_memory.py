@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from lark import Lark, Tree
 
-from hlo_lens.buffers.lines import Node, find_all, grammar_tree
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.buffers.lines import Node, find_all
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.logs.log_text import Block, Found, cut_block
 from hlo_lens.logs.oom_values import SECTION_READERS, read_allocation, sentence_fields
 from hlo_lens.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token, Tree
 
-from hlo_lens.buffers.lines import Node, grammar_tree
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.logs.jax_values import BoxCell, ShardingBoxes
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from lark import Lark
 
+    from hlo_lens.buffers.lines import Node
     from hlo_lens.text.source import Source
 
 _LONGEST = 1 << 22

@@ -11,11 +11,12 @@ import pytest
 
 import hlo_lens
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
-from hlo_lens.buffers.values import HloPosition, HloUse
+from hlo_lens.buffers.printed_lists import HloPosition, HloUse
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
 from tests.buffer_texts import assigned_values
+from tests.lark_alone import lark_alone
 from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def _assert_same(text: str, name: str = "<text>") -> BufferAssignment:
     source = clean(text, name)
     scanned = parse_buffer_assignment(source)
     assert scanned.gaps == ()
-    read = parse_buffer_assignment(source, reader="grammar")
-    assert scanned.allocations == read.allocations
+    with lark_alone():
+        assert scanned.allocations == parse_buffer_assignment(source).allocations
     return scanned
 
 
@@ -89,7 +90,8 @@ def _assert_same_values(text: str, name: str = "<text>") -> None:
     source = clean(text, name)
     scanned = parse_buffer_values(source)
     assert scanned.gaps == ()
-    assert scanned == parse_buffer_values(source, reader="grammar")
+    with lark_alone():
+        assert scanned == parse_buffer_values(source)
 
 
 def _one(line: str) -> BufferAllocation:

@@ -14,6 +14,7 @@ from hlo_lens.buffers.memory_usage_report import CountedShape, MemoryUsageReport
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
+from tests.lark_alone import lark_alone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +73,8 @@ def _assert_same(text: str, name: str = "<text>") -> MemoryUsageReport:
     source = clean(text, name)
     scanned = parse_memory_usage_report(source)
     assert scanned.gaps == ()
-    assert scanned == parse_memory_usage_report(source, reader="grammar")
+    with lark_alone():
+        assert scanned == parse_memory_usage_report(source)
     return scanned
 
 
@@ -103,14 +105,11 @@ def test_the_form_by_allocation() -> None:
     assert report.bytes_by_color() is None
     assert (report.hidden_allocations, report.hidden_percent) == (1, 5)
     temp, parameter = (row.allocation for row in report.allocation_rows)
-    assert (temp.index, temp.size.text, temp.is_preallocated_temp) == (2, "40.3KiB", True)
-    assert (parameter.color, parameter.parameter_number, parameter.param_shape_index) == (
-        1,
-        3,
-        (1,),
-    )
-    assert parameter.parameter_shape_text == parameter.output_shape_text == "(f32[], s32[])"
-    assert parameter.maybe_live_out
+    assert (temp.index, temp.size.text, temp.words.is_preallocated_temp) == (2, "40.3KiB", True)
+    words = parameter.words
+    assert (words.color, words.parameter_number, words.param_shape_index) == (1, 3, (1,))
+    assert words.parameter_shape_text == words.output_shape_text == "(f32[], s32[])"
+    assert words.maybe_live_out
     tables = [usage.table for usage in report.allocations]
     assert [usage.allocation.index for usage in report.allocations] == [2, 0, 1]
     assert tables[0] is not None

@@ -20,37 +20,8 @@ ENTRY %e (p: f32[8]) -> f32[8] {
 }
 
 """
-ALLOCATIONS = """BufferAssignment:
-allocation 0: size 32, parameter 0, shape |f32[8]| at ShapeIndex {}, maybe-live-out:
- value: <0 p @0> (size=32,offset=0): f32[8]{0}
-
-"""
-VALUES = """Total bytes used: 32 (32B)
-
-Used values:
-<0 p @0>
- positions:
-  p
- uses:
-  r, operand 0
- from instruction:%p = f32[8]{0} parameter(0)
-
-"""
-RANGES = """
-HloLiveRange (max 2):
-  InstructionSequence:
-    0:p
-    1:r
-  BufferLiveRange:
-    p{}:0-2
-  Live ranges at 1 (peak):
-    p: 32 bytes
-"""
 READERS: dict[str, tuple[Callable[..., object], str]] = {
     "hlo": (hlo_lens.parse_hlo, MODULE),
-    "assignment": (hlo_lens.parse_buffer_assignment, ALLOCATIONS),
-    "values": (hlo_lens.parse_buffer_values, VALUES),
-    "live range": (hlo_lens.parse_live_range, RANGES),
     "call trees": (hlo_lens.parse_call_trees, "f, a.py:1\n├── g, a.py:2\n└── h, b.py:3\n"),
     "log": (hlo_lens.parse_log, "RESOURCE_EXHAUSTED: Out of memory"),
 }
@@ -62,27 +33,10 @@ def test_a_wrong_name_is_a_usage_error(parse: Callable[..., object], text: str) 
         parse(text, reader="lark")
 
 
-@pytest.mark.parametrize("name", ["hlo", "assignment", "values", "live range", "call trees"])
+@pytest.mark.parametrize("name", ["hlo", "call trees"])
 def test_both_readers_give_equal_models(name: str) -> None:
     parse, text = READERS[name]
     assert parse(text) == parse(text, reader="scanner") == parse(text, reader="grammar")
-
-
-def test_the_grammar_reads_a_text_that_holds_all_buffer_dumps() -> None:
-    text = ALLOCATIONS + VALUES + RANGES
-    assignment = hlo_lens.parse_buffer_assignment(text, reader="grammar")
-    assert assignment == hlo_lens.parse_buffer_assignment(text)
-    assert assignment.values is not None
-    assert (assignment.is_complete, assignment.values.is_complete) == (True, True)
-    assert hlo_lens.parse_buffer_values(text, reader="grammar") == assignment.values
-    ranges = hlo_lens.parse_live_range(text, reader="grammar")
-    assert ranges == hlo_lens.parse_live_range(text)
-    assert ranges.is_complete
-
-
-def test_the_grammar_names_what_a_text_lacks() -> None:
-    with pytest.raises(DumpSyntaxError, match="expected 'HloLiveRange', found nothing"):
-        hlo_lens.parse_live_range(ALLOCATIONS, reader="grammar")
 
 
 def test_the_grammar_raises_where_the_scanner_notes_a_gap() -> None:
@@ -95,7 +49,11 @@ def test_the_grammar_raises_where_the_scanner_notes_a_gap() -> None:
 
 def test_parts_of_a_module_are_read_by_the_grammar_too(monkeypatch: pytest.MonkeyPatch) -> None:
     module = hlo_lens.parse_hlo(MODULE, reader="grammar")
-    for name in ("shape.parse_shape", "shape.remembered_shape", "sharding.parse_sharding"):
+    for name in (
+        "shape_reader.parse_shape",
+        "shape_reader.remembered_shape",
+        "sharding_reader.parse_sharding",
+    ):
         monkeypatch.setattr(f"hlo_lens.shapes.{name}", None)
     root = module.entry.root
     assert root is not None

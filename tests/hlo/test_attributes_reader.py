@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hlo_lens.grammar.parsers import grammar_text
+from hlo_lens.grammar.files import grammar_text
 from hlo_lens.hlo.attributes import FORMS, KNOWN
 
 _TERMINAL = re.compile(r"^[A-Z_]+_IS\.3: (?:\"([\w-]+)=\"|/(\w*)\(\?:([\w|-]+)\)=/)$", re.MULTILINE)

@@ -1,0 +1,32 @@
+"""The folder of the grammar files, and their texts."""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.text.errors import BrokenInstallError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+@functools.cache
+def grammar_folder() -> Traversable | Path:
+    """Return the folder of the grammars: the installed copy, else the one in the checkout."""
+    shipped = files("hlo_lens") / "_grammars"
+    if shipped.is_dir():
+        return shipped
+    checkout = Path(__file__).resolve().parents[2] / "grammars"
+    if checkout.is_dir():
+        return checkout
+    raise BrokenInstallError("the grammars are missing from this installation; reinstall hlo-lens")
+
+
+@functools.cache
+def grammar_text(*names: str) -> str:
+    """Return the joined text of grammar files, named without ``.lark``."""
+    folder = grammar_folder()
+    return "\n".join((folder / f"{name}.lark").read_text("utf-8") for name in names)

@@ -1,0 +1,367 @@
+r"""Line rules of the grammars as regular expressions.
+
+A line rule is a sequence of terminals, options, alternatives and repetitions without recursion.
+Lark reads it as it reads any rule; `LineRule` makes it one possessive regular expression, which
+takes a line as XLA prints it in a microsecond or two. A line that the expression does not take goes
+to Lark (`LineParser`), which returns the same spans or names the error.
+
+- Each named terminal has a group of its name; those whose names begin with ``_`` have none.
+- A rule that contains a repetition is one group, without groups inside.
+- So is a recursive rule: the comment ``//~ /regex/`` before it is its text in a line.
+- ``//? /regex/`` is what shows that a line is of a rule, where its first token does not.
+- White space is that of the examples before the rule (``//| value: <2 add @0>``): XLA's own.
+
+Grammar files are read here by a reader of their notation, since `lark.load_grammar` costs 90 ms at
+the start of every command with the import of Lark, and this 2 ms. Tests hold the two together.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.grammar.files import grammar_text
+from hlo_lens.text.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from lark import Lark, Token, Tree
+
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+"""Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
+
+_DEFINITION = re.compile(
+    r"(?P<notes>(?:^//[|~?].*\n)*)^\??(?P<name>\w+)(?:\.\d+)?:(?P<body>.*\n(?:[ \t]+\|.*\n)*)",
+    re.MULTILINE,
+)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/(?![/*])(?:\\.|[^/\\])*/[ims]*|//.*|->|\w+|[()\[\]|?*+]')
+_MAY_BACKTRACK = re.compile(
+    r"(?:\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[:=!<>]+|[?*+}]\+|[^?*+}|])*+[?*+}|]", re.DOTALL
+)
+"""A regular expression with a repetition that is not possessive, or with alternatives."""
+
+_LINE_END = r"(?:\n|\Z)"
+_MOST_LINES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A part of a rule.
+
+    Attributes:
+        kind: ``token``, ``rule``, ``sequence``, ``choice``, ``option`` or ``many``.
+        text: Name of a terminal or rule (empty for a literal); quantifier of a repetition.
+        regex: Regular expression of a token.
+        gap: White space before a token in the examples.
+    """
+
+    kind: str
+    text: str = ""
+    children: tuple[_Node, ...] = ()
+    regex: str = ""
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A rule or terminal, with the comments before it that are meant for this module."""
+
+    body: str
+    example: str
+    text: str
+    sign: str
+
+
+@functools.cache
+def _definitions(files: tuple[str, ...]) -> Mapping[str, _Definition]:
+    """Return the rules and terminals of grammar files by name."""
+    found: dict[str, _Definition] = {}
+    for match in _DEFINITION.finditer(grammar_text(*files)):
+        notes = match["notes"].splitlines()
+        example = "".join(f"{note[3:]}\n" for note in notes if note.startswith("//|"))
+        text, sign = (
+            next((_literal(note[3:].strip()) for note in notes if note.startswith(mark)), "")
+            for mark in ("//~", "//?")
+        )
+        found[match["name"]] = _Definition(match["body"], example, text, sign)
+    return found
+
+
+def _parsed(body: str) -> _Node:
+    """Return the body of a definition."""
+    tokens = [m[0] for m in _TOKEN.finditer(body) if not m[0].startswith("//")]
+    tokens.reverse()
+
+    def choice() -> _Node:
+        sequences = [sequence()]
+        while tokens and tokens[-1] == "|":
+            tokens.pop()
+            sequences.append(sequence())
+        return sequences[0] if len(sequences) == 1 else _Node("choice", "", tuple(sequences))
+
+    def sequence() -> _Node:
+        items: list[_Node] = []
+        while tokens and tokens[-1] not in "|)]":
+            token = tokens.pop()
+            if token == "->":
+                tokens.pop()  # a name for Lark's tree
+            elif token in "?*+":
+                items[-1] = _Node("option" if token == "?" else "many", token, (items[-1],))
+            elif token in "([":
+                inner = choice()
+                tokens.pop()
+                items.append(inner if token == "(" else _Node("option", "?", (inner,)))
+            elif token[0] in '"/':
+                items.append(_Node("token", regex=_literal(token)))
+            else:
+                items.append(_Node("token" if token.isupper() else "rule", token))
+        return items[0] if len(items) == 1 else _Node("sequence", "", tuple(items))
+
+    return choice()
+
+
+def _literal(token: str) -> str:
+    """Return the regular expression of a string or a pattern in a grammar file."""
+    if token[0] == '"':
+        return re.escape(str(ast.literal_eval(token)))
+    pattern, _, flags = token[1:].rpartition("/")
+    pattern = pattern.replace(r"\/", "/")
+    return f"(?{flags}:{pattern})" if flags else pattern
+
+
+def terminal(name: str, *files: str) -> str:
+    """Return the regular expression of a terminal of some grammar files."""
+
+    def regex(node: _Node) -> str:
+        parts = [regex(child) for child in node.children]
+        match node.kind:
+            case "token":
+                return node.regex or f"(?:{terminal(node.text, *files)})"
+            case "choice":
+                return f"(?:{'|'.join(parts)})"
+            case "sequence":
+                return "".join(parts)
+        return f"(?:{parts[0]}){node.text}"
+
+    body = _parsed(_definitions(files)[name].body)
+    return terminal(body.text, *files) if body.kind == "token" and body.text else regex(body)
+
+
+class LineRule:
+    """A line rule of some grammar files; nothing is read or compiled before it is used.
+
+    Args:
+        name: Its name.
+        files: The grammar files, without ``.lark``.
+        is_line: Whether it ends with its line.
+    """
+
+    def __init__(self, name: str, *files: str, is_line: bool = True) -> None:
+        self.name = name
+        self.files = files
+        self._is_line = is_line
+
+    @functools.cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The regular expression of a text in the layout of the examples."""
+        return re.compile(_possessive(self._tree) + (_LINE_END if self._is_line else ""))
+
+    @functools.cached_property
+    def match(self) -> Callable[[str, int], re.Match[str] | None]:
+        """The method of the pattern that takes a text and an offset."""
+        return self.pattern.match
+
+    @functools.cached_property
+    def groups(self) -> Mapping[str, int]:
+        """Name of each group to its number."""
+        return {name: number for number, name in enumerate(_groups(self._tree), 1)}
+
+    @property
+    def beginning(self) -> str:
+        """The regular expression of what shows that a line is of this rule: the first token."""
+        sign = _definitions(self.files)[self.name].sign
+        return rf"[ \t]*+(?:{sign or next(_nodes(self._tree, 'token')).regex})"
+
+    @functools.cached_property
+    def block(self) -> re.Pattern[str]:
+        """The regular expression of many lines at once, without groups."""
+        line = _possessive(self._tree, has_groups=False)
+        return re.compile(rf"(?:{line}\n){{1,{_MOST_LINES}}}+")
+
+    @functools.cached_property
+    def begins(self) -> re.Pattern[str]:
+        """The same, compiled."""
+        return re.compile(self.beginning)
+
+    @functools.cached_property
+    def _tree(self) -> _Node:
+        return replace(self._rule(self.name, ()), text="")  # the whole has no group
+
+    def _rule(self, name: str, path: tuple[str, ...]) -> _Node:
+        """Return a rule with its inner rules in place, and with the gaps of all their examples."""
+        definition = _definitions(self.files)[name]
+        if definition.text:
+            return _Node("token", name, regex=definition.text)
+        if name in path:
+            raise ValueError(f"{self.name}: {name} is recursive and has no text for a line")
+        body = self._resolved(_parsed(definition.body), (*path, name))
+        return _Node("rule", name, (_spaced(body, definition.example),))
+
+    def _resolved(self, node: _Node, path: tuple[str, ...]) -> _Node:
+        """Return a node with inner rules and the terminals of the grammar in place."""
+        if node.kind == "rule":
+            return self._rule(node.text, path)
+        if node.kind == "token":
+            return replace(node, regex=node.regex or terminal(node.text, *self.files))
+        return replace(node, children=tuple(self._resolved(c, path) for c in node.children))
+
+
+class LineParser:
+    """Line rules of some grammar files, as Lark reads them; Lark is imported when it is needed.
+
+    Args:
+        files: The grammar files, without ``.lark``.
+        rules: The rules.
+        names: Names of terminals for users; that of a terminal that is one string is the string.
+    """
+
+    def __init__(self, *files: str, rules: Iterable[LineRule], names: Mapping[str, str]) -> None:
+        self._files = files
+        self._rules = [rule.name for rule in rules]
+        self._names = names
+        self._parsers: dict[str, tuple[Lark, Mapping[str, str]]] = {}
+
+    def spans(self, rule: LineRule, source: Source, start: int, end: int) -> Spans:
+        """Return the spans of a line that is not in the layout of the examples.
+
+        Raises:
+            DumpSyntaxError: At the first place that the grammar does not allow.
+        """
+        from hlo_lens.grammar.parsers import tree_spans
+
+        return tree_spans(self._tree(rule.name, source, start, end), rule.groups, start, end)
+
+    def items(self, list_rule: str, rule: LineRule, text: str) -> list[Spans]:
+        """Return the spans of the items of a list that was read as one group.
+
+        Args:
+            list_rule: Name of the rule of the list.
+            rule: The rule of an item.
+            text: Text of the list.
+        """
+        found, position = [], 0
+        comma = 0 if text.startswith(",") else 2  # whether it is between the items
+        while (match := rule.match(text, position)) is not None:
+            found.append(match.regs)
+            position = match.end() + comma * text.startswith(", ", match.end())
+        if not text[position:].strip():
+            return found
+        from hlo_lens.grammar.parsers import tree_spans
+
+        tree = self._tree(list_rule, Source(text), 0, len(text))
+        # An empty optional part of the list is None.
+        items = [child for child in tree.children if child and not isinstance(child, str)]
+        return [tree_spans(item, rule.groups, 0, 0) for item in items]
+
+    def _tree(self, rule: str, source: Source, start: int, end: int) -> Tree[Token]:
+        from hlo_lens.grammar.parsers import build_parser, grammar_tree, terminal_names
+
+        # A list has a parser alone: as a start rule it would end lines wherever a list may end.
+        key = "" if rule in self._rules else rule
+        if key not in self._parsers:
+            parser = build_parser(*self._files, start=key or self._rules, has_positions=True)
+            self._parsers[key] = parser, terminal_names(parser, self._names)
+        return grammar_tree(*self._parsers[key], source, rule, start, end)
+
+
+def _spaced(tree: _Node, example: str) -> _Node:
+    """Return a rule with the white space before its tokens in examples of it."""
+    gaps = [node.gap for node in _nodes(tree, "token")]
+    if example:
+        numbers = iter(range(len(gaps)))
+        pattern, position = re.compile(_loose(tree, numbers)), 0
+        while match := pattern.match(example, position):
+            gaps = [gap or match[f"g{number}"] or "" for number, gap in enumerate(gaps)]
+            position = match.end() + example.startswith("\n", match.end())
+        if not position:
+            raise ValueError(f"the rule does not read its example {example!r}")
+    rest = iter(gaps)
+
+    def spaced(node: _Node) -> _Node:
+        gap = next(rest) if node.kind == "token" else ""
+        return replace(node, gap=gap, children=tuple(map(spaced, node.children)))
+
+    return spaced(tree)
+
+
+def _loose(node: _Node, numbers: Iterator[int]) -> str:
+    """Return the regular expression of a node with groups for the white space before tokens."""
+    if node.kind == "token":
+        return rf"(?P<g{next(numbers)}>\s*?)(?:{node.regex})"
+    parts = [_loose(child, numbers) for child in node.children]
+    quantifier = node.text if node.kind in ("option", "many") else ""
+    return f"(?:{('|' if node.kind == 'choice' else '').join(parts)}){quantifier}"
+
+
+def _nodes(node: _Node, kind: str) -> Iterator[_Node]:
+    """Yield the nodes of a kind, in order."""
+    if node.kind == kind:
+        yield node
+    for child in node.children:
+        yield from _nodes(child, kind)
+
+
+def _is_list(node: _Node) -> bool:
+    """Return whether a rule has a repetition of its own, not in a rule inside it."""
+    return any(c.kind == "many" or (c.kind != "rule" and _is_list(c)) for c in node.children)
+
+
+def _group(node: _Node) -> _Node | None:
+    """Return what a node has a group of its own for: a token, or the rule that is a list."""
+    if not node.text or node.text.startswith("_"):
+        return None
+    if node.kind == "token":
+        return node
+    if node.kind != "rule":
+        return None
+    (body,) = node.children
+    return node if _is_list(node) or (body.kind == "rule" and _group(body)) else None
+
+
+def _groups(node: _Node) -> Iterator[str]:
+    """Yield the names of the groups, in order."""
+    if _group(node):
+        yield node.text
+    elif node.kind != "many":
+        for child in node.children:
+            yield from _groups(child)
+
+
+def _possessive(node: _Node, *, has_groups: bool = True) -> str:
+    """Return the regular expression of a node, which never backtracks into it."""
+    is_group = has_groups and _group(node) is not None
+    if node.kind == "token":
+        regex = f"(?>{node.regex})" if _MAY_BACKTRACK.match(node.regex) else node.regex
+        return re.escape(node.gap) + (f"({regex})" if is_group else regex)
+    inner = has_groups and not is_group and node.kind != "many"
+    parts = [_possessive(child, has_groups=inner) for child in node.children]
+    match node.kind:
+        case "choice":
+            return f"(?>{'|'.join(parts)})"
+        case "option" | "many":
+            return f"(?:{parts[0]}){node.text}+"
+    if not is_group:
+        return "".join(parts)
+    gap = re.escape(_first_gap(node))
+    return f"{gap}({''.join(parts).removeprefix(gap)})"
+
+
+def _first_gap(node: _Node) -> str:
+    """Return the white space before a node; empty where its first token may be absent."""
+    while node.kind in ("rule", "sequence"):
+        node = node.children[0]
+    return node.gap
