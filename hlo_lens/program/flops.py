@@ -21,13 +21,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.load.fact import fact
 from hlo_lens.program.branch_sums import Branches, SumBounds, SumPart, bounded_sum
 from hlo_lens.program.call_counts import CallCounts, call_counts
 from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -78,23 +78,21 @@ class Product:
     known trip count; `branches` as in `branch_sums`.
     """
 
-    name: str
-    opcode: str
-    computation: str
-    flops: int | None
-    times: int | None
-    is_estimate: bool = False
+    name: Annotated[str, "the instruction"]
+    opcode: Annotated[str, "its opcode"]
+    computation: Annotated[str, "computation that contains it"]
+    flops: Annotated[int | None, Unit.COUNT, "multiplications and additions of one execution"]
+    times: Annotated[int | None, Unit.COUNT, "executions in one run of the program"]
+    is_at_most: Annotated[bool, "whether a conditional decides"] = False
+    is_estimate: Annotated[bool, "whether it is the estimate of a kernel's author"] = False
     is_opaque: bool = False
     branches: Branches = ()
     known_times: int = 1
 
     @property
-    def is_at_most(self) -> bool:
-        """Whether it is in a branch that may not be taken."""
-        return bool(self.branches)
-
-    @property
-    def run_flops(self) -> int | None:
+    def run_flops(
+        self,
+    ) -> Annotated[int | None, Unit.COUNT, "multiplications and additions in one run"]:
         """FLOP of one run; None if not known."""
         if self.flops == 0 or self.times == 0:
             return 0
@@ -102,7 +100,7 @@ class Product:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flops(Result):
+class Flops(Records[Product]):
     """The products of a program.
 
     Attributes:
@@ -111,17 +109,6 @@ class Flops(Result):
     """
 
     KIND: ClassVar[str] = "flops"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("name", Unit.NONE, "the instruction"),
-        Column("opcode", Unit.NONE, "its opcode"),
-        Column("computation", Unit.NONE, "computation that contains it"),
-        Column("flops", Unit.COUNT, "multiplications and additions of one execution"),
-        Column("times", Unit.COUNT, "executions in one run of the program"),
-        Column("is_at_most", Unit.NONE, "whether a conditional decides"),
-        Column("is_estimate", Unit.NONE, "whether it is the estimate of a kernel's author"),
-        Column("run_flops", Unit.COUNT, "multiplications and additions in one run"),
-    )
-    RECORDS: ClassVar[str] = "products"
     products: tuple[Product, ...]
     is_complete: bool = True
 
@@ -217,6 +204,7 @@ def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | Non
         is_estimate=is_kernel and flops is not None,
         is_opaque=is_kernel and flops is None,
         branches=runs.branches,
+        is_at_most=bool(runs.branches),
         known_times=runs.of_single_trips,
     )
 

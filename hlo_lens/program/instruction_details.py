@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import END, NAME, NOTHING
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,19 +26,23 @@ CALLED, CALLER = "called", "caller"
 class AdjacentPart(NamedTuple):
     """Instruction or computation next to an instruction; fields are columns of the details."""
 
-    instruction: str
-    role: str
-    place: str
-    name: str
-    opcode: str | None
-    shape: str | None
-    source: str | None
-    op_name: str | None
-    origin_basis: str | None
+    instruction: Annotated[str, "the instruction itself"]
+    role: Annotated[str, "operand, user, control predecessor, called computation or caller"]
+    place: Annotated[
+        str,
+        "number of the operand, with the index of a tuple's element; or the attribute that "
+        "names the computation",
+    ]
+    name: Annotated[str, "instruction, or computation"]
+    opcode: Annotated[str | None, "opcode as written; of a computation that of its root"]
+    shape: Annotated[str | None, "result shape, as written"]
+    source: Annotated[str | None, "source line that it comes from"]
+    op_name: Annotated[str | None, "scope path of the framework"]
+    origin_basis: Annotated[str | None, "way that op_name and source were found"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstructionDetails(Result):
+class InstructionDetails(Records[AdjacentPart]):
     """One instruction, and what is next to it.
 
     Attributes:
@@ -51,30 +55,11 @@ class InstructionDetails(Result):
     """
 
     KIND: ClassVar[str] = "instruction"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("instruction", Unit.NONE, "the instruction itself"),
-        Column(
-            "role", Unit.NONE, "operand, user, control predecessor, called computation or caller"
-        ),
-        Column(
-            "place",
-            Unit.NONE,
-            "number of the operand, with the index of a tuple's element; or the attribute that "
-            "names the computation",
-        ),
-        Column("name", Unit.NONE, "instruction, or computation"),
-        Column("opcode", Unit.NONE, "opcode as written; of a computation that of its root"),
-        Column("shape", Unit.NONE, "result shape, as written"),
-        Column("source", Unit.NONE, "source line that it comes from"),
-        Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
-    )
-    RECORDS: ClassVar[str] = "adjacent"
+    adjacent: tuple[AdjacentPart, ...] = field(repr=False)
     instruction: HloInstruction
     origin: Origin
     stack: Stack
     runs: Runs
-    adjacent: tuple[AdjacentPart, ...] = field(repr=False)
 
     @property
     def text(self) -> str:

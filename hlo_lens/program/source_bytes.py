@@ -11,39 +11,40 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.load.fact import fact
 from hlo_lens.program.hlo_text import instruction_table
 from hlo_lens.program.origins import origins
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hlo_lens.load.module import ModuleDump
 
 
+class SourceLine(NamedTuple):
+    """Bytes that the instructions of one source line produce."""
+
+    source_file: Annotated[str, "file of the user's program"]
+    source_line: Annotated[int | None, "1-based line in it"]
+    result_bytes: Annotated[int, Unit.BYTES, "bytes its instructions produce, logical"]
+    instructions: Annotated[int, Unit.COUNT, "how many instructions produce them"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class SourceBytes(Result):
+class SourceBytes(Records[SourceLine]):
     """Source lines by the bytes that their instructions produce, largest first.
 
     Attributes:
-        lines: File, 1-based line (None if only the file is known), bytes, instructions.
+        lines: The lines.
         parameters: Bytes and number of the program's parameters without a place.
         unattributed: Bytes and number of all others without a place.
         unknown_sizes: Number of counted instructions of unknown size.
     """
 
     KIND: ClassVar[str] = "source-bytes"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("source_file", Unit.NONE, "file of the user's program"),
-        Column("source_line", Unit.NONE, "1-based line in it"),
-        Column("result_bytes", Unit.BYTES, "bytes its instructions produce, logical"),
-        Column("instructions", Unit.COUNT, "how many instructions produce them"),
-    )
-    RECORDS: ClassVar[str] = "lines"
-    lines: tuple[tuple[str, int | None, int, int], ...]
+    TOTALS: ClassVar[tuple[str, ...]] = ("result_bytes", "instructions")
+    lines: tuple[SourceLine, ...]
     parameters: tuple[int, int]
     unattributed: tuple[int, int]
     unknown_sizes: int
@@ -54,15 +55,6 @@ class SourceBytes(Result):
             ("[parameters]", None, *self.parameters),
             ("[unattributed]", None, *self.unattributed),
         )
-
-    def totals(self) -> Mapping[str, int]:
-        """Return bytes and instructions of lines and residuals."""
-        every = [(size, count) for _, _, size, count in self.lines]
-        every += [self.parameters, self.unattributed]
-        return {
-            "result_bytes": sum(size for size, _ in every),
-            "instructions": sum(count for _, count in every),
-        }
 
 
 @fact
@@ -82,9 +74,13 @@ def source_bytes(module: ModuleDump) -> SourceBytes:
             entry = unattributed
         entry[0] += size or 0
         entry[1] += 1
-    lines = [(file, line, size, count) for (file, line), (size, count) in found.items()]
+    lines = [SourceLine(file, line, size, count) for (file, line), (size, count) in found.items()]
     return SourceBytes(
-        lines=tuple(sorted(lines, key=lambda row: (-row[2], row[0], row[1] or 0))),
+        lines=tuple(
+            sorted(
+                lines, key=lambda one: (-one.result_bytes, one.source_file, one.source_line or 0)
+            )
+        ),
         parameters=(parameters[0], parameters[1]),
         unattributed=(unattributed[0], unattributed[1]),
         unknown_sizes=list(table.produced_bytes).count(None),

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.program.loop_condition import comparisons
 from hlo_lens.program.scalar_values import Linear, Scalars, Scope, Unknown
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,37 +56,28 @@ class TripCount:
             loop's trips; None for all others.
     """
 
-    loop: str
-    computation: str
+    loop: Annotated[str, "the while instruction"]
+    computation: Annotated[str, "computation that holds it"]
     body: str | None
     condition: str | None
-    trip_count: int | None
-    trip_source: str | None
+    trip_count: Annotated[int | None, Unit.COUNT, "runs of the body per run of the loop"]
+    trip_source: Annotated[str | None, "printed by XLA, or derived"]
     printed: int | None
     derived: int | None
-    reason: str | None
-    trips_of_outer_run: int | None = None
+    reason: Annotated[str | None, "why it could not be derived"]
+    trips_of_outer_run: Annotated[
+        int | None,
+        Unit.COUNT,
+        "sum over a run of the loop around it, where it changes with that loop's trips",
+    ] = None
     around: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TripCounts(Result):
+class TripCounts(Records[TripCount]):
     """All while loops of a module, in text order."""
 
     KIND: ClassVar[str] = "trip-counts"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("loop", Unit.NONE, "the while instruction"),
-        Column("computation", Unit.NONE, "computation that holds it"),
-        Column("trip_count", Unit.COUNT, "runs of the body per run of the loop"),
-        Column("trip_source", Unit.NONE, "printed by XLA, or derived"),
-        Column("reason", Unit.NONE, "why it could not be derived"),
-        Column(
-            "trips_of_outer_run",
-            Unit.COUNT,
-            "sum over a run of the loop around it, where it changes with that loop's trips",
-        ),
-    )
-    RECORDS: ClassVar[str] = "loops"
     loops: tuple[TripCount, ...]
 
     def of(self, loop: HloInstruction) -> TripCount | None:

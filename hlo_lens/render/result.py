@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cache
+from inspect import get_annotations
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, Union
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    ForwardRef,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from hlo_lens.text.printable import printable
 from hlo_lens.text.units import (
@@ -85,14 +99,15 @@ class Result:
     """Base of all results: exact, complete, in base units.
 
     Subclasses set KIND and COLUMNS; `rows` yields the rows in their final order. RECORDS names the
-    field with one record for each row, if there is one. Where a column adds up, `totals` has its
-    sum over `rows` and `residual_rows`. The first cell of a residual row is a label in brackets:
-    ``[unattributed]``.
+    field with one record for each row, if there is one. TOTALS names the columns that add up:
+    `totals` has their sums over `rows` and `residual_rows`. The first cell of a residual row is a
+    label in brackets: ``[unattributed]``.
     """
 
     KIND: ClassVar[str]
     COLUMNS: ClassVar[tuple[Column, ...]]
     RECORDS: ClassVar[str] = ""
+    TOTALS: ClassVar[tuple[str, ...]] = ()
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows, without residuals; each call starts anew."""
@@ -109,7 +124,11 @@ class Result:
 
     def totals(self) -> Mapping[str, float]:
         """Return column name to sum over all rows and residuals, for columns that have one."""
-        return {}
+        if not self.TOTALS:
+            return {}
+        rows = [*self.rows(), *self.residual_rows()]
+        places = [(name, self.place_of(name)) for name in self.TOTALS]
+        return {n: sum(c for row in rows if isinstance(c := row[k], int)) for n, k in places}
 
     @classmethod
     def place_of(cls, name: str) -> int:
@@ -182,6 +201,73 @@ class Result:
             for column, cell in zip(self.COLUMNS, row, strict=True)
         )
         return f"<tr>{''.join(cells)}</tr>"
+
+
+R = TypeVar("R")
+
+
+class _ColumnsOfRecord:
+    """The columns of the record of a class, found at their first use."""
+
+    def __get__(self, result: object, owner: type) -> tuple[Column, ...]:
+        bases = (one for base in owner.__mro__ for one in base.__dict__.get("__orig_bases__", ()))
+        record = next(get_args(base)[0] for base in bases if get_origin(base) is Records)
+        return columns_of(record)
+
+
+class Records(Result, Generic[R]):
+    """A result with a record for each row, in its first field.
+
+    The columns are the annotated fields of the record, then its annotated properties:
+    ``size_bytes: Annotated[int, Unit.BYTES, "bytes that it holds"]``. Other fields are no columns.
+    """
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = cast("tuple[Column, ...]", _ColumnsOfRecord())
+
+    @property
+    def records(self) -> Sequence[R]:
+        """One record for each row."""
+        return cast("Sequence[R]", getattr(self, fields(self)[0].name))
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows, without residuals; each call starts anew."""
+        return map(attrgetter(*(column.name for column in self.COLUMNS)), self.records)
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows, without residuals."""
+        return len(self.records)
+
+
+@cache
+def columns_of(record: type) -> tuple[Column, ...]:
+    """Return the columns of a record: its annotated fields, then its annotated properties."""
+    bases = record.__mro__[-2::-1]  # without object
+    stored = [pair for base in bases for pair in get_annotations(base).items()]
+    computed = [
+        (name, value.fget.__annotations__.get("return"))
+        for base in bases
+        for name, value in vars(base).items()
+        if isinstance(value, property) and value.fget is not None
+    ]
+    found = (_column(name, annotation) for name, annotation in (*stored, *computed))
+    return tuple(column for column in found if column is not None)
+
+
+def _column(name: str, annotation: object) -> Column | None:
+    """Return the column of a field; None for a plain annotation.
+
+    Annotations are read as text: types that are imported for type checking alone are not there.
+    """
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+    if not isinstance(text, str) or not text.startswith("Annotated["):
+        return None
+    node = ast.parse(text, mode="eval").body
+    assert isinstance(node, ast.Subscript)
+    assert isinstance(node.slice, ast.Tuple)
+    *units, meaning = node.slice.elts[1:]
+    unit = Unit[ast.unparse(units[0]).removeprefix("Unit.")] if units else Unit.NONE
+    return Column(name, unit, ast.literal_eval(meaning))
 
 
 def format_cell(cell: Cell, unit: Unit) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.questions.check.steps import DEFAULT
 from hlo_lens.questions.diff.peak_diff import shape_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -34,30 +34,20 @@ class Contributor:
     For values at the peak, `change` is what they are for.
     """
 
-    what: str
-    delta_bytes: int | None
-    source: str | None = None
-    op_name: str | None = None
-    change: str | None = None
-    origin_basis: str | None = None
-    is_at_most: bool = False
+    delta_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase in bytes, else bytes"]
+    change: Annotated[str | None, "how it changed"] = None
+    source: Annotated[str | None, "place in the user's program"] = None
+    what: Annotated[str, "values or collectives"]
+    op_name: Annotated[str | None, "operation path"] = None
+    origin_basis: Annotated[str | None, "way that source and op_name were found"] = None
+    is_at_most: Annotated[bool, "whether delta_bytes is an upper bound"] = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contributors(Result):
+class Contributors(Records[Contributor]):
     """Contributors to one metric, largest first."""
 
     KIND: ClassVar[str] = "contributors"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("delta_bytes", Unit.BYTES_DELTA, "increase in bytes, else bytes"),
-        Column("change", Unit.NONE, "how it changed"),
-        Column("source", Unit.NONE, "place in the user's program"),
-        Column("what", Unit.NONE, "values or collectives"),
-        Column("op_name", Unit.NONE, "operation path"),
-        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
-        Column("is_at_most", Unit.NONE, "whether delta_bytes is an upper bound"),
-    )
-    RECORDS: ClassVar[str] = "contributors"
     contributors: tuple[Contributor, ...]
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.program.branch_sums import SumBounds
 from hlo_lens.program.origin import is_inferred, marked
 from hlo_lens.questions.collectives.combined import parts_of
 from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective
 from hlo_lens.questions.collectives.sums import COUNT, PAYLOAD, WIRE, known_sum, run_sum
-from hlo_lens.render.result import Column, Result, Unit, sum_of
+from hlo_lens.render.result import Records, Unit, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,28 +37,30 @@ class CollectiveGroup:
     the number of others.
     """
 
-    group: str
-    kind: str
-    axis: str
-    group_size: str
-    element_type: str
-    static_count: int
-    dynamic_count: int | None
-    times: str
-    payload_bytes: int | None
-    wire_bytes_per_device: int | None
-    wire_bytes_per_run: int | None
-    exposed: int
-    asynchronous: int
-    where: str | None
-    dynamic_is_at_most: bool
-    payload_bytes_is_at_most: bool
-    wire_bytes_is_at_most: bool
-    is_inferred: bool
+    group: Annotated[str, "label of the group"]
+    kind: Annotated[str, "kinds of collectives"]
+    axis: Annotated[str, "mesh axes of the groups of devices"]
+    group_size: Annotated[str, "devices in each group"]
+    element_type: Annotated[str, "element types"]
+    static_count: Annotated[int, Unit.COUNT, "collectives in the text"]
+    dynamic_count: Annotated[int | None, Unit.COUNT, "runs per program run"]
+    times: Annotated[str, "dynamic_count as text, with bounds, and x? for unknown counts"]
+    payload_bytes: Annotated[int | None, Unit.BYTES, "bytes of the full tensors of one group"]
+    wire_bytes_per_device: Annotated[
+        int | None, Unit.BYTES, "bytes that leave each device, each once"
+    ]
+    wire_bytes_per_run: Annotated[int | None, Unit.BYTES, "bytes that leave each device in one run"]
+    exposed: Annotated[int, Unit.COUNT, "collectives that last longer than the overlapping work"]
+    asynchronous: Annotated[int, Unit.COUNT, "collectives that may overlap with other instructions"]
+    where: Annotated[str | None, "source line of the largest"]
+    dynamic_is_at_most: Annotated[bool, "whether dynamic_count is an upper bound"]
+    payload_bytes_is_at_most: Annotated[bool, "whether payload_bytes is an upper bound"]
+    wire_bytes_is_at_most: Annotated[bool, "whether the bytes of one run are at most"]
+    is_inferred: Annotated[bool, "whether a source line in it is inferred"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectivesBy(Result):
+class CollectivesBy(Records[CollectiveGroup]):
     """Groups of collectives by bytes, largest first; unknown amounts first of all.
 
     Attributes:
@@ -68,30 +70,9 @@ class CollectivesBy(Result):
     """
 
     KIND: ClassVar[str] = "collectives-by"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("group", Unit.NONE, "label of the group"),
-        Column("kind", Unit.NONE, "kinds of collectives"),
-        Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
-        Column("group_size", Unit.NONE, "devices in each group"),
-        Column("element_type", Unit.NONE, "element types"),
-        Column("static_count", Unit.COUNT, "collectives in the text"),
-        Column("dynamic_count", Unit.COUNT, "runs per program run"),
-        Column("times", Unit.NONE, "dynamic_count as text, with bounds, and x? for unknown counts"),
-        Column("payload_bytes", Unit.BYTES, "bytes of the full tensors of one group"),
-        Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device, each once"),
-        Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
-        Column("exposed", Unit.COUNT, "collectives that last longer than the overlapping work"),
-        Column("asynchronous", Unit.COUNT, "collectives that may overlap with other instructions"),
-        Column("where", Unit.NONE, "source line of the largest"),
-        Column("dynamic_is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
-        Column("payload_bytes_is_at_most", Unit.NONE, "whether payload_bytes is an upper bound"),
-        Column("wire_bytes_is_at_most", Unit.NONE, "whether the bytes of one run are at most"),
-        Column("is_inferred", Unit.NONE, "whether a source line in it is inferred"),
-    )
-    RECORDS: ClassVar[str] = "groups"
+    groups: tuple[CollectiveGroup, ...]
     by: str
     is_dynamic: bool
-    groups: tuple[CollectiveGroup, ...]
 
     def totals(self) -> Mapping[str, int]:
         """Return the sums of columns that are known in all groups, and no upper bounds."""

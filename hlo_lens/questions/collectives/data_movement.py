@@ -11,10 +11,10 @@ Source: xla/layout.h (kHostMemorySpace), xla/service/memory_annotations.h, as of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import OpcodeTraits, Produced, opcode_traits
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -40,36 +40,23 @@ _TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
 class HostCopy:
     """One copy between device and host memory; its fields are the columns of `DataMovement`."""
 
-    name: str
-    direction: str
-    size_bytes: int | None
-    dynamic_count: int | None
-    loop_path: tuple[str, ...]
-    is_async: bool
-    op_name: str | None
-    source: str | None
-    origin_basis: str | None
-    is_at_most: bool = False
+    name: Annotated[str, "instruction that copies"]
+    direction: Annotated[str, "to host or to device"]
+    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of each copy"]
+    dynamic_count: Annotated[int | None, Unit.COUNT, "copies per program run"]
+    loop_path: Annotated[tuple[str, ...], "enclosing loops"]
+    is_async: Annotated[bool, "whether other instructions may run at the same time"]
+    op_name: Annotated[str | None, "scope path of the framework"]
+    source: Annotated[str | None, "source line that it comes from"]
+    origin_basis: Annotated[str | None, "way that op_name and source were found"]
+    is_at_most: Annotated[bool, "whether dynamic_count is an upper bound"] = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataMovement(Result):
+class DataMovement(Records[HostCopy]):
     """All copies between device and host memory, in text order."""
 
     KIND: ClassVar[str] = "data-movement"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("name", Unit.NONE, "instruction that copies"),
-        Column("direction", Unit.NONE, "to host or to device"),
-        Column("size_bytes", Unit.BYTES, "bytes of each copy"),
-        Column("dynamic_count", Unit.COUNT, "copies per program run"),
-        Column("loop_path", Unit.NONE, "enclosing loops"),
-        Column("is_async", Unit.NONE, "whether other instructions may run at the same time"),
-        Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("source", Unit.NONE, "source line that it comes from"),
-        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
-        Column("is_at_most", Unit.NONE, "whether dynamic_count is an upper bound"),
-    )
-    RECORDS: ClassVar[str] = "copies"
     copies: tuple[HostCopy, ...]
 
 

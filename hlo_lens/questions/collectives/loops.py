@@ -8,7 +8,7 @@ inside it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.load.fact import fact
 from hlo_lens.program.call_counts import CallCounts, call_counts
@@ -18,7 +18,7 @@ from hlo_lens.program.origins import Origins, origins
 from hlo_lens.program.value_steps import Value
 from hlo_lens.questions.collectives.collective_groups import CollectivesBy, collectives_by
 from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.render.result import Column, Result, Unit, sum_of
+from hlo_lens.render.result import Records, Unit, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,45 +41,33 @@ class LoopLevel:
     `loop` is the entry computation for the entry; `branch` is None for others than branches.
     """
 
-    depth: int
-    kind: str
-    loop: str
-    branch: int | None
-    computation: str
-    trip_count: int | None
-    trip_source: str | None
-    reason: str | None
-    times: int | None
-    is_at_most: bool
-    instructions: int
+    depth: Annotated[int, "0 for the entry"]
+    kind: Annotated[str, "entry, loop or branch"]
+    loop: Annotated[str, "the while or conditional instruction"]
+    branch: Annotated[int | None, "number of the branch"]
+    computation: Annotated[str, "name of the body, branch or entry"]
+    trip_count: Annotated[int | None, Unit.COUNT, "runs of the body per run of the loop"]
+    trip_source: Annotated[str | None, "printed by XLA, or derived"]
+    reason: Annotated[str | None, "why the trip count is unknown"]
+    times: Annotated[int | None, Unit.COUNT, "runs of this level in one run of the program"]
+    is_at_most: Annotated[bool, "whether it is under a conditional"]
+    instructions: Annotated[int, Unit.COUNT, "instructions of the computation"]
+    static_count: Annotated[int, Unit.COUNT, "collectives of this level itself, in the text"]
+    wire_bytes_per_trip: Annotated[int | None, Unit.BYTES, "bytes that leave each device each time"]
+    wire_bytes_per_run: Annotated[int | None, Unit.BYTES, "bytes that leave each device in one run"]
+    op_name: Annotated[str | None, "scope path of the framework"]
+    source: Annotated[str | None, "source line that it comes from"]
+    origin_basis: Annotated[str | None, "way that op_name and source were found"]
     collectives: tuple[Collective, ...]
-    op_name: str | None
-    source: str | None
-    origin_basis: str | None = None
 
     @property
     def groups(self) -> CollectivesBy:
         """Its communication in one run of the program, by kind and axis."""
         return collectives_by(self.collectives)
 
-    @property
-    def static_count(self) -> int:
-        """Number of collectives of this level itself in the text."""
-        return len(self.collectives)
-
-    @property
-    def wire_bytes_per_trip(self) -> int | None:
-        """Bytes that leave each device each time this level runs; None if unknown."""
-        return sum_of(c.wire_bytes_per_device for c in self.collectives)
-
-    @property
-    def wire_bytes_per_run(self) -> int | None:
-        """Bytes that leave each device in one run of the program; None if unknown."""
-        return sum_of(c.wire_bytes_per_run for c in self.collectives)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Loops(Result):
+class Loops(Records[LoopLevel]):
     """The levels of a program, each before those inside it, in text order.
 
     Attributes:
@@ -87,26 +75,6 @@ class Loops(Result):
     """
 
     KIND: ClassVar[str] = "loops"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("depth", Unit.NONE, "0 for the entry"),
-        Column("kind", Unit.NONE, "entry, loop or branch"),
-        Column("loop", Unit.NONE, "the while or conditional instruction"),
-        Column("branch", Unit.NONE, "number of the branch"),
-        Column("computation", Unit.NONE, "name of the body, branch or entry"),
-        Column("trip_count", Unit.COUNT, "runs of the body per run of the loop"),
-        Column("trip_source", Unit.NONE, "printed by XLA, or derived"),
-        Column("reason", Unit.NONE, "why the trip count is unknown"),
-        Column("times", Unit.COUNT, "runs of this level in one run of the program"),
-        Column("is_at_most", Unit.NONE, "whether it is under a conditional"),
-        Column("instructions", Unit.COUNT, "instructions of the computation"),
-        Column("static_count", Unit.COUNT, "collectives of this level itself, in the text"),
-        Column("wire_bytes_per_trip", Unit.BYTES, "bytes that leave each device each time"),
-        Column("wire_bytes_per_run", Unit.BYTES, "bytes that leave each device in one run"),
-        Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("source", Unit.NONE, "source line that it comes from"),
-        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
-    )
-    RECORDS: ClassVar[str] = "levels"
     levels: tuple[LoopLevel, ...]
 
 
@@ -193,6 +161,7 @@ class _Levels:
         if instruction is not None:
             trip = self._trips.get((instruction.computation.name, instruction.name))
         origin = NO_ORIGIN if instruction is None else self._origins.direct(Value(instruction.row))
+        own = tuple(self._collectives.get(computation.name, ()))
         return LoopLevel(
             depth=depth,
             kind=kind,
@@ -205,7 +174,10 @@ class _Levels:
             times=runs.times,
             is_at_most=runs.is_at_most,
             instructions=len(computation.rows),
-            collectives=tuple(self._collectives.get(computation.name, ())),
+            collectives=own,
+            static_count=len(own),
+            wire_bytes_per_trip=sum_of(c.wire_bytes_per_device for c in own),
+            wire_bytes_per_run=sum_of(c.wire_bytes_per_run for c in own),
             op_name=origin.op_name,
             source=origin.source,
             origin_basis=origin.basis,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hlo_lens.load.module import REFUSED, Dump, ModuleDump, SkippedFiles
 from hlo_lens.questions.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.dump_files import AFTER, BEFORE, title_of
 from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
 
@@ -21,15 +21,15 @@ from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
 class KindOfText:
     """A kind of text that XLA can write for a module; fields are the columns of `DumpHealth`."""
 
-    text: str
-    flag: str
-    used_for: str
-    modules: int
-    of: int
+    text: Annotated[str, "kind of text"]
+    modules: Annotated[int, Unit.COUNT, "modules that have it"]
+    of: Annotated[int, Unit.COUNT, "modules in all"]
+    used_for: Annotated[str, "what hlo-lens shows of it"]
+    flag: Annotated[str, "the flag that writes it"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DumpHealth(Result):
+class DumpHealth(Records[KindOfText]):
     """Kinds of text that a dump has, and findings on it.
 
     Attributes:
@@ -38,14 +38,6 @@ class DumpHealth(Result):
     """
 
     KIND: ClassVar[str] = "texts"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("text", Unit.NONE, "kind of text"),
-        Column("modules", Unit.COUNT, "modules that have it"),
-        Column("of", Unit.COUNT, "modules in all"),
-        Column("used_for", Unit.NONE, "what hlo-lens shows of it"),
-        Column("flag", Unit.NONE, "the flag that writes it"),
-    )
-    RECORDS: ClassVar[str] = "kinds"
     kinds: tuple[KindOfText, ...]
     findings: tuple[Finding, ...]
 

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
 from hlo_lens.program.hlo_text import instruction_table
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.estimate import memory_estimate
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.dump_files import AFTER, BEFORE
 
 if TYPE_CHECKING:
@@ -147,26 +147,16 @@ class PassChange:
         nested: The nested pipeline of the pass before which it was made, if any.
     """
 
-    stage: str
-    pipeline: str | None
-    after: str | None
-    before_count: int | None
-    after_count: int | None
-    nested: str | None = None
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """Number of the text; ``final`` for a text of no pass."""
-        return "final" if self.pipeline is None else self.stage.partition(".")[0]
-
-    @property
-    def change(self) -> int | None:
-        """Count in the later text minus that in the earlier one."""
-        if self.before_count is None or self.after_count is None:
-            return None
-        return self.after_count - self.before_count
+    text: Annotated[str, "number of the text"]
+    pipeline: Annotated[str | None, "pipeline of passes"]
+    after: Annotated[str | None, "pass that made the change"]
+    before_count: Annotated[int | None, Unit.COUNT, "count before it"]
+    after_count: Annotated[int | None, Unit.COUNT, "count after it"]
+    change: Annotated[int | None, Unit.COUNT, "the difference"]
+    added: Annotated[tuple[str, ...], "names that are new"]
+    removed: Annotated[tuple[str, ...], "names that are gone"]
+    stage: Annotated[str, "name of the text"]
+    nested: str | None
 
     @property
     def where(self) -> str:
@@ -180,7 +170,7 @@ class PassChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassTrack(Result):
+class PassTrack(Records[PassChange]):
     """Changes of a subject during compilation.
 
     Attributes:
@@ -191,22 +181,10 @@ class PassTrack(Result):
     """
 
     KIND: ClassVar[str] = "passes"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("text", Unit.NONE, "number of the text"),
-        Column("pipeline", Unit.NONE, "pipeline of passes"),
-        Column("after", Unit.NONE, "pass that made the change"),
-        Column("before_count", Unit.COUNT, "count before it"),
-        Column("after_count", Unit.COUNT, "count after it"),
-        Column("change", Unit.COUNT, "the difference"),
-        Column("added", Unit.NONE, "names that are new"),
-        Column("removed", Unit.NONE, "names that are gone"),
-        Column("stage", Unit.NONE, "name of the text"),
-    )
-    RECORDS: ClassVar[str] = "changes"
+    changes: tuple[PassChange, ...]
     subject: Subject
     stages: tuple[str, ...]
     measures: tuple[Measure | None, ...]
-    changes: tuple[PassChange, ...]
 
     @property
     def counts(self) -> list[int | None]:
@@ -253,12 +231,14 @@ def pass_track(
         around = _pass_around(names, place + 1) if after == _START else None
         changes.append(
             PassChange(
+                text="final" if pipeline is None else stage.partition(".")[0],
                 stage=stage,
                 pipeline=pipeline if around is None else around[0],
                 after=after if around is None else around[1],
                 nested=None if around is None else pipeline,
                 before_count=old.count,
                 after_count=new.count,
+                change=None if old.count is None or new.count is None else new.count - old.count,
                 added=tuple(name for name in new.items if name not in set(old.items)),
                 removed=tuple(name for name in old.items if name not in set(new.items)),
             )

@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import END, OPERANDS_END
 from hlo_lens.load.fact import fact
 from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
@@ -37,33 +37,24 @@ _BRACES = re.compile(
 UNREADABLE = "[unreadable]"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShardingForms(Result):
-    """Forms of sharding with their numbers of instructions.
+class ShardingForm(NamedTuple):
+    """Instructions with one form of sharding."""
 
-    Attributes:
-        forms: Form, instructions, distinct texts, most frequent text, first instruction with it.
-        unsharded: Instructions without a sharding attribute.
-    """
+    form: Annotated[str, "kind or spelling of the sharding"]
+    instructions: Annotated[int, Unit.COUNT, "instructions that have it"]
+    distinct: Annotated[int, Unit.COUNT, "distinct texts of this form"]
+    example: Annotated[str, "the most frequent text of this form"]
+    example_instruction: Annotated[str, "the first instruction with the example"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingForms(Records[ShardingForm]):
+    """Forms of sharding, and the number of instructions without a sharding attribute."""
 
     KIND: ClassVar[str] = "sharding-forms"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("form", Unit.NONE, "kind or spelling of the sharding"),
-        Column("instructions", Unit.COUNT, "instructions that have it"),
-        Column("distinct", Unit.COUNT, "distinct texts of this form"),
-        Column("example", Unit.NONE, "the most frequent text of this form"),
-        Column("example_instruction", Unit.NONE, "the first instruction with the example"),
-    )
-    RECORDS: ClassVar[str] = "forms"
-    forms: tuple[tuple[str, int, int, str, str], ...]
+    TOTALS: ClassVar[tuple[str, ...]] = ("instructions", "distinct")
+    forms: tuple[ShardingForm, ...]
     unsharded: int
-
-    def totals(self) -> Mapping[str, int]:
-        """Return the number of instructions with a sharding, and of distinct texts."""
-        return {
-            "instructions": sum(row[1] for row in self.forms),
-            "distinct": sum(row[2] for row in self.forms),
-        }
 
 
 @fact
@@ -82,9 +73,10 @@ def sharding_forms(module: ModuleDump) -> ShardingForms:
     for form, texts in by_form.items():
         example = max(texts, key=lambda text: (counts[text], -first[text]))
         name = table.instruction(first[example]).name
-        rows.append((form, sum(counts[text] for text in texts), len(texts), example, name))
+        count = sum(counts[text] for text in texts)
+        rows.append(ShardingForm(form, count, len(texts), example, name))
     return ShardingForms(
-        forms=tuple(sorted(rows, key=lambda row: (-row[1], row[0]))),
+        forms=tuple(sorted(rows, key=lambda row: (-row.instructions, row.form))),
         unsharded=len(table.opcodes) - sum(counts.values()),
     )
 

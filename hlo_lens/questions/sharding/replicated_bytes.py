@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.questions.sharding.donation import memory_pairs
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Column, Records, Result, Row, Unit
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.tiling import smaller_tiles
 
@@ -40,29 +40,26 @@ class Saving:
     saved_bytes: int
 
 
+class AxisSaving(NamedTuple):
+    """Saving of one axis if it divided all values it can divide."""
+
+    axis: Annotated[str, "mesh axis along which all devices hold the same"]
+    values: Annotated[int, Unit.COUNT, "values that it could divide"]
+    device_bytes: Annotated[int, Unit.BYTES, "bytes of them on each device"]
+    saved_bytes: Annotated[
+        int, Unit.BYTES, "bytes of each device that dividing all would save, padding included"
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
-class AxisSavings(Result):
-    """Savings of each axis if it divided all values it can divide, largest first.
+class AxisSavings(Records[AxisSaving]):
+    """Savings of each axis, largest first.
 
     Savings of two axes do not add up: they divide the same values.
-
-    Attributes:
-        axes: Axis, values, bytes of them on each device, bytes saved.
     """
 
     KIND: ClassVar[str] = "replicated-by-axis"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("axis", Unit.NONE, "mesh axis along which all devices hold the same"),
-        Column("values", Unit.COUNT, "values that it could divide"),
-        Column("device_bytes", Unit.BYTES, "bytes of them on each device"),
-        Column(
-            "saved_bytes",
-            Unit.BYTES,
-            "bytes of each device that dividing all would save, padding included",
-        ),
-    )
-    RECORDS: ClassVar[str] = "axes"
-    axes: tuple[tuple[str, int, int, int], ...]
+    axes: tuple[AxisSaving, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +126,8 @@ class ReplicatedBytes(Result):
             count, size, saved = found.get(saving.axis, (0, 0, 0))
             size += saving.value.device_bytes or 0
             found[saving.axis] = (count + 1, size, saved + saving.saved_bytes)
-        sums = ((axis, *cells) for axis, cells in found.items())
-        return AxisSavings(axes=tuple(sorted(sums, key=lambda row: (-row[3], row[0]))))
+        sums = (AxisSaving(axis, *cells) for axis, cells in found.items())
+        return AxisSavings(axes=tuple(sorted(sums, key=lambda one: (-one.saved_bytes, one.axis))))
 
 
 def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:

@@ -55,7 +55,7 @@ def module_facts(analysis: ModuleDump) -> ModuleFacts:
         size,
         stage=analysis.stage,
         backend=backend_of_dump(analysis),
-        opcodes={row[0]: row[1] for row in opcodes(analysis).counts},
+        opcodes={one.opcode: one.instructions for one in opcodes(analysis).counts},
         unknown_opcodes=opcodes(analysis).unknown_opcodes,
         unknown_attributes=hlo_text(analysis).unknown_attributes,
         parameters=entry_signature(analysis).parameter_count,

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.program.flops import flops
 from hlo_lens.questions.collectives.collective_groups import collectives_by
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hlo_lens.load.module import ModuleDump
 
 RECOMPILED = "recompiled"
@@ -85,13 +83,13 @@ def figures(known: ModuleDump) -> Figures:
 class Difference:
     """A figure that is not reproduced; its fields are columns of `Reproduction`."""
 
-    figure: str
-    dump: int | None
-    recompiled: int | None
+    figure: Annotated[str, "name of the figure"]
+    dump: Annotated[int | None, Unit.BYTES, "in the dump"]
+    recompiled: Annotated[int | None, Unit.BYTES, "compiled again"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduction(Result):
+class Reproduction(Records[Difference]):
     """Figures of a dump that its program, compiled again, does not have.
 
     Attributes:
@@ -102,21 +100,10 @@ class Reproduction(Result):
     """
 
     KIND: ClassVar[str] = "reproduction"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("figure", Unit.NONE, "name of the figure"),
-        Column("dump", Unit.BYTES, "in the dump"),
-        Column("recompiled", Unit.BYTES, "compiled again"),
-    )
-    RECORDS: ClassVar[str] = "differences"
+    differences: tuple[Difference, ...] = ()
     is_equal: bool | None
     compared: int = 0
-    differences: tuple[Difference, ...] = ()
     reasons: tuple[str, ...] = ()
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the figures that differ."""
-        for one in self.differences:
-            yield one.figure, one.dump, one.recompiled
 
 
 def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) -> Reproduction:
