@@ -144,8 +144,9 @@ class HloInstruction:
         data, context, token = printed.tuple_shapes
         if context.dimensions:
             context = self.computation.module.reader.shape("u32[]")
-        if self.opcode == "send" and self.operand_names:
-            data = self.operand_shape(0) or data
+        producer = self.producer(0) if self.opcode == "send" else None
+        if producer is not None and producer[0].opcode != "send":  # which no send may send
+            data = producer[0].shape_of(producer[1]) or data
         return type(printed).tuple_of((data, context, token))
 
     @property

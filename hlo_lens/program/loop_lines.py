@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.program.origin import Origin
     from hlo_lens.program.source_places import InstructionPlaces
-    from hlo_lens.program.value_steps import Value, ValueSteps
+    from hlo_lens.program.value_flow import Value, ValueFlow
 
 _STEPS = 64
 """Computations that are left in search of the loop around an instruction, at most."""
@@ -26,7 +26,7 @@ class LoopLines:
         places: Places of its instructions.
     """
 
-    def __init__(self, steps: ValueSteps, places: InstructionPlaces) -> None:
+    def __init__(self, steps: ValueFlow, places: InstructionPlaces) -> None:
         self._steps = steps
         self._places = places
         self._opcodes = steps.opcodes

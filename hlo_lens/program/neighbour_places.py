@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.value_steps import SOURCELESS, Value, ValueSteps
+from hlo_lens.program.value_flow import SOURCELESS, Value, ValueFlow
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
@@ -36,7 +36,7 @@ class NeighbourPlaces:
         loops: Lines of its loops.
     """
 
-    def __init__(self, steps: ValueSteps, places: InstructionPlaces, loops: LoopLines) -> None:
+    def __init__(self, steps: ValueFlow, places: InstructionPlaces, loops: LoopLines) -> None:
         self._steps = steps
         self._places = places
         self._loops = loops

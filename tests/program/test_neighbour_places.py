@@ -10,7 +10,7 @@ from hlo_lens.load import load
 from hlo_lens.program.loop_lines import LoopLines
 from hlo_lens.program.neighbour_places import NeighbourPlaces
 from hlo_lens.program.origins import Origins
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from tests.corpus import SAMPLES
 from tests.questions.texts import table_of
 

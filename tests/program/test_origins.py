@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens.program.origin import Basis, Origin
 from hlo_lens.program.origins import Origins
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from tests import corpus
 from tests.hlo_texts import read
 

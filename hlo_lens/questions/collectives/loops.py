@@ -15,7 +15,7 @@ from hlo_lens.program.call_counts import CallCounts, call_counts
 from hlo_lens.program.hlo_text import instruction_table
 from hlo_lens.program.origin import NO_ORIGIN
 from hlo_lens.program.origins import Origins, origins
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collective_groups import CollectivesBy, collectives_by
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.render.result import Records, Unit, sum_of

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.origin import Basis, Origin
 from hlo_lens.program.source_places import stack_texts
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.asked import AskedCollectives, is_asked_path
 from hlo_lens.questions.collectives.combined import Member, shares
 

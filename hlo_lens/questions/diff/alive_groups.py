@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.value_steps import Value
+    from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.snapshots.facts import SpaceFacts

@@ -9,7 +9,7 @@ from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.load.fact import fact
 from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collectives import collectives, end_of, instruction_of
 from hlo_lens.questions.collectives.sums import WIRE, run_sum
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.value_steps import ValueSteps
+    from hlo_lens.program.value_flow import ValueFlow
 
 SCALAR = 16
 """Bytes of the largest value that is as insignificant as a scalar."""
@@ -50,7 +50,7 @@ class ArgumentCopies:
         steps: Steps between its values.
     """
 
-    def __init__(self, module: HloModule, steps: ValueSteps) -> None:
+    def __init__(self, module: HloModule, steps: ValueFlow) -> None:
         self.module = module
         self.steps = steps
         self.parameters = {one.row: one.parameter_number for one in module.entry.parameters}

@@ -21,7 +21,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.memory.argument_copies import SCALAR
 from hlo_lens.questions.memory.role_names import (
     CACHES,

@@ -12,7 +12,7 @@ from hlo_lens.questions.memory.argument_copies import SCALAR
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hlo_lens.program.value_steps import Value
+    from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.memory.argument_copies import ArgumentCopies
 
 _MOST_VISITED = 200_000

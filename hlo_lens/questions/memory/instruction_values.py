@@ -1,7 +1,7 @@
 """Memory of the result of an instruction: the values that it defines, and those it passes on.
 
 Tuples, views, calls and loops pass values on; such a value is listed with the instruction that
-defines it (`ValueSteps.definition`). Instructions inside fusions and reducers have no memory.
+defines it (`ValueFlow.definition`). Instructions inside fusions and reducers have no memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.render.result import Column, Result, Unit
 from hlo_lens.text.errors import DumpSyntaxError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.program.value_steps import ValueSteps
+    from hlo_lens.program.value_flow import ValueFlow
     from hlo_lens.questions.memory.layout import LaidValue
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.roles import MemoryRoles
@@ -72,7 +72,7 @@ class InstructionValues(Result):
 
 
 def instruction_values(
-    memory: MemoryResults, roles: MemoryRoles, instruction: HloInstruction, steps: ValueSteps
+    memory: MemoryResults, roles: MemoryRoles, instruction: HloInstruction, steps: ValueFlow
 ) -> InstructionValues:
     """Return the values of an instruction's result, in the order of its elements.
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.query import rows_named
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

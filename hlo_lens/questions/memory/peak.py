@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.program.source_places import Stack
-    from hlo_lens.program.value_steps import Value
+    from hlo_lens.program.value_flow import Value
 
 SHARED = "[bytes counted twice]"
 

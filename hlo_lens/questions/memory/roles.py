@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.value_steps import Value
+    from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import origins
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.value_steps import Value
+    from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.findings.finding import Finding
 
 _AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")

@@ -34,7 +34,7 @@ from hlo_lens.program.call_counts import CallCounts
 from hlo_lens.program.flops import flops_of
 from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import Origins, origins
-from hlo_lens.program.value_steps import Value
+from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
