@@ -34,10 +34,15 @@ _Mark = TypeVar("_Mark")
 
 
 class Links:
-    """The edges of a module."""
+    """The edges of a module.
+
+    Attributes:
+        walks: What walkers of values keep, by name; not pickled.
+    """
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
+        self.walks: dict[str, object] = {}
         self._of_computations: dict[int, OperandColumns] = {}
         self._parameters: dict[int, Mapping[int, int]] = {}
         self._whole: OperandColumns | None = None
@@ -45,7 +50,8 @@ class Links:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the pickled state: what is known of all instructions."""
-        return {**vars(self), "_of_computations": {}, "_parameters": {}, "_of_elements": {}}
+        empty = ("walks", "_of_computations", "_parameters", "_of_elements")
+        return {**vars(self), **{name: {} for name in empty}}
 
     # ---- operands and users --------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hlo_lens.program.value_flow import STORING
+
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.program.origin import Origin
@@ -58,7 +60,7 @@ class LoopLines:
     def stored_slice(self, value: Value) -> Value | None:
         """Return the slice that an instruction of a loop body only stores; None for all others."""
         row = value.row
-        if self._opcodes[row] not in self._steps.storing:
+        if self._opcodes[row] not in STORING:
             return None
         loop = self._loop_around(row)
         update = None if loop is None else self._steps.update(value)

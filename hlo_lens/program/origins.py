@@ -31,7 +31,7 @@ from hlo_lens.program.loop_lines import LoopLines, is_same_line
 from hlo_lens.program.neighbour_places import SCALAR, NeighbourPlaces
 from hlo_lens.program.origin import NO_ORIGIN, Basis, Origin
 from hlo_lens.program.source_places import InstructionPlaces, Stack
-from hlo_lens.program.value_flow import SOURCELESS, Value, ValueFlow
+from hlo_lens.program.value_flow import SOURCELESS, Value, value_flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ class Origins:
     def __init__(self, module: HloModule) -> None:
         self.places = InstructionPlaces(module)
         self._arguments = ArgumentNames(module)
-        self.steps = ValueFlow(module)
+        self.steps = value_flow(module)
         self._module = module
         self._loops = LoopLines(self.steps, self.places)
         self._neighbours = NeighbourPlaces(self.steps, self.places, self._loops)

@@ -21,17 +21,16 @@ from __future__ import annotations
 
 import functools
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hlo_lens.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
-from hlo_lens.hlo.opcodes import Produced, opcode_traits, opcodes_where
+from hlo_lens.hlo.opcodes import OPCODES, Produced, opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.hlo.calls import Call
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.hlo.opcodes import OpcodeTraits
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 _STEPS = 64
@@ -41,15 +40,25 @@ SOURCELESS = opcodes_where(lambda traits: traits.is_sourceless)
 """Opcodes that compute from no other value."""
 
 TUPLES = frozenset({"tuple", "get-tuple-element"})
+VIEWS = opcodes_where(lambda traits: traits.is_view and traits.is_forwarding)
+"""Opcodes whose result is operand 0 by another name."""
+
+COPIES = opcodes_where(lambda traits: traits.is_same and not traits.is_end) | {"copy-start"}
+"""Opcodes whose result has the elements of operand 0 in the same order; views too."""
+
+ENDS = opcodes_where(lambda traits: traits.is_end) | {
+    f"{opcode}-{phase}" for opcode in OPCODES for phase in ("update", "done")
+}
 CALLERS = opcodes_where(lambda traits: traits.is_runner)
-"""Opcodes whose computations have the operands as parameters, or elements of them."""
+"""Opcodes that run computations on their operands."""
+
+STORING = opcodes_where(lambda traits: traits.is_formatting) | {
+    *("dynamic-update-slice", "fusion", "async-done")
+}
+"""Opcodes that may store a slice in a larger value (`ValueFlow.update`)."""
 
 _RUNNERS = frozenset({"fusion", "call", "async-start"})
 """Opcodes whose result is that of the computation they run."""
-
-_PARTS = {Produced.FIRST: (0,), Produced.SECOND: (1,)}
-"""Element of the result of an asynchronous start that its end returns, where it is not the whole.
-"""
 
 _ASYNC_START = '"AsyncCollectiveStart"'
 """Custom call in texts whose fusions may carry an asynchronous TPU collective."""
@@ -90,54 +99,22 @@ class Route(NamedTuple):
     out_of: frozenset[str] = frozenset()
 
 
-def is_view(traits: OpcodeTraits) -> bool:
-    """Return whether a result is operand 0 by another name."""
-    return traits.is_view and traits.is_forwarding
+_DEFINITION = Route(TUPLES | VIEWS | {"while", "call"}, CALLERS)
+_LOCAL = Route(TUPLES | VIEWS | {"while"})
+_MAKER = Route(TUPLES | COPIES | ENDS | {"fusion"}, frozenset({"fusion"}))
 
 
-def is_copy(traits: OpcodeTraits) -> bool:
-    """Return whether a result has the elements of operand 0 in the same order: a view or copy."""
-    return (traits.is_same and not traits.is_end) or traits.opcode == "copy-start"
-
-
-class _Routes(NamedTuple):
-    """The routes of a module, which depend on its opcodes alone."""
-
-    definition: Route
-    local: Route
-    maker: Route
-
-
-@functools.lru_cache(maxsize=64)
-def _routes(opcodes: tuple[str, ...]) -> _Routes:
-    def where(predicate: Callable[[OpcodeTraits], bool]) -> frozenset[str]:
-        return frozenset(opcode for opcode in opcodes if predicate(opcode_traits(opcode)))
-
-    named = TUPLES | {"while"} | where(is_view)
-    made = where(lambda traits: is_copy(traits) or traits.is_end)
-    return _Routes(
-        definition=Route(named | {"call"}, CALLERS),
-        local=Route(named),
-        maker=Route(TUPLES | made | {"fusion"}, frozenset({"fusion"})),
-    )
+def value_flow(module: HloModule) -> ValueFlow:
+    """Return the steps between the values of a module, each found once."""
+    return cast("ValueFlow", module.links.walks.setdefault("value_flow", ValueFlow(module)))
 
 
 class ValueFlow:
-    """Steps between the values of a module.
-
-    Args:
-        module: The module.
-
-    Attributes:
-        module: The same.
-        passing: Opcodes whose results may be values of other instructions (`definition`).
-        storing: Opcodes that may store a slice in a larger value (`update`).
-    """
+    """Steps between the values of a module; `value_flow` has the one of each module."""
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self._links = module.links
-        self._routes = _routes(tuple(module.opcodes.different))
         self._callers: dict[int, Call | None] = {}
         self._sizes: dict[str, int] = {}
         self._carriers: dict[int, dict[int, list[int]]] = {}
@@ -158,15 +135,8 @@ class ValueFlow:
     @functools.cached_property
     def passing(self) -> frozenset[str]:
         """Opcodes whose results may be values of other instructions (`definition`)."""
-        passing = self._routes.definition.through | {"parameter", "conditional"}
-        return passing | {"fusion"} if self._has_carriers else passing
-
-    @functools.cached_property
-    def storing(self) -> frozenset[str]:
-        """Opcodes that may store a slice in a larger value (`update`)."""
-        different = self.module.opcodes.different
-        formatting = {opcode for opcode in different if opcode_traits(opcode).is_formatting}
-        return formatting | {"dynamic-update-slice", "fusion", "async-done"}
+        carriers = frozenset({"fusion"} if self._has_carriers else ())
+        return _DEFINITION.through | {"parameter", "conditional"} | carriers
 
     # ---- one instruction -----------------------------------------------------------------------
 
@@ -207,7 +177,8 @@ class ValueFlow:
             if value.row == NOTHING or self.opcodes[value.row] != "get-tuple-element":
                 break
             if value.row in path:
-                value = Value(NOTHING)
+                self._unpacked.update(dict.fromkeys(path, Value(NOTHING)))
+                path.clear()
                 break
             operand, taken = self._links.operand(value.row, 0)
             number = self.number(value.row)
@@ -328,7 +299,7 @@ class ValueFlow:
             value: The value.
             is_local: Whether parameters and calls of computations are definitions.
         """
-        route = self._routes.local if is_local else self._routes.definition
+        route = _LOCAL if is_local else _DEFINITION
         for _ in range(_STEPS):
             before = self._passed(value, route) if self.opcodes[value.row] in self.passing else None
             if before is None:
@@ -377,7 +348,7 @@ class ValueFlow:
             for _ in range(_STEPS):
                 if inner is None or (undecided := self._undecided(inner)) is not None:
                     break
-                before = self._passed(inner, self._routes.local)
+                before = self._passed(inner, _LOCAL)
                 if before is None:
                     break
                 inner = before
@@ -403,7 +374,7 @@ class ValueFlow:
         for _ in range(_STEPS):
             row = value.row
             opcode = self.opcodes[row]
-            if opcode not in self.storing:
+            if opcode not in STORING:
                 return None
             if opcode == "dynamic-update-slice":
                 operand = self.operand(row, 1)
@@ -451,7 +422,7 @@ class ValueFlow:
         for _ in range(_STEPS):
             if value.row == NOTHING:
                 return None
-            before = self.before(value, self._routes.maker)
+            before = self.before(value, _MAKER)
             if before is None:
                 return value
             value = before
@@ -580,7 +551,7 @@ class ValueFlow:
 
         Skips what `maker` does.
         """
-        route = self._routes.maker
+        route = _MAKER
         waiting, seen = [value], {value}
         while waiting:
             one = waiting.pop()
@@ -620,4 +591,5 @@ def _returned_part(opcode: str) -> ShapeIndex:
     traits = opcode_traits(opcode)
     if traits.phase != "done" or traits.is_paired:
         return ()
-    return _PARTS.get(opcode_traits(f"{traits.base}-start").result_part, ())
+    part = opcode_traits(f"{traits.base}-start").result_part
+    return {Produced.FIRST: (0,), Produced.SECOND: (1,)}.get(part, ())

@@ -215,7 +215,7 @@ class _Tracer:
             if position is None:
                 divided = trace.own(user, dimension)
             else:
-                divided = trace.operand(user, position, (), dimension, ())
+                divided = trace.operand(user, position, dimension)
             if divided is not None:
                 axes, origin = divided
                 one = DividedDimension(

@@ -15,7 +15,6 @@ from hlo_lens.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
 
-    from hlo_lens.hlo.computation import HloComputation
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
@@ -27,6 +26,9 @@ _FORMATTED = 8
 
 _CALLS = 16
 """Deepest nesting of calls in an operation path."""
+
+_MOST_PATHS = 1000
+"""Most operation paths of one instruction; computations that call each other have any number."""
 
 
 def operations_of(
@@ -117,23 +119,25 @@ _LEAST_CUTS = 3
 """Parentheses and colons of a path with two members."""
 
 
-def inlined_paths(instruction: HloInstruction, depth: int = 0) -> set[str]:
+def inlined_paths(instruction: HloInstruction) -> set[str]:
     """Return the operation paths that an instruction gets when calls are inlined.
 
     The path of an instruction in a loop or a conditional has that of the loop in it already.
     """
-    metadata = instruction.metadata
-    own = metadata.op_name if metadata is not None and metadata.op_name else ""
-    return {own, *(f"{path}/{own}" for path in _paths_of_calls(instruction.computation, depth))}
-
-
-def _paths_of_calls(computation: HloComputation, depth: int) -> set[str]:
-    """Return the operation paths of the calls that a computation is inlined at."""
-    found: set[str] = set()
-    if depth < _CALLS:
-        for caller in computation.callers:
+    own = instruction.op_name or ""
+    paths = {own}
+    waiting = [(instruction.computation, own, 0)]
+    seen: set[tuple[int, str]] = set()
+    while waiting and len(paths) < _MOST_PATHS:
+        computation, path, depth = waiting.pop()
+        if (computation.place, path) in seen:
+            continue
+        seen.add((computation.place, path))
+        for caller in computation.callers if depth < _CALLS else ():
             if caller.opcode == "call":
-                found |= {path for path in inlined_paths(caller, depth + 1) if path}
+                outer = f"{caller.op_name}/{path}" if caller.op_name else path
+                paths.add(outer)
+                waiting.append((caller.computation, outer, depth + 1))
             elif caller.opcode in ("while", "conditional"):
-                found |= _paths_of_calls(caller.computation, depth + 1)
-    return found
+                waiting.append((caller.computation, path, depth + 1))
+    return paths

@@ -151,5 +151,6 @@ def _part_places(known: ModuleDump) -> dict[Value | None, SourceLocation]:
     for one in collectives(known).collectives:
         for number, (file, line, *_) in enumerate(one.members):
             if one.end_row is not None and file is not None:
-                found[Value(one.end_row, (number,))] = SourceLocation(file=file, line=line)
+                made = maker_of(hlo_text(known), Value(one.end_row, (number,)))
+                found[made] = SourceLocation(file=file, line=line)
     return found

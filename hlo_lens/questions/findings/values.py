@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.value_flow import Value, ValueFlow
+from hlo_lens.program.value_flow import Value, value_flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ class Use(NamedTuple):
 def uses_of(module: HloModule, value: Value) -> tuple[Use, ...] | None:
     """Return the uses of an array, in text order; None if it is in a tuple, or leaves otherwise."""
     uses = []
-    for use in ValueFlow(module).array_uses(value):
+    for use in value_flow(module).array_uses(value):
         if use is None:
             return None
         uses.append(use)
@@ -49,7 +49,7 @@ def are_all_uses(module: HloModule, value: Value, is_wanted: Callable[[Use], boo
         is_wanted: Returns whether a use is wanted.
     """
     has_uses = False
-    for use in ValueFlow(module).array_uses(value):
+    for use in value_flow(module).array_uses(value):
         if use is None or not is_wanted(Use(module.instruction(use.row), use.position)):
             return False
         has_uses = True
@@ -58,12 +58,12 @@ def are_all_uses(module: HloModule, value: Value, is_wanted: Callable[[Use], boo
 
 def is_used(module: HloModule, value: Value) -> bool:
     """Return whether an array has uses, or is in a tuple, or leaves otherwise."""
-    return any(True for _ in ValueFlow(module).array_uses(value))
+    return any(True for _ in value_flow(module).array_uses(value))
 
 
 def maker_of(module: HloModule, value: Value) -> Value | None:
     """Return the value whose instruction computes an array's elements; None if not in the text."""
-    return ValueFlow(module).maker(value)
+    return value_flow(module).maker(value)
 
 
 def operand_of(module: HloModule, row: int, position: int, element: ShapeIndex = ()) -> Value:

@@ -9,7 +9,8 @@ from itertools import chain, compress, islice, repeat
 from operator import add, eq, gt, sub
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
+from hlo_lens.hlo.columns import NOTHING
+from hlo_lens.program.value_flow import value_flow
 from hlo_lens.questions.diff.matching.graph import NodeOperands, ProgramGraph, View
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ Link: TypeAlias = "tuple[object, ...]"
 Equal for two computations with the same edges, node by node.
 """
 
-_INDEX = ", index="
 _VIEW = -2
 """Node of a row that is a view."""
 
@@ -53,10 +53,8 @@ class GraphOperands:
         self.has_other_nodes = True
         self._graph = graph
         self._edges = module.links
-        self._own_indices: dict[str, ShapeIndex] = {}
-        self._viewed: dict[int, tuple[int, ShapeIndex]] = {}
+        self._flow = value_flow(module)
         self._number(without)
-        self._resolve_views()
         self._graph.operands = self._operands()
         self._add_views_and_roots(without)
         self._find_links()
@@ -119,7 +117,7 @@ class GraphOperands:
         """Add all views, and the result of each computation."""
         graph, owners = self._graph, self._edges.owners
         rows = (row for row in self.view_rows if owners[row] not in without)
-        graph.views += [View(row, *self._viewed[row]) for row in rows]
+        graph.views += [View(row, *self.behind(row, ())) for row in rows]
         for position, root in enumerate(self._edges.roots):
             graph.roots.append(self.behind(NOTHING if position in without else root, ()))
 
@@ -151,52 +149,8 @@ class GraphOperands:
         """Return the node behind an element of a row, and the tuple index into its result."""
         if self.node_of[row] != _VIEW:
             return self.node_of[row], index
-        node, outer = self._viewed[row]
-        return node, (*outer, *index)
-
-    # ---- views ---------------------------------------------------------------------------------
-
-    def _resolve_views(self) -> None:
-        """Find the node and index behind each view; views in a cycle have none."""
-        viewed, node_of = self._viewed, self.node_of
-        for start in self.view_rows:
-            path: dict[int, ShapeIndex] = {}
-            row = start
-            while row not in viewed:
-                if row in path:
-                    viewed.update(dict.fromkeys(path, (NOTHING, ())))
-                    break
-                source, index = self._first_operand(row)
-                path[row] = (*index, *self._own_index(row))
-                if node_of[source] != _VIEW:
-                    viewed[row] = (node_of[source], path.pop(row))
-                    break
-                row = source
-            node, outer = viewed[row]
-            for inner, index in reversed(path.items()):
-                outer = (*outer, *index)
-                viewed.setdefault(inner, (node, outer))
-
-    def _first_operand(self, row: int) -> tuple[int, ShapeIndex]:
-        operands = self._edges.operands_of(row)
-        elements = self._edges.operand_elements.get(row, ((),))
-        return (operands[0], elements[0]) if operands else (NOTHING, ())
-
-    def _own_index(self, row: int) -> ShapeIndex:
-        """Return the tuple index of a view."""
-        columns = self._graph.module.columns
-        text, base = columns.source.text, row * STRIDE
-        start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
-        if text.startswith(_INDEX, start):
-            comma = text.find(",", start + len(_INDEX), end)
-            digits = text[start + len(_INDEX) : comma if comma >= 0 else end]
-            known = self._own_indices.get(digits)
-            if known is not None:
-                return known
-            if digits.isdecimal() and len(digits) < LONG_NUMBER:
-                return self._own_indices.setdefault(digits, (int(digits),))
-        number = self._graph.module.instruction(row).tuple_index
-        return () if number is None else (number,)
+        value = self._flow.unpacked(row)
+        return self.node_of[value.row], (*value.element, *index)
 
 
 def slices(numbers: array[int], places: Iterable[range]) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.program.dataflow_neighbours import Neighbourhood
+from hlo_lens.program.neighbours import Neighbourhood
 
 TEXT = """HloModule m
 
