@@ -22,12 +22,12 @@ from hlo_lens.buffers.values import (
     BufferValues as BufferValues,
     HloValue as HloValue,
 )
-from hlo_lens.call_trees.call_tree import (
+from hlo_lens.call_trees.reader import parse_call_trees as parse_call_trees
+from hlo_lens.call_trees.tree import (
     CallFrame as CallFrame,
     CallTree as CallTree,
     CallTrees as CallTrees,
 )
-from hlo_lens.call_trees.drawn_trees import parse_call_trees as parse_call_trees
 from hlo_lens.hlo.computation import HloComputation as HloComputation
 from hlo_lens.hlo.framework import Framework as Framework, FrameworkValue as FrameworkValue
 from hlo_lens.hlo.graph_export import (

@@ -13,24 +13,15 @@ is that of a and b with base and head exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hlo_lens.call_trees.call_tree import (
-    NO_PARENT,
-    SECONDS,
-    CallFrame,
-    CallTree,
-    in_unit,
-    with_below,
-)
-from hlo_lens.call_trees.grouping import BYTE_MEASURES
-from hlo_lens.call_trees.source_files import Places, path_text
+from hlo_lens.call_trees.facts import PathNodes, merge_paths
+from hlo_lens.call_trees.tree import BYTE_MEASURES, CallTree, Places, path_text, with_below
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.errors import UsageError
-
-Status = Literal["added", "removed", "changed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +32,9 @@ class CallChange:
     in the head tree, of a removed path that in the base tree.
     """
 
-    status: Status
-    base: float
-    head: float
+    status: Literal["added", "removed", "changed"]
+    base: int
+    head: int
     function: str
     place: str | None
     path: str
@@ -51,12 +42,12 @@ class CallChange:
     head_line: int | None
 
     @property
-    def delta(self) -> float:
+    def delta(self) -> int:
         """Head minus base."""
-        return _difference(self.base, self.head)
+        return self.head - self.base
 
 
-def _change_columns(unit: Unit) -> tuple[Column, ...]:
+def _columns(unit: Unit) -> tuple[Column, ...]:
     return (
         Column("status", Unit.NONE, "added, removed, changed"),
         Column("base", unit, "amount in the base tree"),
@@ -83,11 +74,11 @@ class CallTreeDiff(Result):
     """
 
     KIND: ClassVar[str] = "call-tree-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.COUNT)
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.COUNT)
     RECORDS: ClassVar[str] = "changes"
     changes: tuple[CallChange, ...]
-    base_total: float
-    head_total: float
+    base_total: int
+    head_total: int
     base_residuals: int = 0
     head_residuals: int = 0
 
@@ -98,31 +89,16 @@ class CallTreeDiff(Result):
             return ()
         return (("changed", base, head, head - base, "[without a stack]", None, None, None, None),)
 
-    def totals(self) -> Mapping[str, float]:
+    def totals(self) -> Mapping[str, int]:
         """Return the difference of the totals."""
-        return {"delta": _difference(self.base_total, self.head_total)}
+        return {"delta": self.head_total - self.base_total}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBytesDiff(CallTreeDiff):
     """The same for amounts that are bytes."""
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.BYTES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallTreeSecondsDiff(CallTreeDiff):
-    """The same for amounts that are seconds."""
-
-    COLUMNS: ClassVar[tuple[Column, ...]] = _change_columns(Unit.SECONDS)
-
-
-_DECIMALS = 9
-
-
-def _difference(base: float, head: float) -> float:
-    """Return head minus base; seconds without the noise of binary fractions."""
-    return round(head - base, _DECIMALS)
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
 
 
 def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
@@ -133,117 +109,90 @@ def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
     """
     if base.measure != head.measure:
         raise UsageError(f"trees of {base.measure} and of {head.measure} cannot be compared")
-    merged = _Merged()
-    base_frames, head_frames = _common_frames(base, head)
-    merged.add(0, base, base_frames)
-    merged.add(1, head, head_frames)
-    make = CallTreeBytesDiff if base.measure in BYTE_MEASURES else CallTreeDiff
-    make = CallTreeSecondsDiff if base.measure == SECONDS else make
     changes = sorted(
-        merged.changes((base, head)),
-        key=lambda c: (-abs(c.delta), c.path, c.place or "", c.status),
+        _changes((base, head)),
+        key=lambda change: (-abs(change.delta), change.path, change.place or "", change.status),
     )
+    make = CallTreeBytesDiff if base.measure in BYTE_MEASURES else CallTreeDiff
     return make(
         changes=tuple(changes),
-        base_total=in_unit(base.total, base.measure),
-        head_total=in_unit(head.total, base.measure),
+        base_total=base.total,
+        head_total=head.total,
         base_residuals=sum(amount for _, amount in base.residuals),
         head_residuals=sum(amount for _, amount in head.residuals),
     )
 
 
+def _changes(trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
+    nodes: PathNodes = {}
+    numbers = [
+        merge_paths(nodes, tree, frames)
+        for tree, frames in zip(trees, _common_frames(*trees), strict=True)
+    ]
+    own, totals, first = [], [], []
+    parents = [parent for parent, _ in nodes]
+    for tree, of_nodes in zip(trees, numbers, strict=True):
+        amounts, firsts = [0] * len(nodes), dict[int, int]()
+        for node, number in enumerate(of_nodes):
+            amounts[number] += tree.own[node]
+            firsts.setdefault(number, node)
+        own.append(amounts)
+        totals.append(with_below(amounts, parents))
+        first.append(firsts)
+
+    for number, parent in enumerate(parents):
+        is_in = number in first[0], number in first[1]
+        if all(is_in):
+            status: Literal["added", "removed", "changed"] = "changed"
+            base, head = own[0][number], own[1][number]
+            if base == head:
+                continue
+        elif parent < 0 or (parent in first[0] and parent in first[1]):
+            status = "removed" if is_in[0] else "added"
+            base, head = totals[0][number], totals[1][number]
+        else:
+            continue  # in the subtree of another row
+        side = 1 if is_in[1] else 0
+        tree, node = trees[side], first[side][number]
+        lines = [
+            one.line(at) if (at := nodes_of.get(number)) is not None else None
+            for one, nodes_of in zip(trees, first, strict=True)
+        ]
+        yield CallChange(
+            status=status,
+            base=base,
+            head=head,
+            function=tree.frame(node).function,
+            place=tree.frame(node).place,
+            path=path_text(tree, node),
+            base_line=lines[0],
+            head_line=lines[1],
+        )
+
+
 def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]]:
     """Return a number for each function of both trees, equal for the same function."""
-    share = {f.file for f in base.frames} & {f.file for f in head.frames} - {None}
-    if share:
-        joint = Places([*base.frames, *head.frames])
-        places = (joint, joint)
-    else:
-        places = (Places(base.frames), Places(head.frames))
-    lines: dict[tuple[str, str | None], tuple[set[int], set[int]]] = {}
-    for side, tree in enumerate((base, head)):
-        for frame in tree.frames:
-            key = (frame.function, places[side].file(frame))
-            lines.setdefault(key, (set(), set()))[side].add(frame.line or 0)
-    moved = {key: _moved(*both) for key, both in lines.items()}
-    numbers: dict[tuple[str, str | None, int], int] = {}
-
-    def number(side: int, frame: CallFrame) -> int:
-        name = (frame.function, places[side].file(frame))
-        line = frame.line or 0
-        if side == 1:
-            line = moved[name].get(line, line)
-        return numbers.setdefault((*name, line), len(numbers))
-
-    return [number(0, f) for f in base.frames], [number(1, f) for f in head.frames]
-
-
-def _moved(base: set[int], head: set[int]) -> dict[int, int]:
-    """Return the base line of each head line of a name, where both are the same function."""
-    same = {line: line for line in base & head}
-    left, right = sorted(base - head), sorted(head - base)
-    if len(left) == len(right):
-        same.update(zip(right, left, strict=True))
-    return same
-
-
-@dataclass(slots=True)
-class _Merged:
-    """Both trees by path, in preorder of their first nodes."""
-
-    known: dict[tuple[int, int], int] = field(default_factory=dict)
-    parents: list[int] = field(default_factory=list)
-    own: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-    first: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-
-    def add(self, side: int, tree: CallTree, frames: Sequence[int]) -> None:
-        """Add the nodes of one tree."""
-        place = [NO_PARENT] * len(tree)
-        for node, frame in enumerate(tree.frame_ids):
-            above = tree.parents[node]
-            parent = place[above] if above >= 0 else NO_PARENT
-            at = self.known.setdefault((parent, frames[frame]), len(self.parents))
-            if at == len(self.parents):
-                self.parents.append(parent)
-                for column in (*self.own, *self.first):
-                    column.append(0)
-                for column in self.first:
-                    column[at] = NO_PARENT
-            place[node] = at
-            self.own[side][at] += tree.own[node]
-            if self.first[side][at] < 0:
-                self.first[side][at] = node
-
-    def changes(self, trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
-        """Yield the differences."""
-        totals = tuple(with_below(own, self.parents) for own in self.own)
-        for at, parent in enumerate(self.parents):
-            nodes = (self.first[0][at], self.first[1][at])
-            if nodes[0] >= 0 and nodes[1] >= 0:
-                base, head = self.own[0][at], self.own[1][at]
-                if base != head:
-                    yield _change("changed", trees, nodes, base, head)
-                continue
-            above = parent < 0 or (self.first[0][parent] >= 0 and self.first[1][parent] >= 0)
-            if above:
-                status: Status = "removed" if nodes[1] < 0 else "added"
-                yield _change(status, trees, nodes, totals[0][at], totals[1][at])
-
-
-def _change(
-    status: Status, trees: tuple[CallTree, CallTree], nodes: tuple[int, int], base: int, head: int
-) -> CallChange:
-    side = 0 if status == "removed" else 1
-    tree, node = trees[side], nodes[side]
-    frame = tree.frame(node)
-    lines = [t.lines[n] if n >= 0 and t.lines else None for t, n in zip(trees, nodes, strict=True)]
-    return CallChange(
-        status=status,
-        base=in_unit(base, tree.measure),
-        head=in_unit(head, tree.measure),
-        function=frame.function,
-        place=frame.place,
-        path=path_text(tree, node),
-        base_line=lines[0],
-        head_line=lines[1],
+    trees = (base, head)
+    places = [Places([*base.frames, *head.frames])] * 2
+    if not {f.file for f in base.frames} & {f.file for f in head.frames} - {None}:
+        places = [Places(base.frames), Places(head.frames)]
+    lines: dict[tuple[str, str | None], tuple[set[int], set[int]]] = defaultdict(
+        lambda: (set(), set())
     )
+    for side, tree in enumerate(trees):
+        for frame in tree.frames:
+            lines[frame.function, places[side].file(frame)][side].add(frame.line or 0)
+    moved = {}  # base line of each head line of a name, where both are the same function
+    for name, (before, after) in lines.items():
+        old, new = sorted(before - after), sorted(after - before)
+        if len(old) == len(new):
+            moved.update({(name, line): at for line, at in zip(new, old, strict=True)})
+
+    numbers: dict[tuple[tuple[str, str | None], int], int] = {}
+    frame_numbers: tuple[list[int], list[int]] = ([], [])
+    for side, tree in enumerate(trees):
+        for frame in tree.frames:
+            name, line = (frame.function, places[side].file(frame)), frame.line or 0
+            key = name, moved.get((name, line), line) if side else line
+            frame_numbers[side].append(numbers.setdefault(key, len(numbers)))
+    return frame_numbers

@@ -3,94 +3,350 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.call_trees.call_tree import PROFILES, in_unit
-from hlo_lens.call_trees.section import PAGE, TreeView, total_text, tree_section
+from hlo_lens.call_trees.communication import (
+    COLLECTIVE,
+    FOUND,
+    REDISTRIBUTION,
+    communication_paths,
+)
+from hlo_lens.call_trees.facts import (
+    OTHERS,
+    call_tree_by,
+    call_tree_outline,
+    call_tree_repeats,
+    subtree_shapes,
+)
+from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, Places
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.table import Report, Section, Table
+from hlo_lens.render.table import Report, Section, Table, shorten
+from hlo_lens.text.units import format_bytes, format_count, format_ratio, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.call_trees.call_tree import CallTrees
+    from hlo_lens.call_trees.communication import CommunicationPaths
     from hlo_lens.call_trees.difference import CallTreeDiff
-    from hlo_lens.call_trees.tree_analysis import CallTreeAnalysis
+    from hlo_lens.call_trees.facts import OutlineLine
+    from hlo_lens.call_trees.tree import CallTree, CallTrees
+    from hlo_lens.text.name_pattern import NamePattern
+
+OUTLINE_LINES = 30
+"""Default number of nodes of the outline."""
 
 
-def tree_page(trees: Sequence[CallTreeAnalysis], view: TreeView) -> Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeView:
+    """View of a call tree.
+
+    Attributes:
+        by: One table only: ``function``, ``file``, ``package``, ``communication`` or ``repeats``;
+            None for the page.
+        sort: ``own`` or ``total``.
+        find: Functions that count as communication too.
+        program: Files of the program.
+        lines: Nodes of the outline, 0 for all; None for `OUTLINE_LINES`.
+        depth: Levels of the outline; None for all.
+    """
+
+    by: str | None = None
+    sort: str = "own"
+    find: NamePattern | None = None
+    program: NamePattern | None = None
+    lines: int | None = None
+    depth: int | None = None
+
+
+@dataclass(kw_only=True)
+class TitledTree:
+    """A call tree with its title, notes on where it comes from, and its view."""
+
+    tree: CallTree
+    title: str
+    notes: tuple[str, ...] = ()
+    view: TreeView = field(default_factory=TreeView)
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether nodes count calls, which the stacks of a module do not."""
+        return self.tree.measure == CALLS
+
+    @cached_property
+    def shapes(self) -> Sequence[int]:
+        """A number for each node, the same for equal subtrees."""
+        return subtree_shapes(self.tree)
+
+    @cached_property
+    def paths(self) -> CommunicationPaths:
+        """Calls that trigger communication, by caller and model line."""
+        return communication_paths(self.tree, find=self.view.find, program=self.view.program)
+
+
+def drawn_trees(name: str, text: CallTrees, view: TreeView | None = None) -> Iterator[TitledTree]:
+    """Yield the trees that a text draws; the first has notes on the lines of no tree."""
+    notes = []
+    if text.passed_over:
+        notes.append(
+            f"{plural(text.passed_lines, 'line')} of no tree passed over, the first is line "
+            f"{text.passed_over[0][0]}"
+        )
+    if text.gaps:
+        notes.append(f"{plural(len(text.gaps), 'gap')} inside the trees, the first: {text.gaps[0]}")
+    for number, tree in enumerate(text.trees, 1):
+        which = f", tree {number} of {len(text.trees)}" if len(text.trees) > 1 else ""
+        title = f"{name}{which}{f': {tree.title}' if tree.title else ''}"
+        yield TitledTree(tree=tree, title=title, notes=tuple(notes), view=view or TreeView())
+        notes = []
+
+
+def tree_page(trees: Sequence[TitledTree]) -> Report:
     """Return the report on some trees."""
-    objects = [{"name": known.name, **tree_object(known, view, with_nodes=True)} for known in trees]
-    return Report(
-        kind="tree",
-        sections=tuple(tree_section(known, view) for known in trees),
-        data=envelope("tree", trees=objects),
-    )
+    objects = [{"name": one.title, **tree_object(one, with_nodes=True)} for one in trees]
+    sections = tuple(tree_section(one) for one in trees)
+    return Report(kind="tree", sections=sections, data=envelope("tree", trees=objects))
 
 
-def tree_diff_page(
-    pairs: Sequence[tuple[CallTreeAnalysis, CallTreeAnalysis, CallTreeDiff]],
-) -> Report:
-    """Return the report on the differences of pairs of trees: base, head, difference."""
-    return Report(
-        kind="tree-diff",
-        sections=tuple(_diff_section(*pair) for pair in pairs),
-        data=envelope("tree-diff", trees=[_diff_object(*pair) for pair in pairs]),
-    )
-
-
-def has_changes(report: Report) -> bool:
-    """Return whether a report of `tree_diff_page` has any difference."""
-    return any(table.row_count for section in report.sections for table in section.tables)
-
-
-def _diff_section(base: CallTreeAnalysis, head: CallTreeAnalysis, diff: CallTreeDiff) -> Section:
-    before, after = base.tree, head.tree
-    counts: Counter[str] = Counter(change.status for change in diff.changes)
-    words = ("added", "removed", "changed")
-    parts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
+def tree_section(titled: TitledTree) -> Section:
+    """Return the section of one tree."""
     return Section(
-        title=base.name if base.name == head.name else f"{base.name} against {head.name}",
-        facts=(
-            ("base", total_text(before)),
-            ("head", total_text(after)),
-            ("paths", parts or "no difference"),
-        ),
-        tables=(Table.of(diff, title="Added, removed and changed calls, largest first"),),
-        notes=(*base.notes, *head.notes),
+        title=titled.title,
+        facts=tuple(_facts(titled)),
+        drawing=() if titled.view.by else tuple(outline_drawing(titled)),
+        tables=tuple(_tables(titled)),
+        notes=(*_notes(titled), *titled.notes),
     )
 
 
-def _diff_object(
-    base: CallTreeAnalysis, head: CallTreeAnalysis, diff: CallTreeDiff
-) -> Mapping[str, object]:
-    return {
-        "name_base": base.name,
-        "name_head": head.name,
-        "measure": base.tree.measure,
-        "total": {"base": diff.base_total, "head": diff.head_total},
-        "upper_bound": {"base": base.tree.upper_bound, "head": head.tree.upper_bound},
-        "unknown": {"base": base.tree.unknown_total, "head": head.tree.unknown_total},
-        "changes": diff.objects(),
-    }
+_ROOTS_SHOWN = 3
+
+
+def _facts(titled: TitledTree) -> Iterator[tuple[str, str]]:
+    tree = titled.tree
+    files = {frame.file for frame in tree.frames} - {None}
+    size = (
+        f"{plural(len(tree.frames), 'function')} in {plural(len(files), 'file')}, "
+        f"{plural(1 + max(tree.depths, default=-1), 'level')} deep"
+    )
+    if not titled.is_trace:
+        yield tree.measure, _total_text(tree)
+        yield "stacks", f"{plural(len(tree), 'node')} of {size}"
+        return
+    repeated = "" if tree.total == len(tree) else f", drawn in {plural(len(tree), 'line')}"
+    yield "calls", f"{format_count(tree.total)} of {size}{repeated}"
+    places, roots = Places(tree.frames), tree.roots
+    shown = [places.text(tree.frame(root)) for root in roots[:_ROOTS_SHOWN]]
+    if len(roots) > _ROOTS_SHOWN:
+        shown.append(plural(len(roots) - _ROOTS_SHOWN, "other"))
+    yield "outermost", "; ".join(shown)
+    yield "communication", _communication_text(titled.paths)
+
+
+def _communication_text(paths: CommunicationPaths) -> str:
+    """Return the number of collectives, and of redistributions without one."""
+    parts = []
+    for kind, noun in ((COLLECTIVE, "collective"), (FOUND, "call matched by --find")):
+        counts = paths.functions.counts(kind)
+        if counts:
+            names = ", ".join(f"{count} {name}" for name, count in counts.items())
+            parts.append(f"{plural(sum(counts.values()), noun)}: {names}")
+    triggers = [group for group in paths.found if group.kind == REDISTRIBUTION]
+    if triggers:
+        calls = plural(sum(group.calls for group in triggers), "redistribution")
+        idle = format_count(sum(group.idle for group in triggers))
+        parts.append(f"{calls}, {idle} of them without a collective")
+    return "; ".join(parts) or "none with a known name; --find REGEX adds names"
+
+
+_SHOWN = {
+    "function": ("Functions", ["callers", "function", "file", "line"]),
+    "file": ("Files", ["callers", "file"]),
+    "package": ("Packages", ["callers", "package"]),
+}
+
+
+def _tables(titled: TitledTree) -> Iterator[Table]:
+    """Yield the tables of a tree, or the one that its view names."""
+    tree, by, sort = titled.tree, titled.view.by, titled.view.sort
+    if titled.is_trace and by in (None, "communication"):
+        paths = titled.paths
+        yield Table.of(paths.functions, title="Functions that communicate")
+        shown = ["calls", "collectives", "function", "caller", "model", "operator", "line"]
+        if not any(group.operator for group in paths.found):
+            shown.remove("operator")
+        title = "Calls that trigger communication, below no other such call"
+        yield Table.of(paths, title=title, shown=shown)
+    has_packages = titled.is_trace and any(frame.file is not None for frame in tree.frames)
+    groupings = ("function", "package") if has_packages else ("function",)
+    for grouping in groupings if by is None else [by] if by in _SHOWN else []:
+        what, columns = _SHOWN[grouping]
+        unknown = ["unknown"] if tree.unknown else []
+        order = "own amount" if sort == "own" else "amount at and below them"
+        yield Table.of(
+            call_tree_by(tree, grouping, sort=sort),
+            title=f"{what} by {order}",
+            shown=("own", "total", *unknown, "share", *columns),
+        )
+    if titled.is_trace and by in (None, "repeats"):
+        yield Table.of(call_tree_repeats(tree, titled.shapes), title="Equal subtrees")
+
+
+_LARGE = 100
+
+
+def _notes(titled: TitledTree) -> Iterator[str]:
+    """Yield the notes on a tree: missing parts and limits of its counts."""
+    tree = titled.tree
+    if tree.is_cut:
+        yield "the tree is not complete: its text begins late or ends early"
+    if tree.missing_calls:
+        branches = "branch" if tree.missing_calls == 1 else "branches"
+        yield (
+            f"{format_count(tree.missing_calls)} {branches} announce further calls that do not "
+            "follow: lines are missing"
+        )
+    if tree.unknown_total:
+        yield f"{plural(tree.unknown_total, 'amount')} not known (x?), not in the sums"
+    if not titled.is_trace:
+        return
+    is_large = len(tree) >= _LARGE and len(tree) >= 2 * len(tree.frames)
+    if is_large and len(set(zip(tree.parents, tree.frame_ids, strict=True))) == len(tree):
+        yield (
+            "no function occurs twice below one caller: the tracer drew each once, so that counts "
+            "are of drawn calls, and a later call may be below another function than its caller"
+        )
+    if any(group.operator for group in titled.paths.found):
+        yield (
+            "operator: the sharding rules drawn before the calls; a rule from a cache is not drawn"
+        )
+
+
+# ---- drawing ------------------------------------------------------------------------------------
+
+
+_WIDTH = 100
+_LEAST = 30
+_LEVELS = 16
+"""Levels that are indented at most; deeper lines have the number of their level instead."""
+
+
+def _total_text(tree: CallTree) -> str:
+    """Return the sum of all amounts, as an upper bound where it is one."""
+    total = _amount_text(tree.total, tree.unknown_total, tree.measure)
+    if tree.upper_bound is None:
+        return total
+    bound = _amount_text(tree.upper_bound, tree.unknown_total, tree.measure)
+    return f"at most {bound}" + f"; all branches together {total}" * (bound != total)
+
+
+def _amount_text(amount: int, unknown: int, measure: str) -> str:
+    """Return an amount in its unit, with ``x?`` for unknown parts."""
+    text = format_bytes(amount) if measure in BYTE_MEASURES else format_count(amount)
+    return f"{text} + {unknown} x?" if unknown else text
+
+
+def outline_drawing(titled: TitledTree) -> Iterator[str]:
+    """Yield a heading, the lines of a tree's outline, and its residuals."""
+    tree, view = titled.tree, titled.view
+    places, whole = Places(tree.frames), tree.total
+    lines = OUTLINE_LINES if view.lines is None else view.lines
+    rows = [("total", "own", "share", "function")]
+    bars: list[str] = []
+    for line in call_tree_outline(tree, titled.shapes, lines=lines, depth=view.depth):
+        del bars[line.depth :]
+        branch = "" if not line.depth else "└─ " if line.is_last else "├─ "
+        label = _label(tree, line, places)
+        own = "" if line.node == OTHERS else _amount_text(line.own, 0, tree.measure)
+        is_deep = line.depth > _LEVELS
+        rows.append(
+            (
+                _amount_text(line.total, line.unknown, tree.measure),
+                own,
+                format_ratio(line.total / whole) if whole else "",
+                "".join(bars[: _LEVELS + 1])
+                + (f"… level {line.depth + 1}: {label}" if is_deep else f"{branch}{label}"),
+            )
+        )
+        bars.append("" if not line.depth else "   " if line.is_last else "│  ")
+    for name, amount in tree.residuals:
+        share = format_ratio(amount / whole) if whole else ""
+        rows.append((_amount_text(amount, 0, tree.measure), "", share, name))
+
+    columns = (0, 2) if titled.is_trace else (0, 1, 2)
+    widths = [max(len(row[column]) for row in rows) for column in columns]
+    for row in rows:
+        numbers = "  ".join(f"{row[c]:>{width}}" for c, width in zip(columns, widths, strict=True))
+        yield f"{numbers}  {_fitted(row[3], max(_LEAST, _WIDTH - len(numbers) - 2))}"
+
+
+def _label(tree: CallTree, line: OutlineLine, places: Places) -> str:
+    if line.node == OTHERS:
+        return f"[{format_count(line.times)} other{'' if line.times == 1 else 's'}]"
+    text = places.text(tree.frame(line.node))
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    times = line.times * (tree.repeats(line.node) if tree.measure == CALLS else 1)
+    return f"{shown}  x{times}" if times > 1 else shown
+
+
+def _fitted(text: str, room: int) -> str:
+    """Return a line that fits: its branches and the end of its path are kept."""
+    if len(text) <= room:
+        return text
+    start = len(text) - len(text.lstrip("│├└─ "))
+    return text[:start] + shorten(text[start:], max(_LEAST, room - start))
+
+
+# ---- differences --------------------------------------------------------------------------------
+
+
+def tree_diff_page(pairs: Iterable[tuple[TitledTree, TitledTree, CallTreeDiff]]) -> Report:
+    """Return the report on the differences of pairs of trees: base, head, difference."""
+    sections, objects = [], []
+    for base, head, diff in pairs:
+        counts: Counter[str] = Counter(change.status for change in diff.changes)
+        words = ("added", "removed", "changed")
+        parts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
+        sections.append(
+            Section(
+                title=base.title
+                if base.title == head.title
+                else f"{base.title} against {head.title}",
+                facts=(
+                    ("base", _total_text(base.tree)),
+                    ("head", _total_text(head.tree)),
+                    ("paths", parts or "no difference"),
+                ),
+                tables=(Table.of(diff, title="Added, removed and changed calls, largest first"),),
+                notes=(*base.notes, *head.notes),
+            )
+        )
+        objects.append(
+            {
+                "name_base": base.title,
+                "name_head": head.title,
+                "measure": base.tree.measure,
+                "total": {"base": diff.base_total, "head": diff.head_total},
+                "upper_bound": {"base": base.tree.upper_bound, "head": head.tree.upper_bound},
+                "unknown": {"base": base.tree.unknown_total, "head": head.tree.unknown_total},
+                "changes": diff.objects(),
+            }
+        )
+    data = envelope("tree-diff", trees=objects)
+    return Report(kind="tree-diff", sections=tuple(sections), data=data)
 
 
 # ---- JSON ---------------------------------------------------------------------------------------
 
 
-def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) -> dict[str, object]:
-    """Return the JSON object of a tree.
-
-    Args:
-        known: The tree.
-        view: Order of groups.
-        with_nodes: Whether to include all nodes, as columns in preorder.
-    """
-    tree = known.tree
-    found: dict[str, object] = {
+def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:
+    """Return the JSON object of a tree; all nodes, if wanted, as columns in preorder."""
+    tree = titled.tree
+    data: dict[str, object] = {
         "title": tree.title,
         "measure": tree.measure,
-        "total": in_unit(tree.total, tree.measure),
+        "total": tree.total,
         "upper_bound": tree.upper_bound,
         "unknown": tree.unknown_total,
         "nodes": len(tree),
@@ -100,35 +356,30 @@ def tree_object(known: CallTreeAnalysis, view: TreeView, *, with_nodes: bool) ->
         "missing_calls": tree.missing_calls,
         "residuals": dict(tree.residuals),
     }
-    for by in ("function", "file", "package"):
-        found[f"by_{by}"] = known.by(by, view.sort).objects()
-    if known.is_trace:
-        found["communication"] = {
-            "functions": known.paths.functions.objects(),
-            "triggers": known.paths.objects(),
+    for by in _SHOWN:
+        data[f"by_{by}"] = call_tree_by(tree, by, sort=titled.view.sort).objects()
+    if titled.is_trace:
+        data["communication"] = {
+            "functions": titled.paths.functions.objects(),
+            "triggers": titled.paths.objects(),
         }
-        found["repeats"] = known.repeats.objects()
-    if tree.measure in PROFILES:
-        amounts = known.communication.of_function
-        found["communication_totals"] = {
-            name: in_unit(amount, tree.measure) for name, amount in amounts.items()
-        }
+        data["repeats"] = call_tree_repeats(tree, titled.shapes).objects()
     if with_nodes:
-        found["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
-        found["node_columns"] = {
+        data["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
+        data["node_columns"] = {
             "frame": list(tree.frame_ids),
             "parent": list(tree.parents),
-            "own": [in_unit(amount, tree.measure) for amount in tree.own],
-            "total": [in_unit(amount, tree.measure) for amount in tree.totals],
+            "own": list(tree.own),
+            "total": list(tree.totals),
             "text_line": list(tree.lines),
         }
-    return found
+    return data
 
 
-def trees_object(text: CallTrees, known: Sequence[CallTreeAnalysis]) -> dict[str, object]:
+def trees_object(text: CallTrees, trees: Iterable[TitledTree]) -> Mapping[str, object]:
     """Return the JSON objects of all trees of a text, without nodes, and its other lines."""
     return {
-        "trees": [tree_object(tree, PAGE, with_nodes=False) for tree in known],
+        "trees": [tree_object(titled, with_nodes=False) for titled in trees],
         "passed_over": [list(stretch) for stretch in text.passed_over],
         "gaps": [[gap.line, gap.column, gap.message, gap.lines] for gap in text.gaps],
     }

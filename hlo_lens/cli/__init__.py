@@ -40,7 +40,7 @@ def _declared() -> Iterator[tuple[str, _Home]]:
     """Yield the commands of all files named ``command.py``, which are not imported for that."""
     package = files(hlo_lens)
     rooms = [f"questions.{room.name}" for room in (package / "questions").iterdir()]
-    for room in (*rooms, "call_trees", "cli"):
+    for room in (*rooms, "cli"):
         file = package.joinpath(*room.split("."), "command.py")
         if file.is_file():
             for function, purpose in _COMMAND.findall(file.read_text("utf-8")):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.call_trees.call_tree import CallTrees
+    from hlo_lens.call_trees.tree import CallTrees
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.logs.log import LogText
     from hlo_lens.text.source import Source

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.buffers.values import BufferValues
-    from hlo_lens.call_trees.call_tree import CallTrees
+    from hlo_lens.call_trees.tree import CallTrees
     from hlo_lens.hlo.framework import Framework
     from hlo_lens.hlo.lowered import LoweredModule
     from hlo_lens.hlo.module import HloModule

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from hlo_lens.text.dump_kinds import ROW_OF, ROWS, DumpKind
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.stack_texts import has_threads, is_folded, is_plain_tree, is_profile_table
 
 _BOX_LINE = (
     r"[ \t\xa0\u2502\u2503\u2551]*+[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]"
@@ -14,23 +14,19 @@ _BOX_LINE = (
 )
 _ASCII_LINE = r"(?:[ \t]|\|(?!-))*+[|+`\\]-{1,4}+[ \t][^\s|+`\\-][^\n]*+"
 _ANY_LINE = rf"(?:{_BOX_LINE}|{_ASCII_LINE})"
-_TABLE_LINES = (
-    r"[ \t]*+(?:(?:FORWARD|BACKWARD) PASS[ \t]*+\n[ \t]++\*{1,2}\S"
-    r"|Global[ \t]*+\n[ \t]*+\*[^\s*:]++: \d)"
-)
 _CALL_TREE = re.compile(
     rf"^(?:[^\s|\u2500-\u257f][^\n|\u2500-\u257f]{{0,119}}?[\]:>-] ?)?{_BOX_LINE}\n"
     rf"(?:[^\n]*+\n)??[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}$"
-    rf"|^[^\n]*+(?<=[\d)\]])[^\S\n]*+\n{_ANY_LINE}(?<=[\d)\]])$|^{_TABLE_LINES}"
+    rf"|^[^\n]*+(?<=[\d)\]])[^\S\n]*+\n{_ANY_LINE}(?<=[\d)\]])$"
     rf"|^{_ASCII_LINE}(?<=[\d)\]])[^\S\n]*+\n{_ASCII_LINE}$",
     re.MULTILINE,
 )
 """Two named branches (in ASCII the first one ends in a source location), or a source location
-followed by a branch with one, or the table of PyTorch's CommDebugMode."""
+followed by a branch with one."""
 
 BRANCHES = (
     *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
-    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-", " PASS", "Global"),
+    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-"),
 )
 """Character sequences of which every call tree has at least one: a quick test before the search."""
 
@@ -51,7 +47,7 @@ _PLACE = re.compile(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
 def draws_calls(text: str) -> bool:
     """Whether a text has a tree of calls, not only of files or packages as logs often have.
 
-    Calls have a source location (file and line) or are in a table of PyTorch's CommDebugMode.
+    Calls have a source location (file and line).
     """
     start = call_tree_start(text)
     if start is None:
@@ -112,13 +108,22 @@ def sniff(text: str) -> DumpKind:
     return _kind_of_stacks(text)
 
 
+_THREAD_LINE = re.compile(
+    r"^(?:Current thread|Thread) 0x[0-9A-Fa-f]+ [^\n]*\(most recent call first\):", re.MULTILINE
+)
+_ASCII_BRANCH = re.compile(r"(?:[ \t]|\|(?!-))*[|+`\\]-{1,4}[ \t]?[^\s|+`\\-][^\n]*$")
+_TEXT_LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
+_LINES_TRIED = 64
+
+
 def _kind_of_stacks(text: str) -> DumpKind:
     """Return the kind of a text that is neither a dump nor a log."""
-    if call_tree_start(text) is not None or is_folded(text) or has_threads(text):
+    if call_tree_start(text) is not None or _THREAD_LINE.search(text):
         return DumpKind.CALL_TREE
-    if is_profile_table(text):
-        return DumpKind.PROFILE_TABLE
-    return DumpKind.CALL_TREE if is_plain_tree(text) else DumpKind.OTHER
+    lines = [line[0] for line in islice(_TEXT_LINE.finditer(text), _LINES_TRIED)]
+    branches = sum(_ASCII_BRANCH.match(line) is not None for line in lines)
+    is_plain_tree = branches >= 2 and 2 * branches >= len(lines)
+    return DumpKind.CALL_TREE if is_plain_tree else DumpKind.OTHER
 
 
 _STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.headers)

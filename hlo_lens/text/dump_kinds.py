@@ -23,7 +23,6 @@ class DumpKind(enum.Enum):
     MEMORY_USAGE_REPORT = "memory-usage report"
     LOG = "log of a compiler or of a program"
     CALL_TREE = "call tree"
-    PROFILE_TABLE = "table of a profiler"
     MLIR = "MLIR"
     TEXTPROTO = "text proto"
     LAZY_IR = "IR of PyTorch's lazy tensors"
@@ -79,9 +78,8 @@ TEXT_FLAGS = f"--xla_dump_to=DIR {AS_TEXT}"
 """Flags that write the texts of all modules into a folder."""
 
 TREE_FORMS = (
-    "a drawn call tree ('├── function, file:line', '|-- function', pyinstrument's text), stacks of "
-    "threads ('py-spy dump', faulthandler), folded stacks ('main;step;f 12', of 'py-spy record -f "
-    "raw' or torch.profiler's export_stacks) or a table of CommDebugMode"
+    "a drawn call tree ('├── function, file:line', '|-- function') or the stacks of Python's "
+    "faulthandler"
 )
 """Texts that `hlo-lens tree` reads."""
 
@@ -151,15 +149,7 @@ ROWS = (
         flag="--xla_dump_hlo_as_proto",
     ),
     KindRow(kind=DumpKind.LOG, parser="hlo_lens.logs.logs_log:parse_log"),
-    KindRow(
-        kind=DumpKind.CALL_TREE,
-        parser="hlo_lens.call_trees.drawn_trees:parse_call_trees",
-    ),
-    KindRow(
-        kind=DumpKind.PROFILE_TABLE,
-        refusal="this is a profiler's table of functions, without their callers; expected "
-        f"{TREE_FORMS}",
-    ),
+    KindRow(kind=DumpKind.CALL_TREE, parser="hlo_lens.call_trees.reader:parse_call_trees"),
     KindRow(
         kind=DumpKind.MLIR,
         signs=(r"^(?:#loc|module @|module attributes|module \{|func\.func )",),

@@ -1,1 +1,1 @@
-"""Tests of call_trees."""
+"""Tests of hlo_lens.call_trees."""

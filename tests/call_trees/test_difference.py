@@ -10,7 +10,7 @@ from hlo_lens.call_trees.difference import CallChange, call_tree_diff
 from tests.call_trees.trees import tree_of
 
 if TYPE_CHECKING:
-    from hlo_lens.call_trees.call_tree import CallTree
+    from hlo_lens.call_trees.tree import CallTree
 
 BASE = tree_of("""
 main, /a/m.py:1

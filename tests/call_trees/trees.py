@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hlo_lens.call_trees.call_tree import NO_PARENT, CallFrame, CallTree
-from hlo_lens.call_trees.tree_lines import label_of
+from hlo_lens.call_trees.reader import call_label
+from hlo_lens.call_trees.tree import NO_PARENT, CallFrame, CallTree
 
 
 def tree_of(text: str, measure: str = "calls") -> CallTree:
@@ -23,7 +23,7 @@ def tree_of(text: str, measure: str = "calls") -> CallTree:
         del stack[depth:]
         parents.append(stack[-1] if stack else NO_PARENT)
         stack.append(len(numbers))
-        numbers.append(frames.setdefault(label_of(label).frame, len(frames)))
+        numbers.append(frames.setdefault(call_label(label)[0], len(frames)))
         own.append(int(amount or 1))
         lines.append(line)
     return CallTree(

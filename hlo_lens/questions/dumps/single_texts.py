@@ -10,7 +10,7 @@ from hlo_lens.questions.memory.single_texts import buffer_text_sections
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.call_trees.tree_analysis import CallTreeAnalysis
+    from hlo_lens.call_trees.page import TitledTree
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.logs.log_analysis import LogAnalysis
     from hlo_lens.render.table import Section
@@ -38,15 +38,13 @@ class SingleTexts:
         return LogAnalysis(self.dump.name, self.dump.log)
 
     @cached_property
-    def trees(self) -> tuple[CallTreeAnalysis, ...]:
+    def trees(self) -> tuple[TitledTree, ...]:
         """The call trees that the text draws."""
         if self.dump.call_trees is None:
             return ()
-        from hlo_lens.call_trees.api import drawn_trees
-        from hlo_lens.call_trees.tree_analysis import CallTreeAnalysis
+        from hlo_lens.call_trees.page import drawn_trees
 
-        drawn = drawn_trees(self.dump.name, self.dump.call_trees)
-        return tuple(CallTreeAnalysis(tree, name, notes) for tree, name, notes in drawn)
+        return tuple(drawn_trees(self.dump.name, self.dump.call_trees))
 
     def sections(self) -> Iterator[Section]:
         """Yield a section for each text."""
@@ -57,7 +55,7 @@ class SingleTexts:
             yield from log_sections(self.log)
         yield from self._lowered_sections()
         if self.trees:
-            from hlo_lens.call_trees.section import tree_section
+            from hlo_lens.call_trees.page import tree_section
 
             yield from map(tree_section, self.trees)
 

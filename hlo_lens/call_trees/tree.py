@@ -1,9 +1,4 @@
-"""CallTree: calls with their callers, numbers and amounts.
-
-A tree is flat columns in preorder, one entry per node, so that its depth has no limit and a million
-nodes take little memory. Trees come from printed traces and profiles of Python programs, and from
-the call stacks in the tables of an HLO module.
-"""
+"""CallTree: calls with their callers and amounts, and the source files of their functions."""
 
 from __future__ import annotations
 
@@ -12,31 +7,28 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hlo_lens.text.library_files import INSTALLED, STANDARD, SYNTHETIC, is_library_file
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.text.errors import Gap
 
 NO_PARENT = -1
 
-CALLS, SECONDS, PERCENT, SAMPLES = "calls", "seconds", "percent", "samples"
-PROFILES = (SECONDS, PERCENT, SAMPLES)
-"""Measures of trees that texts hold; those of profiles."""
+CALLS = "calls"
+"""Measure of trees that texts draw."""
 
-_NANOSECONDS = 10**9
-
-
-def in_unit(amount: int, measure: str) -> float:
-    """Return an amount of a tree in the unit of its measure: nanoseconds as seconds."""
-    return amount / _NANOSECONDS if measure in (SECONDS, PERCENT) else amount
+BYTE_MEASURES = ("memory", "wire-bytes")
+"""Measures whose amounts are bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFrame:
-    """A function in a place.
+    """A function in a file.
 
     Attributes:
-        function: Name as printed; empty if only the place is known.
+        function: Name as printed; empty if only the file is known.
         file: File; None if unknown.
         line: 1-based line in it, of the function's beginning or of its call of the next one.
     """
@@ -64,10 +56,9 @@ class CallTree:
         parents: Node that called each node, `NO_PARENT` for outermost ones; always smaller than the
             node itself.
         own: Amount of each node itself, without its calls: 1 for a call drawn once, more for a
-            repeated one; or bytes, nanoseconds, samples, instructions.
+            repeated one; or bytes, or instructions.
         lines: 1-based line of the text for each node; empty if no text draws the tree.
-        measure: Measure of `own`: ``calls``, ``seconds`` and ``percent`` (counted in parts of
-            10**-9), ``samples``, ``memory``, ``wire-bytes`` or ``count``.
+        measure: Measure of `own`: ``calls``, ``memory``, ``wire-bytes`` or ``count``.
         unknown: Number of items with an unknown amount, of each node; empty for none.
         residuals: Bracketed label and amount of items without a node.
         residual_unknown: Number of items without a node and with an unknown amount.
@@ -98,6 +89,10 @@ class CallTree:
     def frame(self, node: int) -> CallFrame:
         """Return the function of a node."""
         return self.frames[self.frame_ids[node]]
+
+    def line(self, node: int) -> int | None:
+        """Return the line of the text that draws a node; None if no text does."""
+        return self.lines[node] if self.lines else None
 
     @cached_property
     def ends(self) -> Sequence[int]:
@@ -142,20 +137,16 @@ class CallTree:
 
     def stack(self, node: int) -> list[int]:
         """Return a node and its callers, outermost first."""
-        found = []
+        nodes = []
         while node >= 0:
-            found.append(node)
+            nodes.append(node)
             node = self.parents[node]
-        return found[::-1]
+        return nodes[::-1]
 
     def repeats(self, node: int) -> int:
-        """Return the number of calls per call of the caller, 1 for once.
-
-        A caller without an amount of its own, such as a module around calls, counts as one call.
-        """
+        """Return the number of calls per call of the caller, 1 for once."""
         parent = self.parents[node]
-        above = self.own[parent] if parent >= 0 else 1
-        return self.own[node] // max(1, above)
+        return self.own[node] // max(1, self.own[parent] if parent >= 0 else 1)
 
     @property
     def total(self) -> int:
@@ -197,3 +188,94 @@ class CallTrees:
     def passed_lines(self) -> int:
         """Number of lines, blank ones left out, that belong to no tree."""
         return sum(lines for _, lines in self.passed_over)
+
+
+NO_FILE = "[no file]"
+TOP = "."
+"""Package of files directly in the shared folder."""
+
+
+class Places:
+    """Source files of functions, relative, so that traces of two machines can be compared.
+
+    Paths of installed packages begin after ``site-packages``, those of the standard library with
+    ``python/``; all others are relative to the folder they share, usually the checkout.
+
+    Args:
+        frames: All functions that share a root.
+    """
+
+    def __init__(self, frames: Iterable[CallFrame]) -> None:
+        files = {frame.file for frame in frames if frame.file is not None}
+        self._paths = {file: file.replace("\\", "/") for file in files}
+        root = _shared_folder(path for path in self._paths.values() if not is_library_file(path))
+        self._relative = {file: _shortened(path, root) for file, path in self._paths.items()}
+
+    def file(self, frame: CallFrame) -> str | None:
+        """Return the relative file of a function; None if unknown."""
+        return None if frame.file is None else self._relative[frame.file]
+
+    def place(self, frame: CallFrame) -> str | None:
+        """Return the relative ``file:line`` of a function; None if unknown."""
+        file = self.file(frame)
+        return file if file is None or frame.line is None else f"{file}:{frame.line}"
+
+    def text(self, frame: CallFrame) -> str:
+        """Return ``function, file:line``, relative."""
+        return ", ".join(part for part in (frame.function, self.place(frame)) if part)
+
+    def package(self, frame: CallFrame) -> str:
+        """Return the folder of a function's file, relative."""
+        file = self.file(frame)
+        if file is None:
+            return NO_FILE
+        return file if SYNTHETIC.match(file) else file.rpartition("/")[0] or TOP
+
+    def top(self, frame: CallFrame) -> str:
+        """Return the outermost folder of a function's file, or the file if it is in none."""
+        return (self.file(frame) or NO_FILE).partition("/")[0]
+
+    def is_own(self, frame: CallFrame) -> bool:
+        """Whether a function is in a file that was neither installed nor came with Python."""
+        return frame.file is not None and not is_library_file(self._paths[frame.file])
+
+
+def _shortened(path: str, root: str) -> str:
+    if (installed := INSTALLED.match(path)) is not None:
+        return path[installed.end() :]
+    if (standard := STANDARD.match(path)) is not None:
+        return f"python/{path[standard.end() :].rstrip('>')}"
+    return path.removeprefix(root)
+
+
+def _shared_folder(paths: Iterable[str]) -> str:
+    """Return the folder that all paths share, with its last slash; empty for none."""
+    folders = [path.split("/")[:-1] for path in paths]
+    if not folders:
+        return ""
+    least, most = min(folders), max(folders)  # what these two share, all share
+    same = 0
+    while same < min(len(least), len(most)) and least[same] == most[same]:
+        same += 1
+    return "".join(f"{part}/" for part in least[:same])
+
+
+_PATH_FUNCTIONS = 12
+"""Functions of a path that are printed at most: those at its end."""
+
+
+def path_text(tree: CallTree, node: int, start: int = NO_PARENT) -> str:
+    """Return the functions that lead to a node, joined by `` > ``; of a long path its end.
+
+    Args:
+        tree: The tree.
+        node: The last function of the path.
+        start: First function of the path; `NO_PARENT` for the outermost.
+    """
+    names: list[str] = []
+    while node >= 0 and len(names) < _PATH_FUNCTIONS:
+        names.append(tree.frame(node).function or "?")
+        node = NO_PARENT if node == start else tree.parents[node]
+    if node >= 0:
+        names.append("...")
+    return " > ".join(reversed(names))

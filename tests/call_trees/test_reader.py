@@ -7,14 +7,11 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.call_trees.call_tree import CallFrame, CallTree
-from hlo_lens.call_trees.comm_debug_table import table_rows
-from hlo_lens.call_trees.drawn_trees import parse_call_trees
-from hlo_lens.call_trees.tree_lines import label_of
-from hlo_lens.grammar.parsers import build_parser
+from hlo_lens.call_trees.reader import parse_call_trees, parser
+from hlo_lens.call_trees.tree import CallFrame, CallTree
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-from hlo_lens.text.source import clean
-from tests.corpus import SAMPLES, SHARED
+from tests.corpus import SHARED
+from tests.timing import cpu_seconds
 
 TRACE = """\
 └── main, /w/train.py:7
@@ -91,42 +88,36 @@ def test_branches_of_all_styles_give_one_tree(fork: str, last: str, bar: str) ->
 
 
 @pytest.mark.parametrize(
-    ("label", "function", "file", "line", "times"),
+    ("label", "function", "file", "times"),
     [
-        ("f, a.py:3", "f", "a.py", 3, 1),
-        ("f, /home/John Doe/a.py:3", "f", "/home/John Doe/a.py", 3, 1),
-        ("f, /foo (1).py:3", "f", "/foo (1).py", 3, 1),
-        ("f, C:\\w\\a.py:3", "f", "C:\\w\\a.py", 3, 1),
-        ("ns::f(int, char), a.cc:3", "ns::f(int, char)", "a.cc", 3, 1),
-        ("f (a.py:3)", "f", "a.py", 3, 1),
-        ("f(x) [a.py:3]", "f(x)", "a.py", 3, 1),
-        ("f at a.py:3", "f", "a.py", 3, 1),
-        ("f @ a.py:3", "f", "a.py", 3, 1),
-        ("f  pkg/a.py:3", "f", "pkg/a.py", 3, 1),
-        ("0.512 f  a.py:3", "f", "a.py", 3, 1),
-        ("a.py:3(f)", "f", "a.py", 3, 1),
-        ("w/a.py(3): f", "f", "w/a.py", 3, 1),
-        ("w/a.py(3): <listcomp> (2 calls)", "<listcomp>", "w/a.py", 3, 2),
-        ("nn.Module: Linear_0", "nn.Module: Linear_0", None, None, 1),
-        ("/w/a.py:3: f", "f", "/w/a.py", 3, 1),
-        ("/w/a.py:3 f", "f", "/w/a.py", 3, 1),
-        ('File "/w/a b.py", line 3, in f', "f", "/w/a b.py", 3, 1),
-        ("/w/a.py:3", "", "/w/a.py", 3, 1),
-        ("<lambda>, <frozen importlib._bootstrap>:24", "<lambda>", None, None, 1),
-        ("Block.forward", "Block.forward", None, None, 1),
-        ("f, a.py:3 x12", "f", "a.py", 3, 12),
-        ("f, a.py:3  \u00d7 12", "f", "a.py", 3, 12),
-        ("f, a.py:3 (12 calls)", "f", "a.py", 3, 12),
-        ("f  x12", "f", None, None, 12),
-        ("linear x 2", "linear x 2", None, None, 1),
-        ("f, a.py:12345678901", "f, a.py:12345678901", None, None, 1),
+        ("f, a.py:3", "f", "a.py", 1),
+        ("f, /home/John Doe/a.py:3", "f", "/home/John Doe/a.py", 1),
+        ("f, /foo (1).py:3", "f", "/foo (1).py", 1),
+        ("f, C:\\w\\a.py:3", "f", "C:\\w\\a.py", 1),
+        ("ns::f(int, char), a.cc:3", "ns::f(int, char)", "a.cc", 1),
+        ("f, g, h.py:3", "f, g", "h.py", 1),
+        ("f (a.py:3)", "f", "a.py", 1),
+        ("f (a.py:3)  x12", "f", "a.py", 12),
+        ('File "/w/a b.py", line 3, in f', "f", "/w/a b.py", 1),
+        (
+            "<lambda>, <frozen importlib._bootstrap>:3",
+            "<lambda>",
+            "<frozen importlib._bootstrap>",
+            1,
+        ),
+        ("f, a.py:3 x12", "f", "a.py", 12),
+        ("f  x12", "f", None, 12),
+        ("Block.forward", "Block.forward", None, 1),
+        ("linear x 2", "linear x 2", None, 1),
+        ("f, a.py:12345678901", "f, a.py:12345678901", None, 1),
+        ("f(a.py:3) (b)", "f(a.py:3) (b)", None, 1),
     ],
 )
-def test_labels(label: str, function: str, file: str | None, line: int | None, times: int) -> None:
-    frame, repeats, *_ = label_of(label)
-    if function == "<lambda>":
-        file, line = "<frozen importlib._bootstrap>", 24
-    assert (frame.function, frame.file, frame.line, repeats) == (function, file, line, times)
+def test_labels(label: str, function: str, file: str | None, times: int) -> None:
+    tree = only(f"root, r.py:1\n└── {label}\n")
+    line = 3 if file else None
+    assert tree.frame(1) == CallFrame(function=function, file=file, line=line)
+    assert tree.repeats(1) == times
 
 
 def test_repeats_multiply_down_the_tree() -> None:
@@ -234,72 +225,48 @@ def test_text_without_a_tree(text: str) -> None:
         parse_call_trees(text)
 
 
-def test_depth_has_no_limit() -> None:
-    deep = only("\n".join(f"{' ' * n}└─f, a.py:1" for n in range(6_000)))
-    assert max(deep.depths) == 5_999
-    assert deep.totals[0] == 6_000
-
-
-def test_scanner_is_grammar_on_the_sample() -> None:
-    source = clean((SAMPLES / "logs" / "traced_dtensor.txt").read_text("utf-8"))
-    assert parse_call_trees(source, reader="grammar") == parse_call_trees(source)
+@pytest.mark.parametrize(
+    "prefix", ["", "[rank0]: ", "2026-11-20 12:00:00,123 - trace - INFO - ", "│   ", "  ", "a: "]
+)
+@pytest.mark.parametrize("branch", ["├── ", "└──", "+-- ", "|-- ", "`-", "|__ "])
+def test_lines_are_those_of_the_grammar(prefix: str, branch: str) -> None:
+    line = f"{prefix}{branch}f, a.py:1"
+    tokens = [str(token) for token in parser().parse(line, start="node").children if token]
+    assert "".join(tokens).replace(" ", "") == line.replace(" ", "")
+    assert [tree.frame(0).function for tree in parse_call_trees(line).trees] == ["f"]
 
 
 @pytest.mark.skipif(not SEEDS, reason="the documents of the corpus are not beside this checkout")
-def test_scanner_is_grammar_on_a_real_trace() -> None:
-    source = clean(SEEDS[0].read_text("utf-8"))
-    found = parse_call_trees(source)
-    assert parse_call_trees(source, reader="grammar") == found
+def test_real_trace_is_read_whole() -> None:
+    found = parse_call_trees(SEEDS[0].read_text("utf-8"))
     (tree,) = found.trees
     assert (len(tree), len(tree.frames), found.gaps, found.passed_over) == (9363, 254, (), ())
     assert not tree.is_cut
     assert not tree.missing_calls
 
 
-LABELS = st.sampled_from(
-    [
-        "f, a.py:1",
-        "g  x3",
-        "h (b.py:2) x2",
-        "0.5 f  c/d.py:9",
-        "a.py:3(f)",
-        "a.py(3): f x2",
-        "/w/a.py:3 f",
-        "/w/a.py:3: f (2 calls)",
-        'File "/w/a b.py", line 3, in f [x4]',
-        "forward",
-        "f at g at a.py:7",
-        "f, g, h.py:1, k",
-        "(a)",
-        "x:y:12",
-        "1.5",
-        "<listcomp>, <string>:1",
-        "a.py:4",
-        "f(a.py:3) (b)",
-    ]
-)
-WORDS = st.text(alphabet='abf.,:()[]/\\ x19@"', min_size=1, max_size=24).map(
-    lambda text: f"w{text}"
-)
+LABELS = st.sampled_from(["f, a.py:1", "g  x3", "h (b.py:2) x2", "forward", "f, g, h.py:1, k"])
+WORDS = st.text(alphabet='abf.,:()[]/\\ x19@"', max_size=24).map(lambda text: f"w{text}")
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), LABELS | WORDS), min_size=1, max_size=8))
-def test_scanner_is_grammar_on_generated_trees(rows: list[tuple[int, str]]) -> None:
+def test_generated_trees_have_the_depths_that_are_drawn(rows: list[tuple[int, str]]) -> None:
     nodes: list[tuple[int, str]] = []
     for depth, label in rows:
         nodes.append((min(depth, nodes[-1][0] + 1) if nodes else 0, label))
-    source = clean(drawn(nodes))
-    scanned = parse_call_trees(source)
-    assert parse_call_trees(source, reader="grammar") == scanned
-    assert [d for tree in scanned.trees for d in tree.depths] == [d for d, _ in nodes]
+    found = parse_call_trees(drawn(nodes))
+    depths = [depth for tree in found.trees for depth in tree.depths]
+    assert len(depths) + found.passed_lines == len(nodes)
+    if not found.passed_lines:
+        assert depths == [depth for depth, _ in nodes]
 
 
 def test_damaged_texts_give_a_result_or_an_error_of_ours() -> None:
     chance = random.Random(7)
     base = f"noise\n{TRACE}more: noise\nmain, a.py:1\n+-- f\n|   `-- g (b.py:2)\n{TRACE}"
     signs = "├└│─ |+`\\-:,()x19\n\r\t\x00\x1b[\xa0\ufeff"
-    for number in range(500):
+    for _ in range(500):
         text = list(base)
         for _ in range(chance.randint(1, 25)):
             at = chance.randrange(len(text))
@@ -314,57 +281,54 @@ def test_damaged_texts_give_a_result_or_an_error_of_ours() -> None:
             assert sum(tree.own) == sum(tree.totals[root] for root in tree.roots)
         lines = [line for tree in found.trees for line in tree.lines]
         assert lines == sorted(lines)
-        if not number % 10:
-            source = clean(damaged)
-            assert parse_call_trees(source, reader="grammar") == parse_call_trees(source), damaged
 
 
-TABLE = """\
-Global
-  FORWARD PASS
-    *c10d_functional.all_reduce: 3
-    *c10d_functional.all_gather_into_tensor: 1
-    Model
-    *module type: <class 'm.Model'>
-    *Parameter List
-     *weight: (Shard(dim=0),)
-      FORWARD PASS
-        *c10d_functional.all_reduce: 3
-        **aten.addmm.default
-          shape: [torch.Size([8, 10])]
-          sharding: [(Shard(dim=0),)]
-          device mesh: DeviceMesh([0, 1])
-      BACKWARD PASS
-        *c10d_functional.all_reduce: 2
-        Model.net1
-        Model.net2
-          FORWARD PASS
-            *c10d_functional.all_reduce: 2
-            **aten.addmm.default
-            **aten.relu.default
+FAULT = """\
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f02 (most recent call first):
+  File "/w/a.py", line 320 in wait
+
+Current thread 0x00007f01 [loader] (most recent call first):
+  File "/w/a.py", line 3 in f
+  File "/w/a b.py", line 9 in <module>
 """
 
 
-def test_table_of_comm_debug_mode_counts_each_collective_in_its_innermost_module() -> None:
-    found = parse_call_trees(f"run\n{TABLE}\x1b[0mdone\n")
-    (tree,) = found.trees
-    assert found.passed_over == ((1, 1), (24, 1))
-    own = {
-        tuple(tree.frame(at).function for at in tree.stack(node)): tree.own[node]
-        for node in range(len(tree))
-    }
-    reduce = "c10d_functional.all_reduce"
-    assert own["Global", "Global (forward)", reduce] == 0
-    assert own["Global", "Model", "Model (forward)", reduce] == 1
-    assert own["Global", "Model", "Model (backward)", reduce] == 2
-    assert own["Global", "Model", "Model.net2", "Model.net2 (forward)", reduce] == 2
-    assert own["Global", "Global (forward)", "c10d_functional.all_gather_into_tensor"] == 1
-    assert tree.total == 3 + 2 + 1 + 3
-    assert tree.lines[0] == 2
+def test_stacks_of_faulthandler_are_trees_from_the_outermost_function() -> None:
+    found = parse_call_trees(FAULT)
+    first, second = found.trees
+    assert [str(frame) for frame in first.frames] == ["wait, /w/a.py:320"]
+    assert [str(second.frame(n)) for n in range(2)] == ["<module>, /w/a b.py:9", "f, /w/a.py:3"]
+    assert (list(second.lines), list(second.depths)) == ([8, 7], [0, 1])
+    assert second.title == "Current thread 0x00007f01 [loader] (most recent call first)"
+    assert found.passed_over == ((1, 1),)
 
 
-def test_table_rows_are_those_of_the_grammar() -> None:
-    tree = build_parser("comm_debug", start="comm_debug").parse(TABLE)
-    rows = [(token.type, str(token).strip()) for token in tree.scan_values(lambda _: True)]
-    assert [(row.kind, row.text) for row in table_rows(TABLE, 0)] == rows
-    assert len(rows) == 22
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.533 main  a.py:1\n└─ 1.500 f  a.py:2\n",
+        "100.0% main  a.py:1\n├─ 60.5% f  a.py:2\n└─ 9.5% g  a.py:3\n",
+        "main;step;f 12\nmain;step 1\n",
+        "Global\n  FORWARD PASS\n    *c10d_functional.all_reduce: 2\n",
+    ],
+    ids=["seconds", "percent", "folded stacks", "table of CommDebugMode"],
+)
+def test_profiles_are_refused(text: str) -> None:
+    with pytest.raises(DumpSyntaxError, match="expected a drawn call tree"):
+        parse_call_trees(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "└── a" + " " * 200_000 + "b",
+        "└── " + "(" * 200_000,
+        "└── " + "a, " * 70_000,
+        "".join(f"└── f{k}, a.py:1\n" for k in range(10_000)),
+    ],
+    ids=["blanks", "brackets", "commas", "labels"],
+)
+def test_time_is_linear_in_the_length(text: str) -> None:
+    assert cpu_seconds(lambda: parse_call_trees(text)) < 5

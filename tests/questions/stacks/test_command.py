@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
-from tests.call_trees.test_drawn_trees import TRACE
+from tests.call_trees.test_reader import TRACE
 from tests.corpus import SAMPLES
 
 SAMPLE = str(SAMPLES / "logs" / "traced_dtensor.txt")
@@ -169,66 +169,6 @@ def test_trace_next_to_a_module_is_left_out_of_its_bytes(tmp_path: Path) -> None
     assert "a trace counts calls" in out
     code, out, _ = _run("tree", str(path))
     assert code == 0
-
-
-PROFILE = """\
-2.000 <module>  a.py:1
-└─ 1.900 step  a.py:4
-   ├─ 1.250 all_reduce  a.py:7
-   │  └─ 0.500 sleep  <built-in>
-   └─ 0.025 f  a.py:9
-"""
-
-
-def test_profile_counts_seconds_in_every_format() -> None:
-    code, out, err = _run("tree", "-", stdin=PROFILE)
-    assert (code, err) == (0, "")
-    assert "seconds        2.000s" in out
-    assert "communication  1.250s, 62.5%: all_reduce 1.250s" in out
-    assert "calls" not in out
-    (tree,) = json.loads(_run("tree", "-", "-f", "json", stdin=PROFILE)[1])["trees"]
-    assert (tree["measure"], tree["total"]) == ("seconds", 2.0)
-    assert tree["communication_totals"] == {"all_reduce": 1.25}
-    assert tree["node_columns"]["own"] == [0.1, 0.625, 0.75, 0.5, 0.025]
-    assert tree["by_function"][0]["own"] == 0.75
-    rows = list(csv.DictReader(io.StringIO(_run("tree", "-", "-f", "csv", stdin=PROFILE)[1])))
-    assert rows[0]["own"] == "0.75"
-    folded = _run("tree", "-", "--folded", "-", stdin=PROFILE)[1].splitlines()
-    assert folded[-1] == "<module>, a.py:1;step, a.py:4;f, a.py:9 25000000"
-
-
-def test_difference_of_profiles_is_in_seconds(tmp_path: Path) -> None:
-    base = tmp_path / "base.txt"
-    base.write_text(PROFILE, "utf-8")
-    head = PROFILE.replace("0.025", "0.125")
-    _, out, _ = _run("tree", "-", "--against", str(base), "-f", "json", stdin=head)
-    (one,) = json.loads(out)["trees"]
-    assert {row["function"]: row["delta"] for row in one["changes"]} == {"f": 0.1, "step": -0.1}
-
-
-def test_tables_of_calls_are_refused_for_profiles() -> None:
-    code, _, err = _run("tree", "-", "--by", "communication", stdin=PROFILE)
-    assert code == 2
-    assert "--by communication is for traces of calls; this tree counts seconds" in err
-    code, _, err = _run("tree", "-", "--measure", "memory", stdin=PROFILE)
-    assert code == 2
-    assert "a trace counts seconds; --measure memory is for HLO modules" in err
-
-
-def test_tables_of_profilers_are_refused_with_what_is_accepted() -> None:
-    table = "   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n"
-    for command in ("tree", "report"):
-        code, _, err = _run(command, "-", stdin=table)
-        assert code == 4
-        assert "a profiler's table of functions, without their callers" in err
-        assert "py-spy record -f raw" in err
-
-
-def test_own_folded_stacks_are_read_again(tmp_path: Path) -> None:
-    folded = tmp_path / "folded.txt"
-    folded.write_text(_run("tree", SAMPLE, "--folded", "-")[1], "utf-8")
-    (tree,) = json.loads(_run("tree", str(folded), "-f", "json")[1])["trees"]
-    assert (tree["measure"], tree["total"]) == ("samples", 133)
 
 
 @pytest.mark.parametrize("mark", ["> ", "# ", "> > "])

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.call_trees.module_stacks import count_call_tree, memory_call_tree, wire_call_tree
 from hlo_lens.load import load
 from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import Origins
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.grouping import memory_by
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.stacks.stacks import count_call_tree, memory_call_tree, wire_call_tree
 from tests.corpus import SAMPLES
 from tests.questions.texts import module_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.call_trees.call_tree import CallTree
+    from hlo_lens.call_trees.tree import CallTree
 
 FOLDERS = sorted(path for path in SAMPLES.glob("*/*") if (path / "expect.json").is_file())
 

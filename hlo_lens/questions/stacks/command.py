@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.call_trees.section import TreeView
+from hlo_lens.call_trees.page import TreeView
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import Reading, option_group, reading_options, regular_expression
 from hlo_lens.cli.output import Output, open_output, output_options
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.dump_kinds import ROW_OF, TREE_FORMS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hlo_lens.call_trees.tree_analysis import CallTreeAnalysis
-    from hlo_lens.load.module import ModuleDump
-    from hlo_lens.load.programs import Progress
 
 _MEASURES = ("calls", "memory", "wire-bytes", "count")
 _BY = ("function", "file", "package", "communication", "repeats")
@@ -93,46 +85,29 @@ def tree(
     PATH is a trace with drawn branches, a log that contains one, or any dump of a module, whose
     Python call stacks are then the tree.
     """
-    from hlo_lens.call_trees.api import call_trees, folded_lines, tree_report
+    from hlo_lens.call_trees.facts import folded_stacks
+    from hlo_lens.questions.stacks.stacks import call_trees, tree_diff_report, tree_report
 
     with progress_bar("reading") as progress:
-        modules = _read(path, reading, progress)
-    trees = call_trees(modules, measure, view)
+        try:
+            modules = reading.read(path, progress)
+        except DumpSyntaxError as error:
+            if error.message != ROW_OF[DumpKind.OTHER].refusal:
+                raise
+            raise DumpSyntaxError(
+                f"found neither HLO text nor a call tree; expected {TREE_FORMS}", path=error.path
+            ) from error
+    trees = call_trees(modules, measure, replace(view, lines=output.rows))
     if folded is not None:
+        lines = [line for one in trees for line in folded_stacks(one.tree, depth=view.depth)]
         with open_output(folded) as out:
-            out.writelines(f"{line}\n" for line in folded_lines(trees, view.depth))
+            out.writelines(f"{line}\n" for line in lines)
     elif against is None:
-        output.write(tree_report(trees, replace(view, lines=output.rows), modules))
+        output.write(tree_report(trees, modules))
     else:
-        base = call_trees(reading.read(against), measure, view)
-        _write_difference(base, trees, output, is_strict=exit_code)
+        report = tree_diff_report(call_trees(reading.read(against), measure, view), trees)
+        output.write(report)
+        has_changes = any(table.row_count for one in report.sections for table in one.tables)
+        if exit_code and has_changes:
+            click.get_current_context().exit(exit_codes.RULE_FAILED)
     reading.judge(modules)
-
-
-def _read(path: str, reading: Reading, progress: Progress | None) -> Sequence[ModuleDump]:
-    """Return the modules and texts of a path; the error for others names the accepted forms."""
-    try:
-        return reading.read(path, progress)
-    except DumpSyntaxError as error:
-        if error.message != ROW_OF[DumpKind.OTHER].refusal:
-            raise
-        raise DumpSyntaxError(
-            f"found neither HLO text nor a call tree; expected {TREE_FORMS}", path=error.path
-        ) from error
-
-
-def _write_difference(
-    base: Sequence[CallTreeAnalysis],
-    head: Sequence[CallTreeAnalysis],
-    output: Output,
-    *,
-    is_strict: bool,
-) -> None:
-    """Write the differences between the trees of two inputs; if strict, exit with 1 if any."""
-    from hlo_lens.call_trees.api import tree_diff_report
-    from hlo_lens.call_trees.page import has_changes
-
-    report = tree_diff_report(base, head)
-    output.write(report)
-    if is_strict and has_changes(report):
-        click.get_current_context().exit(exit_codes.RULE_FAILED)

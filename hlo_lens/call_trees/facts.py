@@ -1,0 +1,405 @@
+"""Groups of calls by function, file or package; equal subtrees; outline; folded stacks."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, NO_PARENT, Places
+from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.call_trees.tree import CallTree
+
+# ---- groups -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CallGroup:
+    """Nodes of one function, file or package; fields are the columns of `CallTreeBy`.
+
+    A group of files has no function and line, one of packages no file either.
+    """
+
+    own: int
+    total: int
+    share: float | None
+    nodes: int
+    callers: int
+    function: str | None
+    file: str | None
+    line: int | None
+    package: str
+    unknown: int = 0
+
+
+def _columns(unit: Unit) -> tuple[Column, ...]:
+    return (
+        Column("own", unit, "own amounts of the nodes"),
+        Column("total", unit, "amounts with all below them, recursion once"),
+        Column("share", Unit.RATIO, "share of the whole tree at or below them, 0 to 1"),
+        Column("nodes", Unit.COUNT, "number of nodes"),
+        Column("callers", Unit.COUNT, "functions of other groups that call them"),
+        Column("function", Unit.NONE, "function"),
+        Column("file", Unit.NONE, "its file, relative to the program's folder"),
+        Column("line", Unit.NONE, "its line"),
+        Column("package", Unit.NONE, "folder of the file"),
+        Column("unknown", Unit.COUNT, "items with an unknown amount"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeBy(Result):
+    """Groups of nodes, largest first.
+
+    Attributes:
+        by: ``function``, ``file`` or ``package``.
+        groups: The groups.
+        total: Sum of the tree.
+        residuals: Bracketed label and amount of items without a node.
+    """
+
+    KIND: ClassVar[str] = "call-tree-by"
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.COUNT)
+    RECORDS: ClassVar[str] = "groups"
+    by: str
+    groups: tuple[CallGroup, ...]
+    total: int
+    residuals: tuple[tuple[str, int], ...] = ()
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return the amounts without a node."""
+        return tuple(
+            (amount, amount, _share(amount, self.total), 0, 0, label, None, None, label, 0)
+            for label, amount in self.residuals
+        )
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the sum of the tree, and the number of nodes."""
+        return {"own": self.total, "nodes": sum(group.nodes for group in self.groups)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeBytesBy(CallTreeBy):
+    """The same for amounts that are bytes."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
+
+
+def _share(amount: int, whole: int) -> float | None:
+    return amount / whole if whole else None
+
+
+def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> CallTreeBy:
+    """Return the nodes of a tree in groups.
+
+    Own amounts of all groups sum to the tree's total. The amount with all below counts a group that
+    calls itself once: only its outermost nodes, so that no group has more than the whole tree.
+
+    Args:
+        tree: The tree.
+        by: ``function``, ``file`` or ``package``.
+        sort: ``own`` or ``total``: sort key, largest first.
+    """
+    places, whole = Places(tree.frames), tree.total
+    numbers: dict[tuple[str | None, str | None, int | None, str], int] = {}
+    group_of = []  # of each function
+    for frame in tree.frames:
+        function = frame.function if by == "function" else None
+        file = places.file(frame) if by != "package" else None
+        line = frame.line if by == "function" else None
+        key = (function, file, line, places.package(frame))
+        group_of.append(numbers.setdefault(key, len(numbers)))
+
+    own, total, nodes, unknown, covered = ([0] * len(numbers) for _ in range(5))
+    callers: list[set[int]] = [set() for _ in numbers]
+    ends, totals, frame_ids = tree.ends, tree.totals, tree.frame_ids
+    for node, frame_id in enumerate(frame_ids):
+        group = group_of[frame_id]
+        own[group] += tree.own[node]
+        nodes[group] += 1
+        if tree.unknown:
+            unknown[group] += tree.unknown[node]
+        if node >= covered[group]:
+            covered[group] = ends[node]
+            total[group] += totals[node]
+        parent = tree.parents[node]
+        if parent >= 0 and group_of[frame_ids[parent]] != group:
+            callers[group].add(frame_ids[parent])
+
+    groups = [
+        CallGroup(
+            own[k], total[k], _share(total[k], whole), nodes[k], len(callers[k]), *key, unknown[k]
+        )
+        for key, k in numbers.items()
+    ]
+    groups.sort(key=lambda g: (g.package, g.file or "", g.line or 0, g.function or ""))
+    groups.sort(key=lambda g: (-g.own, -g.total) if sort == "own" else (-g.total, -g.own))
+    make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
+    return make(by=by, groups=tuple(groups), total=whole, residuals=tree.residuals)
+
+
+# ---- equal subtrees -----------------------------------------------------------------------------
+
+_SMALLEST = 3
+"""Nodes of the smallest repeated subtree that is reported."""
+
+_NOT_SEEN = -2
+
+
+def subtree_shapes(tree: CallTree) -> Sequence[int]:
+    """Return a number for each node; numbers are equal exactly if the subtrees are.
+
+    Two subtrees are the same if they call the same functions from the same places in the same
+    order, all the way down, with the same repeats (or, where nodes count bytes, the same bytes).
+    """
+    shapes = array("i", bytes(4 * len(tree)))
+    numbers: dict[tuple[int, ...], int] = {}
+    frame_ids, own = tree.frame_ids, tree.own
+    is_calls = tree.measure == CALLS
+    for node in range(len(tree) - 1, -1, -1):
+        amount = tree.repeats(node) if is_calls else own[node]
+        below = map(shapes.__getitem__, tree.children(node))
+        shapes[node] = numbers.setdefault((frame_ids[node], amount, *below), len(numbers))
+    return shapes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeRepeats(Result):
+    """Subtrees that occur more than once, those with the most nodes in all first.
+
+    A subtree that only occurs inside those of another row is left out. There are no
+    totals, as rows may overlap.
+    """
+
+    KIND: ClassVar[str] = "call-tree-repeats"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("times", Unit.COUNT, "number of occurrences in the drawing"),
+        Column("nodes", Unit.COUNT, "nodes of each"),
+        Column("share", Unit.RATIO, "share of the tree's nodes in all occurrences, 0 to 1"),
+        Column("function", Unit.NONE, "function at its top"),
+        Column("place", Unit.NONE, "file and line of that function"),
+        Column("line", Unit.NONE, "line of the text that draws the first of them"),
+    )
+    RECORDS: ClassVar[str] = "found"
+    found: tuple[tuple[int, int, float, str, str | None, int | None], ...]
+
+
+def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
+    """Return the repeated subtrees of a tree, given its `subtree_shapes`."""
+    count = 1 + max(shapes, default=-1)
+    times, first = [0] * count, [0] * count
+    holders = [_NOT_SEEN] * count  # the shape around all occurrences, or NO_PARENT
+    for node in range(len(tree) - 1, -1, -1):
+        shape, parent = shapes[node], tree.parents[node]
+        times[shape] += 1
+        first[shape] = node
+        holder = shapes[parent] if parent >= 0 else NO_PARENT
+        holders[shape] = holder if holders[shape] in (_NOT_SEEN, holder) else NO_PARENT
+    places = Places(tree.frames)
+    rows = []
+    for shape, node in enumerate(first):
+        nodes, holder = tree.ends[node] - node, holders[shape]
+        is_inside = holder >= 0 and times[holder] == times[shape]
+        if times[shape] > 1 and nodes >= _SMALLEST and not is_inside:
+            frame = tree.frame(node)
+            share = times[shape] * nodes / len(tree)
+            place = places.place(frame)
+            rows.append((times[shape], nodes, share, frame.function, place, tree.line(node)))
+    rows.sort(key=lambda row: (-row[0] * row[1], row[3], row[5] or 0))
+    return CallTreeRepeats(found=tuple(rows))
+
+
+# ---- outline ------------------------------------------------------------------------------------
+
+OTHERS = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class OutlineLine:
+    """A line of an outline: consecutive siblings with equal subtrees, or nodes left out.
+
+    The line is below the first node of the line above, so that each of its nodes counts for all
+    nodes of that line.
+
+    Attributes:
+        node: First of the identical nodes; `OTHERS` for nodes left out.
+        depth: 0 for outermost nodes.
+        is_last: Whether it is the last below its parent.
+        times: Number of identical nodes for each node of the line above; of `OTHERS`, the number
+            of nodes left out.
+        own: Their own amounts; 0 for `OTHERS`.
+        total: Their amounts with all below.
+        unknown: Number of items, all below included, with an unknown amount.
+        shown: Lines below it that are shown.
+        hidden: Lines below it that are left out.
+    """
+
+    node: int
+    depth: int
+    is_last: bool = False
+    times: int = 1
+    own: int = 0
+    total: int = 0
+    unknown: int = 0
+    factor: int = 1
+    shown: list[OutlineLine] = field(default_factory=list, repr=False)
+    hidden: list[OutlineLine] = field(default_factory=list, repr=False)
+
+
+def call_tree_outline(
+    tree: CallTree, shapes: Sequence[int], *, lines: int = 0, depth: int | None = None
+) -> Iterator[OutlineLine]:
+    """Yield the outline of a tree, its largest nodes, in the order of the tree.
+
+    From the root on, the node with the largest amount, all below it included, is shown next, until
+    there are enough; nodes left out are counted below their parent.
+
+    Args:
+        tree: The tree.
+        shapes: Result of `subtree_shapes`.
+        lines: Number of nodes to show at most; 0 for all.
+        depth: Number of levels to show at most; None for all.
+    """
+    top = OutlineLine(node=NO_PARENT, depth=-1)
+    waiting = [(-run.total, run.node, run, top) for run in _runs(tree, shapes, tree.roots, top)]
+    heapq.heapify(waiting)
+    room = lines or len(tree)
+    while waiting and room:
+        _, _, run, parent = heapq.heappop(waiting)
+        room -= 1
+        parent.shown.append(run)
+        below = _runs(tree, shapes, tree.children(run.node), run)
+        if depth is not None and run.depth + 1 >= depth:
+            run.hidden = below
+            continue
+        for child in below:
+            heapq.heappush(waiting, (-child.total, child.node, child, run))
+    for _, _, run, parent in waiting:
+        parent.hidden.append(run)
+
+    stack = _below(top)
+    while stack:
+        line = stack.pop()
+        yield line
+        stack += _below(line)
+
+
+def _runs(
+    tree: CallTree, shapes: Sequence[int], nodes: Iterable[int], above: OutlineLine
+) -> list[OutlineLine]:
+    """Return siblings, consecutive ones with equal subtrees as one."""
+    runs: list[OutlineLine] = []
+    factor = above.factor * above.times
+    for node in nodes:
+        if runs and shapes[runs[-1].node] == shapes[node]:
+            runs[-1].times += 1
+        else:
+            runs.append(OutlineLine(node=node, depth=above.depth + 1, factor=factor))
+        runs[-1].own += factor * tree.own[node]
+        runs[-1].total += factor * tree.totals[node]
+        runs[-1].unknown += factor * tree.unknown_totals[node] if tree.unknown else 0
+    return runs
+
+
+def _below(line: OutlineLine) -> list[OutlineLine]:
+    """Return the lines below a line, last first: those shown, and one for those left out.
+
+    If nothing below is shown, the line with the rest is omitted too; a single one left out is
+    shown.
+    """
+    shown, hidden = line.shown, line.hidden
+    if len(hidden) == 1 and shown:
+        shown, hidden = [*shown, *hidden], []
+    lines = sorted(shown, key=lambda run: run.node, reverse=True)
+    if hidden and shown:
+        others = OutlineLine(
+            node=OTHERS,
+            depth=line.depth + 1,
+            times=sum(run.times for run in hidden),
+            total=sum(run.total for run in hidden),
+            unknown=sum(run.unknown for run in hidden),
+        )
+        lines.insert(0, others)
+    for number, run in enumerate(lines):
+        run.is_last = not number
+    return lines
+
+
+# ---- nodes by path ------------------------------------------------------------------------------
+
+PathNodes = dict[tuple[int, int], int]
+"""Nodes of a tree in which equal calls of one caller are one: caller and function to number."""
+
+
+def merge_paths(
+    nodes: PathNodes, tree: CallTree, frames: Sequence[int], depth: int | None = None
+) -> list[int]:
+    """Add the nodes of a tree to nodes by path; return the number of each.
+
+    Args:
+        nodes: The nodes by path so far.
+        tree: The tree.
+        frames: Number of each of its functions.
+        depth: Deepest level with nodes of its own; deeper ones are their caller there.
+    """
+    numbers: list[int] = []
+    for node, parent in enumerate(tree.parents):
+        above = numbers[parent] if parent >= 0 else NO_PARENT
+        if depth is not None and parent >= 0 and tree.depths[node] >= depth:
+            numbers.append(above)
+        else:
+            numbers.append(nodes.setdefault((above, frames[tree.frame_ids[node]]), len(nodes)))
+    return numbers
+
+
+MOST_FOLDED = 1 << 30
+"""Most characters of folded stacks; for a deep tree they grow with the square of its depth."""
+
+
+def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
+    """Return the folded stacks of a tree, the input of flame graphs.
+
+    Each has the functions of a stack, outermost first, joined by semicolons, then a blank and the
+    stack's own amount. A semicolon in a name becomes a colon and a line end a blank, as in
+    stackcollapse-perf.pl of Brendan Gregg's FlameGraph. Equal stacks are one, in the order of
+    their first node; bracketed residuals are stacks of their own.
+
+    Args:
+        tree: The tree.
+        depth: Deepest level with names of its own; deeper nodes count for their caller there.
+
+    Raises:
+        UsageError: If they have more than `MOST_FOLDED` characters.
+    """
+    places = Places(tree.frames)
+    texts = (places.text(frame) or "?" for frame in tree.frames)
+    names = [printable(" ".join(text.replace(";", ":").split())) for text in texts]
+    nodes: PathNodes = {}
+    own: dict[int, int] = {}
+    for node, number in enumerate(merge_paths(nodes, tree, range(len(names)), depth)):
+        own[number] = own.get(number, 0) + tree.own[node]
+
+    lengths: list[int] = []
+    for parent, frame in nodes:
+        lengths.append(len(names[frame]) + 1 + (lengths[parent] if parent >= 0 else 0))
+    size = sum(length for number, length in enumerate(lengths) if own[number])
+    if size > MOST_FOLDED:
+        raise UsageError(f"the folded stacks take {size / 1e9:.1f} GB; cut them with --depth")
+    callers = list(nodes)
+    folded = []
+    for number in range(len(nodes)):
+        if own[number]:
+            stack = []
+            at = number
+            while at >= 0:
+                at, frame = callers[at]
+                stack.append(names[frame])
+            folded.append(f"{';'.join(reversed(stack))} {own[number]}")
+    return folded + [f"{label} {amount}" for label, amount in tree.residuals if amount]

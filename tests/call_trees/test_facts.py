@@ -1,0 +1,133 @@
+"""Groups, equal subtrees, outlines and folded stacks of call trees, and places of functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_lens.call_trees.communication import communication_paths
+from hlo_lens.call_trees.difference import call_tree_diff
+from hlo_lens.call_trees.facts import (
+    OTHERS,
+    call_tree_by,
+    call_tree_outline,
+    call_tree_repeats,
+    folded_stacks,
+    subtree_shapes,
+)
+from hlo_lens.call_trees.page import TitledTree, TreeView, outline_drawing
+from hlo_lens.call_trees.reader import parse_call_trees
+from hlo_lens.call_trees.tree import CallFrame, Places
+from hlo_lens.text.errors import UsageError
+from tests.call_trees.trees import TREE, chain, tree_of
+
+
+def test_recursion_counts_once_in_the_amount_with_all_below() -> None:
+    rows = {row[5]: row[:5] for row in call_tree_by(TREE).rows()}
+    assert rows["f"] == (3, 5, 5 / 8, 3, 1)
+    assert rows["g"] == (2, 2, 2 / 8, 2, 1)
+    assert rows["main"] == (1, 8, 1.0, 1, 0)
+
+
+def test_groups_of_files_and_packages_sum_to_the_tree() -> None:
+    for by in ("function", "file", "package"):
+        found = call_tree_by(TREE, by)
+        assert sum(group.own for group in found.groups) == 8
+        assert found.totals() == {"own": 8, "nodes": 8}
+    packages = {g.package: (g.own, g.total) for g in call_tree_by(TREE, "package").groups}
+    assert packages == {"lib": (5, 5), "numpy/core": (2, 2), ".": (1, 8)}
+    files = [g.file for g in call_tree_by(TREE, "file", sort="total").groups]
+    assert files == ["train.py", "lib/a.py", "numpy/core/x.py"]
+
+
+XYZ = "  x\n    y\n      z\n      z\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("main\n  a\n    x\n      y\n      y\n  b\n    x\n      y\n      y\n", [(2, 3, "x", 3)]),
+        (f"main\n{XYZ}{XYZ}", [(2, 4, "x", 2)]),
+    ],
+    ids=["below different callers", "inside a repeated one"],
+)
+def test_equal_subtrees_are_the_largest(text: str, rows: list[tuple[object, ...]]) -> None:
+    tree = tree_of(text)
+    found = call_tree_repeats(tree, subtree_shapes(tree)).found
+    assert [(times, nodes, name, line) for times, nodes, _, name, _, line in found] == rows
+
+
+def test_outline_shows_the_largest_and_counts_the_rest() -> None:
+    shapes = subtree_shapes(TREE)
+    outline = call_tree_outline(TREE, shapes, lines=3)
+    assert [(line.node, line.depth, line.times, line.total) for line in outline] == [
+        (0, 0, 1, 8),
+        (1, 1, 1, 4),
+        (2, 2, 1, 1),
+        (3, 2, 1, 2),
+        (OTHERS, 1, 3, 3),
+    ]
+    whole = list(call_tree_outline(TREE, shapes))
+    assert sum(line.own for line in whole) == 8
+    assert [line.times for line in whole] == [1, 1, 1, 1, 1, 1, 2]
+    assert max(line.depth for line in call_tree_outline(TREE, shapes, depth=2)) == 1
+
+
+def test_drawing_reads_back_as_the_same_tree() -> None:
+    subtree = "  f, a.py:2\n    g, a.py:3\n    g, a.py:3\n"
+    tree = tree_of(f"main, a.py:1\n{subtree}{subtree}  h, a.py:4\n")
+    drawing = list(outline_drawing(TitledTree(tree=tree, title="t")))
+    text = "\n".join(line[14:] for line in drawing[1:])
+    assert "x2" in text
+    (read,) = parse_call_trees(text).trees
+    assert list(outline_drawing(TitledTree(tree=read, title="t"))) == drawing
+    assert not call_tree_diff(tree, read).changes
+
+
+def test_folded_stacks_merge_equal_stacks_and_escape_semicolons() -> None:
+    tree = tree_of("main\n  a;b, x.py:3\n    g\n  a;b, x.py:3\n    g\n    h\n")
+    assert folded_stacks(tree) == [
+        "main 1",
+        "main;a:b, x.py:3 2",
+        "main;a:b, x.py:3;g 2",
+        "main;a:b, x.py:3;h 1",
+    ]
+    assert folded_stacks(tree, depth=2) == ["main 1", "main;a:b, x.py:3 5"]
+
+
+def test_a_hundred_thousand_levels() -> None:
+    deep = chain(100_000)
+    shapes = subtree_shapes(deep)
+    assert call_tree_by(deep).groups[0].total == 100_000
+    assert call_tree_repeats(deep, shapes).found == ()
+    titled = TitledTree(tree=deep, title="t", view=TreeView(lines=0))
+    assert sum(1 for _ in outline_drawing(titled)) == 100_001
+    assert communication_paths(deep).found == ()
+    assert call_tree_diff(deep, chain(99_999)).totals() == {"delta": -1}
+    assert len(deep.stack(99_999)) == 100_000
+    with pytest.raises(UsageError, match="--depth"):
+        folded_stacks(deep)
+    assert folded_stacks(deep, depth=2) == ["f, a.py:1 1", "f, a.py:1;f, a.py:1 99999"]
+
+
+@pytest.mark.parametrize(
+    ("file", "shown", "package"),
+    [
+        ("/home/me/p/x/a.py", "x/a.py", "x"),
+        ("/home/me/p/train.py", "train.py", "."),
+        ("/v/lib/python3.11/site-packages/torch/nn/m.py", "torch/nn/m.py", "torch/nn"),
+        ("/usr/lib/python3.11/threading.py", "python/threading.py", "python"),
+        ("<frozen importlib._bootstrap>", "python/importlib._bootstrap", "python"),
+        ("<string>", "<string>", "<string>"),
+        (None, None, "[no file]"),
+    ],
+)
+def test_files_are_relative_to_the_program(
+    file: str | None, shown: str | None, package: str
+) -> None:
+    frame = CallFrame(function="f", file=file, line=1)
+    others = (
+        CallFrame(function="a", file="/home/me/p/x/a.py"),
+        CallFrame(function="b", file="/home/me/p/b.py"),
+    )
+    places = Places((frame, *others))
+    assert (places.file(frame), places.package(frame)) == (shown, package)
