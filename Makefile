@@ -64,9 +64,8 @@ pictures: $(VENV)/.dev ## remake the screenshots of the handbook from samples (n
 oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
 	$(BIN)/python -m pytest -q -n 2 tests/oracle
 
-estimates: $(VENV)/.dev ## compare estimates with the corpus; rewrite their table and the exact forms
+estimates: $(VENV)/.dev ## compare estimates of memory with the corpus; rewrite their error table
 	$(BIN)/python -m tests.estimate_table --write
-	$(BIN)/ruff format --quiet hlo_lens/questions/memory/exact_forms.py
 
 what-if-table: $(VENV)/.dev ## compile the corpus again; rewrite the table in the handbook
 	$(BIN)/python -m tests.what_if_table --write

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import hlo_lens
 from hlo_lens.hlo.query import tabulate
 from hlo_lens.questions.memory.estimate import memory_estimate, why_no_estimate
-from hlo_lens.questions.memory.forms import forms_of
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import peaks_of
 from hlo_lens.questions.memory.statement import memory_statement
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.estimate import MemoryEstimate
 
 TPU_PAGE = 16384
+OF_LIBTPU_51 = 1003875606
+"""Change list of libtpu 0.0.51, the first that counts fragmentation once."""
 FIGURES = ("argument", "output", "alias", "temp")
 HOST_FIGURES = tuple(f"host_{name}" for name in FIGURES)
 HLO = "after_optimizations.txt"
@@ -63,12 +64,7 @@ class Case:
         reason: Why there is none.
         told: Figure to bytes, from memory_analysis(); may be empty.
         peak: Estimated peak, and the true one; None where it is not recorded.
-        compilers: Compilers whose rules were applied.
-        forms: Forms of the text.
-        is_guess: Whether the text does not show its compiler or chip.
-        is_claimed: Whether the estimate is said to be exact.
-        temp_range: Least and most that temporaries are said to be; None for no bound.
-        peak_range: The same of the peak.
+        compiler: Backend whose rules were applied; of a TPU with the version of libtpu.
     """
 
     backend: str
@@ -81,12 +77,7 @@ class Case:
     reason: str = ""
     told: dict[str, int] = field(default_factory=dict)
     peak: tuple[int, int | None] = (0, None)
-    compilers: str = ""
-    forms: frozenset[str] = frozenset()
-    is_guess: bool = False
-    is_claimed: bool = False
-    temp_range: tuple[int, int] | None = None
-    peak_range: tuple[int, int] | None = None
+    compiler: str = ""
 
     @property
     def known(self) -> dict[str, int]:
@@ -95,31 +86,30 @@ class Case:
 
     @property
     def error(self) -> float:
-        """Error of the temporaries in percent; infinite if the truth is 0."""
-        true, found = self.known["temp"], self.found["temp"]
-        if true == found:
-            return 0.0
-        return 100.0 * (found - true) / true if true else math.inf
+        """Error of the temporaries in percent."""
+        return _percent(self.found["temp"], self.known["temp"])
+
+    @property
+    def peak_error(self) -> float | None:
+        """Error of the peak in percent; None where the true one is not recorded."""
+        found, true = self.peak
+        return None if true is None else _percent(found, true)
 
     @property
     def is_exact(self) -> bool:
         """Whether every figure is exact, and the peak where it is recorded."""
         return self.found == self.known and self.peak[1] in (None, self.peak[0])
 
-    @property
-    def is_in_range(self) -> bool:
-        """Whether temporaries and peak are in the ranges that are stated for them."""
-        within = self.temp_range is None or (
-            self.temp_range[0] <= self.known["temp"] <= self.temp_range[1]
-        )
-        peak = self.peak[1]
-        if peak is None or self.peak_range is None:
-            return within
-        return within and self.peak_range[0] <= peak <= self.peak_range[1]
-
     def as_exact(self, *names: str) -> str:
         """Return ``yes`` if all these figures are exact."""
         return "yes" if all(self.found[name] == self.known[name] for name in names) else "no"
+
+
+def _percent(found: int, true: int) -> float:
+    """Return an error in percent; infinite if the truth is 0."""
+    if true == found:
+        return 0.0
+    return 100.0 * (found - true) / true if true else math.inf
 
 
 def true_figures(lines: Iterable[str], backend: str) -> dict[str, int]:
@@ -274,6 +264,15 @@ def _told(analysis: object) -> dict[str, int]:
     return {name: analysis.get(f"{name}_size_in_bytes", 0) for name in (*FIGURES, *HOST_FIGURES)}
 
 
+def _compiler(backend: str, module: str) -> str:
+    """Return a backend; of a TPU with the version of libtpu, by the change list in the name."""
+    if backend != "tpu":
+        return backend
+    change = re.search(r"\.cl_(\d+)", module)
+    is_old = change is not None and int(change[1]) < OF_LIBTPU_51
+    return f"tpu, libtpu {'before' if is_old else 'since'} 0.0.51"
+
+
 def _estimated(
     start: Case,
     text: str,
@@ -290,16 +289,10 @@ def _estimated(
         return replace(start, is_compiled=is_compiled, reason=reason or "")
     peak = peaks_of(estimate.layout)[DEFAULT_SPACE]
     held = 0 if peak is None else peak.total_bytes
-    less, more = estimate.range.peak_more or (held, 0)
     return replace(
         start,
         is_compiled=is_compiled,
         found=found_figures(estimate),
         peak=(held, start.peak[1]),
-        compilers=estimate.compilers,
-        forms=forms_of(table).names,
-        is_guess=estimate.range.is_guess,
-        is_claimed=estimate.range.is_exact,
-        temp_range=estimate.range.temp_bytes,
-        peak_range=None if estimate.range.peak_more is None else (held - less, held + more),
+        compiler=_compiler(estimate.backend, start.module),
     )

@@ -36,8 +36,9 @@ from hlo_lens.testing.evidence import (
     shape_text,
     understood,
 )
+from hlo_lens.text.amount import MARGIN
 from hlo_lens.text.errors import HloLensError, UsageError
-from hlo_lens.text.units import format_bytes, parse_size, plural
+from hlo_lens.text.units import format_bytes, format_ratio, parse_size, plural
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
 
@@ -141,20 +142,25 @@ def assert_memory_below(
     except HloLensError as error:
         fail_unknown(f"the memory of {known.title}: {error}")
     found = memory_space(results, space)
-    least, most = bytes_of(results, found, of)
+    amount, most = bytes_of(results, found, of)
+    size = int(amount.value)
     if results.mismatches and any(theirs > bound for _, _, theirs in results.mismatches):
         name, ours, theirs = results.mismatches[0]
         fail_unknown(f"{name}: memory_analysis() says {theirs:,}, this says {ours:,}")
-    if least <= bound < most:
+    if amount.is_near(bound):
         fail_unknown(
-            f"the {of} of {found.name}: it is between {format_bytes(least)} and "
+            f"the {of} of {found.name}: an estimate, {amount.text(format_bytes)}, within "
+            f"{format_ratio(MARGIN)} of the limit {format_bytes(bound)}"
+        )
+    if size <= bound < most:
+        fail_unknown(
+            f"the {of} of {found.name}: it is between {format_bytes(size)} and "
             f"{format_bytes(most)}, and the limit is {format_bytes(bound)}"
         )
-    if least > bound:
-        word = "estimated " if results.statement.source == "estimate" else ""
+    if size > bound:
         head = (
-            f"{known.title} takes {word}{format_bytes(least)} of {found.name} ({of}), "
-            f"limit {format_bytes(bound)}, {format_bytes(least - bound)} too much"
+            f"{known.title} takes {amount.text(format_bytes)} of {found.name} ({of}), "
+            f"limit {format_bytes(bound)}, {format_bytes(size - bound)} too much"
         )
         fail(head, memory_lines(known, found))
 

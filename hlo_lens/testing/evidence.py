@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.results import memory_results, peak_of
+from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.errors import UsageError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.sharding.table import ShardedValue
     from hlo_lens.questions.snapshots.facts import SpaceFacts
+    from hlo_lens.text.amount import Amount
 
 SHOWN = 5
 """Contributors that a failure lists; the others are counted."""
@@ -95,28 +97,22 @@ def memory_space(results: MemoryResults, name: str | None) -> SpaceFacts:
     return spaces[name.lower()]
 
 
-def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[int, int]:
-    """Return the lower and upper bound of a figure; fail if it is not known."""
+def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[Amount, int]:
+    """Return a figure, and the most that it may be; fail if it is not known."""
     __tracebackhide__ = True
-    layout = results.layout
+    layout, statement = results.layout, results.statement
     if not layout.is_complete:
         fail_unknown("the memory: the buffer assignment is not complete")
-    statement = results.statement
-    if not statement.is_exact and statement.range is None:
-        fail_unknown("the memory: the estimate has no bound")
-    bounds = None if space.color else statement.range
-    if of == "peak":
-        if space.peak_bytes is None or not layout.are_ranges_complete:
-            fail_unknown("the peak: no live ranges, or not all of them")
-        same = (space.peak_bytes, space.peak_bytes)
-        return same if bounds is None else bounds.peak_bytes or same
+    if statement.source == "estimate" and results.module is not None and results.module.gaps:
+        fail_unknown("the memory: the text of the estimate is not complete")
     size: int | None = getattr(space, f"{of}_bytes")
+    if of == "peak" and (size is None or not layout.are_ranges_complete):
+        fail_unknown("the peak: no live ranges, or not all of them")
     if size is None:
         fail_unknown(f"the memory in {space.name}: an estimate does not know it")
-    if of not in ("temp", "total") or bounds is None:
-        return size, size
-    least, most = bounds.temp_bytes
-    return size - max(0, statement.temp_bytes - least), size + most - statement.temp_bytes
+    more = 0 if space.color or of == "peak" else most_temp_bytes(statement) - statement.temp_bytes
+    amount = memory_amount(statement, of, size, results.stated)
+    return amount, size + (more if of in ("temp", "total") else 0)
 
 
 def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.memory.exact_forms import EXACT_FORMS
+from hlo_lens.text.amount import MARGIN
 from tests.corpus import needs_corpus
-from tests.estimate_table import TOPIC, all_cases, exact_forms, topic_text
+from tests.estimate_table import TOPIC, all_cases, topic_text
 
 if TYPE_CHECKING:
     from tests.estimate_cases import Case
@@ -23,14 +23,15 @@ def _cases() -> list[Case]:
     return [case for case in all_cases() if case.found]
 
 
-def test_no_estimate_that_is_said_to_be_exact_is_wrong() -> None:
-    claimed = [case for case in _cases() if case.is_claimed]
-    assert len(claimed) > 500
-    assert [case for case in claimed if not case.is_exact] == []
+def test_no_error_exceeds_the_margin_of_budgets() -> None:
+    """Temporaries of a libtpu before 0.0.51 excepted, which a note says."""
+    new = [case for case in _cases() if "before" not in case.compiler]
+    errors = [error for case in new for error in (case.error, case.peak_error or 0.0)]
+    assert max(map(abs, errors)) < 100 * MARGIN
 
 
-def test_every_truth_is_in_the_range_of_its_estimate() -> None:
-    assert [case for case in _cases() if not case.is_in_range] == []
+def test_estimates_are_equal_to_the_truth_as_often_as_before() -> None:
+    assert sum(case.is_exact for case in _cases()) >= 1310
 
 
 def test_estimates_of_new_compiles_are_equal_to_the_truth() -> None:
@@ -40,9 +41,6 @@ def test_estimates_of_new_compiles_are_equal_to_the_truth() -> None:
         assert sum(case.is_exact for case in side) >= 0.97 * len(side)
 
 
-def test_shipped_forms_and_tables_are_those_of_the_corpus() -> None:
-    cases = all_cases()
-    forms = exact_forms(cases)
-    assert forms == EXACT_FORMS, "run `make estimates`"
+def test_the_table_of_the_handbook_is_that_of_the_corpus() -> None:
     topic = TOPIC.read_text("utf-8")
-    assert topic == topic_text(topic, cases, forms), "run `make estimates`"
+    assert topic == topic_text(topic, _cases()), "run `make estimates`"

@@ -11,6 +11,7 @@ import pytest
 
 from hlo_lens.load import load
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.statement import most_temp_bytes
 from tests import corpus
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def wrong_figures(statement: MemoryStatement, truth: dict[str, Any]) -> list[tup
     for kind in KINDS:
         wanted = truth[f"{kind}_size_in_bytes"]
         found = getattr(statement, f"{kind}_bytes")
-        least, most = statement.temp_range if kind == "temp" else (found, found)
+        least, most = (found, most_temp_bytes(statement) if kind == "temp" else found)
         if not least <= wanted <= most:
             wrong.append((kind, found, wanted))
     return wrong

@@ -59,12 +59,10 @@ class HeapLayout:
     Attributes:
         allocations: Parameters, constants and outputs, then one per memory space for temporaries.
         temporaries: Memory space to the position of its temporary allocation.
-        unordered_bytes: Bytes of buffers that XLA may have assigned in another order.
     """
 
     allocations: list[Allocation]
     temporaries: dict[int, int]
-    unordered_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate.allocations import LayoutRules
 from hlo_lens.buffers.estimate.packing import pack_in_time
-from hlo_lens.buffers.estimate.tuple_tables import TableStep, table_step
+from hlo_lens.buffers.estimate.tuple_tables import table_step
 from hlo_lens.shapes.shape import Layout
 
 if TYPE_CHECKING:
@@ -52,9 +52,6 @@ class BackendRules:
         color: Memory space of an array.
         whole: Shape of a result that is no element of a tuple, from the printed one; None for the
             same.
-        tables: Sizes of the tables of tuples of a TPU; None for other backends.
-        compilers: Versions of the compiler and chips that have these rules, in words.
-        are_known: Whether the text shows that its compiler is one of these.
         notes: Which rules are guesses.
     """
 
@@ -63,9 +60,6 @@ class BackendRules:
     layout: LayoutRules
     color: Callable[[Shape], int] = operator.attrgetter("memory_space")
     whole: Callable[[Shape], Shape] | None = None
-    tables: TableStep | None = None
-    compilers: str = ""
-    are_known: bool = True
     notes: tuple[str, ...] = ()
 
 
@@ -80,8 +74,6 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
     text = module.columns.source.text
     if told == "tpu":
         tables = table_step(module, target)
-        is_old = _is_old_libtpu(text)
-        age = "libtpu 0.0.42 and older" if is_old else "libtpu 0.0.50 and newer"
         return BackendRules(
             backend="tpu",
             measure=lambda shape: _tpu_bytes(shape, tables.step),
@@ -91,12 +83,9 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
                 alignment=TPU_PAGE,
                 alignments=_TPU_STEPS,
                 pack=pack_in_time,
-                reuses_outputs=is_old,
+                reuses_outputs=_is_old_libtpu(text),
             ),
-            compilers=f"tpu, {age}, tables of {tables.step} bytes",
-            are_known=any(key in text for key in _NEW_LIBTPU),
-            tables=tables,
-            notes=tables.note,
+            notes=(*tables.note, *(() if _is_new_libtpu(text) else (_OLD_TEMP,))),
         )
     if told == "gpu":
         # kXlaAllocatedBufferAlignBytes went from 128 to 256 between jaxlib 0.5.3 and 0.6.2
@@ -105,17 +94,12 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
             backend="gpu",
             measure=_plain_bytes,
             layout=LayoutRules(alignment=128 if is_old else 256),
-            compilers=f"gpu, jaxlib {'0.5.3 and older' if is_old else '0.7.2 and newer'}",
-            are_known=is_old or '"device_type"' in text,
         )
     note = () if told else ("the text does not show its backend; assumed to be cpu",)
-    is_old = _is_old_cpu(text)
     return BackendRules(
         backend="cpu",
         measure=_plain_bytes,
-        layout=LayoutRules(alignment=16 if is_old else 64),
-        compilers=f"cpu, jaxlib {'0.4.30 and older' if is_old else '0.4.35 and newer'}",
-        are_known=told is not None and (is_old or _NAMED_FUSION.search(text) is not None),
+        layout=LayoutRules(alignment=16 if _is_old_cpu(text) else 64),
         notes=note,
     )
 
@@ -142,9 +126,19 @@ _NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
 """Keys of backend configs since libtpu 0.0.50; only dumps sort the first one first."""
 
 
+_OLD_TEMP = (
+    "temp may be up to twice as much: libtpu before 0.0.51 counts fragmentation twice, and the "
+    "text does not show a newer one"
+)
+
+
+def _is_new_libtpu(text: str) -> bool:
+    return any(key in text for key in _NEW_LIBTPU)
+
+
 def _is_old_libtpu(text: str) -> bool:
     """Whether a TPU text is of libtpu 0.0.42 or before, by keys of its backend configs."""
-    return '"flag_configs":[' in text and not any(key in text for key in _NEW_LIBTPU)
+    return '"flag_configs":[' in text and not _is_new_libtpu(text)
 
 
 def _plain_bytes(shape: Shape) -> int | None:

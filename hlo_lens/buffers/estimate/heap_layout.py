@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -81,36 +80,18 @@ class _Assigner:
         flow = self._flow
         parts = self._values.parts
         sizes = [max([parts[value].size_bytes for value in buffer]) for buffer in flow.buffers]
-        keys = [
-            (-size, k not in self._outputs, self._post_order(k)) for k, size in enumerate(sizes)
-        ]
-        order = sorted(range(len(flow.buffers)), key=lambda k: (keys[k], k))
-        for buffer in order:
+
+        def rank(buffer: int) -> tuple[int, bool, tuple[int, int]]:
+            return -sizes[buffer], buffer not in self._outputs, self._post_order(buffer)
+
+        for buffer in sorted(range(len(flow.buffers)), key=rank):
             self._assign(buffer, sizes[buffer])
-        free = self._outputs.union(self._waiting)
-        ties = (pair for pair in pairwise(order) if keys[pair[0]] == keys[pair[1]])
-        unordered = {
-            k for pair in ties if not free.issuperset(pair) and self._differ(*pair) for k in pair
-        }
         heaps = self._heaps(sizes)
         for buffer in self._outputs:
             number = self._allocation_of.get(flow.buffers[buffer][0])
             if number is not None:
                 self._allocations[number].is_output = True
-        return self._combined(heaps, sum(sizes[buffer] for buffer in unordered))
-
-    def _differ(self, one: int, other: int) -> bool:
-        """Whether the order of two equal buffers does not follow from the text.
-
-        XLA orders them by the numbers of their first values, which in several called computations
-        depend on the order in which HloModule happened to make these.
-        """
-        owners, entry = self._flow.table.module.links.owners, self._flow.table.module.entry.place
-        places = {owners[self._first_row(buffer)] for buffer in (one, other)}
-        return len(places) > 1 and entry not in places
-
-    def _first_row(self, buffer: int) -> int:
-        return self._values.places[self._flow.buffers[buffer][0]] // NODES
+        return self._combined(heaps)
 
     def _post_order(self, buffer: int) -> tuple[int, int]:
         """Return the position of a buffer's first value in XLA's order, callers first."""
@@ -270,7 +251,7 @@ class _Assigner:
             found[color] = allocation
         return found
 
-    def _combined(self, heaps: dict[int, Allocation], unordered_bytes: int) -> HeapLayout:
+    def _combined(self, heaps: dict[int, Allocation]) -> HeapLayout:
         """Put temporary allocations of one memory space end to end."""
         everything = self._allocations + [heaps[color] for color in sorted(heaps)]
         everything += thread_local_allocations(self._flow)
@@ -290,9 +271,7 @@ class _Assigner:
             temporaries[color] = len(kept)
             allocation.kind = "heap"
             kept.append(allocation)
-        return HeapLayout(
-            allocations=kept, temporaries=temporaries, unordered_bytes=unordered_bytes
-        )
+        return HeapLayout(allocations=kept, temporaries=temporaries)
 
 
 class _Held:

@@ -2,8 +2,8 @@
 
 Undecided is never a pass. It means: a number that is not known, or not in the snapshot; a gap in
 the text that it was counted in; a module that no pattern matches, or without partner in the
-baseline; sides that cannot be compared; a condition that the upper bound of a value breaks and its
-lower bound does not.
+baseline; sides that cannot be compared; a condition that one bound of a value breaks and the other
+does not; a limit that an estimate is near to. A change between two estimates is judged.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from hlo_lens.questions.check.finding_counts import (
     new_among,
 )
 from hlo_lens.questions.check.rule_values import rule_value, weakness
+from hlo_lens.questions.check.steps import Value
 from hlo_lens.questions.diff.memory_diff import TOTAL, code_problem, memory_problem
 from hlo_lens.questions.diff.module_pairs import plain_name
-from hlo_lens.text.units import format_bytes, format_count
+from hlo_lens.text.amount import MARGIN, Amount, Kind
+from hlo_lens.text.units import format_bytes, format_count, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +43,7 @@ UNKNOWN_APART = (
 OTHER_MODULE = "the baseline has another module: names, parameters and results differ"
 
 _SHOWN = 6
+_NONE = Value()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +73,8 @@ class Verdict:
         rule: The rule.
         module: Name of the module; None if no module matches the rule.
         place: Index of the module in the head; None if it is not there.
-        base: Value in the baseline; None if there is none.
-        head: Value; None if it is not known.
-        base_least: Lower bound of `base` if that is not exact; None if it is, or is the least.
-        base_most: Upper bound of `base`; None if it is exact, or the most.
-        head_least: Lower bound of `head`.
-        head_most: Upper bound of `head`.
+        base: Value in the baseline.
+        head: Value.
         reason: Which condition failed, or why the rule is undecided; empty for a pass.
         contributors: Largest parts of the value or its change; None for a rule that did not fail.
         findings: Findings that a rule that failed counts, most saving first.
@@ -85,12 +84,8 @@ class Verdict:
     rule: Rule
     module: str | None
     place: int | None = None
-    base: float | None = None
-    head: float | None = None
-    base_least: float | None = None
-    base_most: float | None = None
-    head_least: float | None = None
-    head_most: float | None = None
+    base: Value = _NONE
+    head: Value = _NONE
     reason: str = ""
     contributors: Contributors | None = None
     findings: tuple[FindingFact, ...] = ()
@@ -186,9 +181,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
         rule=rule,
         module=candidate.head.name,
         place=candidate.place,
-        head=value.number,
-        head_least=value.least,
-        head_most=value.most,
+        head=value,
         reason=value.reason or weakness(rule, candidate.head.facts),
     )
     if value.number is None and rule.is_optional and partner is not None:
@@ -207,30 +200,22 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
             return replace(verdict, reason=reason)
     if not problem and partner is not None and sides.has_baseline:
         found = rule_value(rule, partner)
-        least, most = found.least, found.most
-        verdict = replace(verdict, base=found.number, base_least=least, base_most=most)
+        verdict = replace(verdict, base=found)
         reason = found.reason or weakness(rule, partner.facts)
         problem = reason and f"in the baseline: {reason}"
-        if found == value and candidate.is_same_program():
-            decided = _decided(_without_bounds(verdict, rule), candidate, problem, sides)
-            return _with_bounds_of(verdict, decided)
     return _decided(verdict, candidate, problem, sides)
 
 
 def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides) -> Verdict:
     """Return the verdict on known values; a broken limit fails whatever the baseline is."""
-    rule, base, head = verdict.rule, verdict.base, verdict.head or 0
+    rule, base, head = verdict.rule, verdict.base.number, verdict.head.number or 0
     limits = [condition for condition in rule.fails if not condition.is_change]
     changes = [condition for condition in rule.fails if condition.is_change]
     judged = rule.fails if base is not None and not problem else limits
     broken = [condition for condition in judged if condition.holds(base, head)]
-    open_ones = [
-        one
-        for one in judged
-        if any(one.holds(*two) != (one in broken) for two in _corners(verdict))
-    ]
-    if open_ones and all(condition in open_ones for condition in broken):
-        return replace(verdict, reason=_bound_text(verdict, open_ones))
+    unsure = [condition for condition in judged if _is_unsure(condition, verdict, candidate)]
+    if unsure and all(condition in unsure for condition in broken):
+        return replace(verdict, reason=_unsure_text(verdict, unsure))
     if broken:
         diff = None if base is None else candidate.diff
         found = contributors(rule.metric, candidate.head, diff)
@@ -260,24 +245,43 @@ def _findings(
     return new_among(found, facts, base) if base is not None and is_change else found
 
 
-def _bound_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
-    """Return why conditions on an upper bound are undecided."""
-    sides = (
-        ("between {} and {}", verdict.head_least, _or(verdict.head_most, verdict.head)),
-        (
-            "in the baseline between {} and {}",
-            verdict.base_least,
-            _or(verdict.base_most, verdict.base),
-        ),
-    )
-    ranges = [
-        text.format(*_range_texts(verdict, int(low), int(high or 0)))
-        for text, low, high in sides
-        if low is not None
-    ]
+def _is_unsure(condition: Condition, verdict: Verdict, candidate: Candidate) -> bool:
+    """Return whether a condition depends on where in their bounds the true values are."""
+    base, head = verdict.base, verdict.head
+    number = head.number or 0
+    if not condition.is_change and Amount(number, head.kind).is_near(
+        float(condition.amount.number)
+    ):
+        return True
+    base_end = base.number if base.end is None else base.end
+    head_end = number if head.end is None else head.end
+    corners = [(base_end, head_end)]  # upper bounds of both sides are of the same branches
+    if Kind.AT_LEAST in (base.kind, head.kind):
+        corners += [(base.number, head_end), (base_end, number)]
+    holds = condition.holds(base.number, number)
+    if all(condition.holds(*corner) == holds for corner in corners):
+        return False
+    return not (condition.is_change and base == head and candidate.is_same_program())
+
+
+def _unsure_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
+    """Return why conditions on a bound or an estimate are undecided."""
     names = " and ".join(map(str, conditions))
-    what = "an upper bound" if verdict.head_most is verdict.base_most is None else "an estimate"
-    return f"{names} is not decided by {what}: the value is {', '.join(ranges)}"
+    sides = (("", verdict.head), ("in the baseline ", verdict.base))
+    ranges = [
+        f"{where}between {low} and {high}"
+        for where, value in sides
+        if value.end is not None
+        for low, high in [_range_texts(verdict, *sorted((int(value.end), int(value.number or 0))))]
+    ]
+    if not ranges:
+        return (
+            f"{names} is not decided by an estimate: the value is "
+            f"{verdict.rule.metric.amount_text(verdict.head)}, within {format_ratio(MARGIN)} of it"
+        )
+    is_upper = Kind.AT_MOST in (verdict.base.kind, verdict.head.kind)
+    bound = f"{'an upper' if is_upper else 'a lower'} bound"
+    return f"{names} is not decided by {bound}: the value is {', '.join(ranges)}"
 
 
 def _range_texts(verdict: Verdict, low: int, high: int) -> tuple[str, str]:
@@ -286,39 +290,6 @@ def _range_texts(verdict: Verdict, low: int, high: int) -> tuple[str, str]:
         return format_bytes(low), format_bytes(high)
     unit = "B" if verdict.rule.metric.is_bytes else ""
     return f"{format_count(low)}{unit}", f"{format_count(high)}{unit}"
-
-
-def _corners(verdict: Verdict) -> Iterator[tuple[float | None, float]]:
-    """Yield the pairs of values between which the true ones of base and head are."""
-    base, head = verdict.base, verdict.head or 0
-    least = _or(verdict.base_least, base), _or(verdict.head_least, head) or 0
-    if verdict.head_most is verdict.base_most is None:  # an upper bound on either side, or exact
-        yield least
-        return
-    most = _or(verdict.base_most, base), _or(verdict.head_most, head) or 0
-    yield from ((least[0], most[1]), (most[0], least[1]), least, most)
-
-
-def _or(bound: float | None, number: float | None) -> float | None:
-    return number if bound is None else bound
-
-
-def _without_bounds(verdict: Verdict, rule: Rule) -> Verdict:
-    """Return a verdict on a change of a program that is equal on both sides, known or not."""
-    if not all(condition.is_change for condition in rule.fails):
-        return verdict
-    return replace(verdict, base_least=None, base_most=None, head_least=None, head_most=None)
-
-
-def _with_bounds_of(known: Verdict, decided: Verdict) -> Verdict:
-    """Return a verdict with the bounds of its values as they are known."""
-    return replace(
-        decided,
-        base_least=known.base_least,
-        base_most=known.base_most,
-        head_least=known.head_least,
-        head_most=known.head_most,
-    )
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:

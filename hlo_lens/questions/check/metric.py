@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.check.collective_sums import collective_sum, has_bounds, kind_of, wrong_axis
 from hlo_lens.questions.check.steps import NoValueError, Step, Value, field_path, step_into
+from hlo_lens.text.amount import Amount, Kind
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from hlo_lens.program.branch_sums import SumBounds
@@ -105,10 +107,19 @@ class Metric:
             if self.axis is not None or kind_of(self.steps) or has_bounds(found, self.steps):
                 return _bounded(collective_sum(found, self.steps, self.axis, self.text))
             number = self._number(facts)
-            is_bound = self.root == "flops" and facts.flops_is_at_most
-            return Value(number=number, least=facts.flops_at_least if is_bound else None)
+            if self.root == "flops" and facts.flops_is_at_most:
+                return Value(number=number, kind=Kind.AT_MOST, end=facts.flops_at_least or 0)
+            return Value(number=number)
         except NoValueError as error:
             return Value(number=None, reason=str(error))
+
+    def amount_text(self, value: Value) -> str:
+        """Return a value as text, marked where it is no exact figure; empty for none."""
+        if value.number is None:
+            return ""
+        if self.is_bytes:
+            return Amount(round(value.number), value.kind).text(format_bytes)
+        return str(Amount(value.number, value.kind))
 
     def _number(self, facts: ModuleFacts) -> float:
         """Return the number in the facts of a module; raises NoValueError."""
@@ -133,7 +144,9 @@ class Metric:
 
 
 def _bounded(bounds: SumBounds) -> Value:
-    return Value(number=bounds.most, least=bounds.least if bounds.is_at_most else None)
+    if not bounds.is_at_most:
+        return Value(number=bounds.most)
+    return Value(number=bounds.most, kind=Kind.AT_MOST, end=bounds.least)
 
 
 def _sum(found: list[object], text: str) -> float:

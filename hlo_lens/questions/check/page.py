@@ -20,8 +20,9 @@ from hlo_lens.render.envelope import envelope
 from hlo_lens.render.origins import with_marks
 from hlo_lens.render.result import Column, Row, Unit, row_objects
 from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.text.amount import MARGIN, Kind
 from hlo_lens.text.shell_words import shell_word
-from hlo_lens.text.units import format_bytes, format_change, format_count, plural
+from hlo_lens.text.units import format_change, format_ratio, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.facts import FindingFact
 
 _NONE: Mapping[int, str] = MappingProxyType({})
+_ESTIMATE = (
+    f"~ marks an estimate, which decides no limit within {format_ratio(MARGIN)} of it "
+    "(hlo-lens help estimates)"
+)
 _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
 _COLUMNS = (
@@ -48,6 +53,8 @@ _COLUMNS = (
     Column("rule", Unit.NONE, "place of the rule"),
     Column("base_is_at_most", Unit.NONE, "whether base is an upper bound"),
     Column("head_is_at_most", Unit.NONE, "whether head is an upper bound"),
+    Column("base_is_estimate", Unit.NONE, "whether base is an estimate"),
+    Column("head_is_estimate", Unit.NONE, "whether head is an estimate"),
 )
 
 
@@ -71,6 +78,7 @@ def check_report(
         title=f"hlo-lens check: {outcome(judgement)}",
         facts=(*facts, ("rules", _counts(verdicts))),
         tables=(*_tables(verdicts), *_contributor_tables(verdicts)),
+        notes=(_ESTIMATE,) if any(Kind.ESTIMATE in _kinds(verdict) for verdict in verdicts) else (),
     )
     return Report(
         kind="check",
@@ -126,7 +134,7 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
     shown = ["status", "metric", "base", "head", "change", "fails_if", "reason"]
     if len({verdict.module for verdict in verdicts}) > 1:
         shown.insert(1, "module")
-    if all(verdict.base is None for verdict in verdicts):
+    if all(verdict.base.number is None for verdict in verdicts):
         shown = [name for name in shown if name not in ("base", "change")]
     if all(not verdict.reason or verdict.status == FAIL for verdict in verdicts):
         shown.remove("reason")
@@ -148,7 +156,7 @@ _MOST_WHOLE = 50
 
 
 def _row(verdict: Verdict) -> Row:
-    base, head, rule = verdict.base, verdict.head, verdict.rule
+    base, head, rule = verdict.base.number, verdict.head.number, verdict.rule
     return (
         verdict.status,
         rule.is_informational,
@@ -163,9 +171,13 @@ def _row(verdict: Verdict) -> Row:
         tuple(map(str, rule.fails)),
         verdict.reason or None,
         rule.place,
-        verdict.base_least is not None and verdict.base_most is None,
-        verdict.head_least is not None and verdict.head_most is None,
+        *(kind is Kind.AT_MOST for kind in _kinds(verdict)),
+        *(kind is Kind.ESTIMATE for kind in _kinds(verdict)),
     )
+
+
+def _kinds(verdict: Verdict) -> tuple[Kind, Kind]:
+    return verdict.base.kind, verdict.head.kind
 
 
 def _shown_row(verdict: Verdict) -> Row:
@@ -182,24 +194,9 @@ def _shown_row(verdict: Verdict) -> Row:
 
 
 def amount_texts(verdict: Verdict) -> tuple[str, str]:
-    """Return the values in the baseline and in the head as text.
-
-    ``<=`` is before upper bounds, ``~`` before estimates.
-    """
-    base = _amount_text(verdict, verdict.base, verdict.base_least, verdict.base_most)
-    return base, _amount_text(verdict, verdict.head, verdict.head_least, verdict.head_most)
-
-
-def _amount_text(
-    verdict: Verdict, number: float | None, least: float | None, most: float | None
-) -> str:
-    if number is None:
-        return ""
-    bound = "~" if most is not None else "" if least is None else "<="
-    if verdict.rule.metric.is_bytes:
-        return f"{bound}{format_bytes(round(number))}"
-    text = format_count(int(number)) if number == int(number) else f"{number:g}"
-    return f"{bound}{text}"
+    """Return the values in the baseline and in the head as text, marked by `Amount`."""
+    metric = verdict.rule.metric
+    return metric.amount_text(verdict.base), metric.amount_text(verdict.head)
 
 
 def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:

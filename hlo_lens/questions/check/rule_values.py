@@ -1,4 +1,4 @@
-"""Value of a rule's metric in a module: bounds of an estimate, outdated and weak figures."""
+"""Value of a rule's metric in a module: estimates and bounds, outdated and weak figures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from hlo_lens.questions.check.finding_counts import (
     undecided_text,
 )
 from hlo_lens.questions.check.steps import Value
+from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
+from hlo_lens.text.amount import Kind
 
 if TYPE_CHECKING:
     from hlo_lens.questions.check.rules import Rule
     from hlo_lens.questions.snapshots.facts import CoverageFacts, MemoryFacts, ModuleFacts
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
-
-_PEAKS = ("memory.peak.bytes", "memory.spaces.peak_bytes")
-_TOTALS = ("total_bytes", "temp_bytes")
-_OUTPUTS = ("total_bytes", "output_bytes")
-"""Figures of an estimate that are as inexact as its peak, its temporaries and its results."""
 
 
 def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
@@ -38,7 +35,7 @@ def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | Non
         return Value(number=None, reason=outdated)
     if rule.metric.root == FINDINGS:
         return finding_count(rule.metric.steps, module.facts, None if base is None else base.facts)
-    return _with_bounds(rule.metric.value(module.facts), rule, module.facts)
+    return _marked(rule.metric.value(module.facts), rule, module.facts)
 
 
 def _outdated(rule: Rule, module: ModuleSnapshot) -> str:
@@ -53,52 +50,20 @@ def _outdated(rule: Rule, module: ModuleSnapshot) -> str:
     )
 
 
-def _with_bounds(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
-    """Return the value of a rule's metric with the bounds of an estimate of memory."""
+def _marked(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
+    """Return a value, marked if it is a figure of memory that is an estimate or a bound."""
     memory, number = facts.memory, value.number
-    if rule.metric.root != "memory" or memory is None or number is None:
-        return value
-    if memory.is_exact or memory.range is None:
+    if memory is None or number is None or rule.metric.root != "memory":
         return value
     path = rule.metric.field_path(facts)
-    least, most = memory.range.temp_bytes
-    if path == "memory.temp_bytes":
-        return replace(value, least=least, most=most)
-    space = next((space for space in memory.spaces if space.color == 0), None)
-    if memory.source != "estimate" or space is None:
+    if not rule.metric.is_bytes or path.startswith("memory.memory_analysis"):
         return value
-    name = path.rpartition(".")[2]
-    known = _peak_or_total(memory, path, number, space.peak_bytes)
-    if known is not None:
-        return replace(value, least=known[0], most=known[1])
-    if path.startswith("memory.spaces.") and number != getattr(space, name, None):
+    if memory.source != "estimate" and path != "memory.temp_bytes":
         return value
-    below = above = 0
-    if name in _TOTALS:
-        below, above = max(0, memory.temp_bytes - least), max(0, most - memory.temp_bytes)
-    if name in _OUTPUTS and memory.range.output_bytes is not None:
-        least, most = memory.range.output_bytes
-        below, above = below + memory.output_bytes - least, above + most - memory.output_bytes
-    if not below and not above:
-        return value
-    return replace(value, least=max(0, number - below), most=number + above)
-
-
-def _peak_or_total(
-    memory: MemoryFacts, path: str, number: float, peak_bytes: int | None
-) -> tuple[int, int] | None:
-    """Return the bounds of the peak or of what must fit; None if a path is no such figure.
-
-    Bounds that the figure is outside of are those of another one: somebody edited the snapshot.
-    """
-    known = None
-    if memory.range is None:
-        return None
-    if path in _PEAKS and number == peak_bytes:
-        known = memory.range.peak_bytes
-    elif path.endswith(".total_bytes") and number == memory.total_bytes:
-        known = memory.range.total_bytes
-    return known if known is not None and known[0] <= number <= known[1] else None
+    figure = path.rpartition(".")[2].removesuffix("_bytes")
+    amount = memory_amount(memory, figure, int(number), memory.memory_analysis)
+    end = most_temp_bytes(memory) if amount.kind is Kind.AT_LEAST else None
+    return replace(value, kind=amount.kind, end=end)
 
 
 def weakness(rule: Rule, facts: ModuleFacts) -> str:
@@ -125,6 +90,4 @@ def _memory_weakness(memory: MemoryFacts, coverage: CoverageFacts | None) -> str
         return "the buffer texts are not complete"
     if memory.source == "estimate" and coverage is not None and coverage.problem:
         return coverage.problem
-    if not memory.is_exact and memory.range is None:
-        return "the estimate has no bound"
     return ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
+from hlo_lens.text.amount import Kind
 
 ALL = "*"
 _HBM = "HBM"
@@ -23,14 +24,14 @@ class Value:
     Attributes:
         number: The number; None where there is none.
         reason: Why there is none; empty where there is one.
-        least: Lower bound of a number that is not exact; None where it is.
-        most: Upper bound of it; None where it is exact, or an upper bound itself.
+        kind: Whether it is exact, a bound or an estimate.
+        end: Other end of a bound: the least of an upper one, the most of a lower one.
     """
 
-    number: float | None
+    number: float | None = None
     reason: str = ""
-    least: float | None = None
-    most: float | None = None
+    kind: Kind = Kind.EXACT
+    end: float | None = None
 
 
 class NoValueError(Exception):

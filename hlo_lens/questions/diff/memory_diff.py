@@ -14,6 +14,7 @@ from hlo_lens.questions.memory import estimate_limit
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.statement import FEW_BYTES
 from hlo_lens.questions.snapshots.facts import MemoryFacts, SpaceFacts
+from hlo_lens.text.amount import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -55,6 +56,13 @@ class MemoryDiff:
     is_comparable: bool = True
     unexplained: tuple[str, ...] = ()
     is_outdated: bool = False
+
+    @property
+    def kinds(self) -> tuple[Kind, Kind]:
+        """Whether total and peak of base and head are exact, or estimates."""
+        sources = (self.base_source, self.head_source)
+        base, head = (Kind.ESTIMATE if one == "estimate" else Kind.EXACT for one in sources)
+        return base, head
 
     @property
     def is_changed(self) -> bool:

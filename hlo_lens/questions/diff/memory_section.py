@@ -11,6 +11,7 @@ from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.origins import with_marks
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Table, table_of
+from hlo_lens.text.amount import Amount, Kind
 from hlo_lens.text.units import format_bytes, format_change, format_delta, listed, plural
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ NO_CHANGE = "no change"
 _MOST_NAMES = 8
 
 
-def delta_text(delta: Delta) -> str:
-    """Return a size before and after, with the difference; ``?`` if not known."""
-    base = "?" if delta.base is None else format_bytes(delta.base)
+def delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)) -> str:
+    """Return a size before and after, marked by kind, with the difference; ``?`` if not known."""
+    base, head = (
+        "?" if size is None else Amount(size, kind).text(format_bytes)
+        for size, kind in zip((delta.base, delta.head), kinds, strict=True)
+    )
     if delta.base == delta.head:
         return f"{base} ({NO_CHANGE})" if delta.base is not None else "not known"
-    head = "?" if delta.head is None else format_bytes(delta.head)
     if delta.delta is None or delta.base is None or delta.head is None:
         return f"{base} -> {head}"
     percent = format_change(delta.base, delta.head)
@@ -47,30 +50,30 @@ def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
         yield "memory", NO_CHANGE
     else:
         total = memory.metrics["total_bytes"]
-        yield "memory", f"total {delta_text(total)}"
+        yield "memory", f"total {delta_text(total, memory.kinds)}"
     small = [peak for peak in memory.peaks if peak.space in memory.small_spaces]
     for peak in memory.peaks:
         if peak.is_peak and peak not in small and (peak.delta_bytes or peak.has_moved):
             label = "peak" if peak.color == 0 else f"peak of {peak.space}"
-            yield label, peak_text(peak)
-    texts = [f"{peak.space} {size_text(peak)}" for peak in small if peak.delta_bytes]
+            yield label, peak_text(peak, memory.kinds)
+    texts = [f"{peak.space} {size_text(peak, memory.kinds)}" for peak in small if peak.delta_bytes]
     if texts:
         yield "small spaces", "; ".join(texts)
 
 
-def peak_text(peak: PeakDiff) -> str:
+def peak_text(peak: PeakDiff, kinds: tuple[Kind, Kind]) -> str:
     """Return the change of a space's peak, and where it moved."""
     base, head = peak.base, peak.head
-    text = size_text(peak)
+    text = size_text(peak, kinds)
     if base is None or head is None or not peak.has_moved:
         return text
     return f"{text}; moved from {moment_text(base)} to {moment_text(head)}"
 
 
-def size_text(peak: PeakDiff) -> str:
+def size_text(peak: PeakDiff, kinds: tuple[Kind, Kind]) -> str:
     """Return the change of a space's peak."""
     base, head = peak.base, peak.head
-    return delta_text(Delta(base.bytes if base else 0, head.bytes if head else 0))
+    return delta_text(Delta(base.bytes if base else 0, head.bytes if head else 0), kinds)
 
 
 def moment_text(peak: SpacePeak) -> str:

@@ -20,6 +20,7 @@ from hlo_lens.questions.memory.estimate_limit import MOST_ESTIMATED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.text.amount import Amount, Kind
 from hlo_lens.text.units import flops_text, format_bytes, format_count, format_flops, listed, plural
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def _measures(group: ModuleGroup) -> str:
     top = group.largest
     parts = []
     if top.total_bytes is not None:
-        about = "about " * top.is_estimated
-        parts.append(f"{about}{format_bytes(top.total_bytes)} must fit")
+        total = Amount(top.total_bytes, Kind.ESTIMATE if top.is_estimated else Kind.EXACT)
+        parts.append(f"{total.text(format_bytes)} must fit")
     if top.flops is not None:
         parts.append(f"{'at most ' * top.flops_is_at_most}{flops_text(top.flops)}")
     elif top.flops_at_least:

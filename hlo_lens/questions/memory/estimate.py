@@ -16,7 +16,7 @@ modelled; their totals are not known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate.backend_rules import TPU_PAGE, BackendRules, backend_rules, round_up
@@ -27,7 +27,6 @@ from hlo_lens.buffers.estimate.shape_tree import NODES
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.backend import backend_of_text
 from hlo_lens.program.undefined_names import undefined_names
-from hlo_lens.questions.memory.estimate_range import EstimateRange, estimate_range
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.shapes.shape import HOST_SPACE
 
@@ -57,15 +56,11 @@ class MemoryEstimate:
     Attributes:
         backend: Backend whose rules were applied: ``cpu``, ``gpu`` or ``tpu``.
         temp_bytes: Preallocated temporaries, as ``Compiled.memory_analysis()`` counts them.
-        range: Whether it is exact, and its bounds.
-        compilers: Compilers whose rules were applied, in words.
         layout: All allocations and values; its notes describe what is not modelled.
     """
 
     backend: str
     temp_bytes: int
-    range: EstimateRange
-    compilers: str
     layout: MemoryLayout = field(repr=False)
 
 
@@ -123,8 +118,6 @@ def estimate_of_flow(flow: Dataflow, rules: BackendRules) -> MemoryEstimate:
     return MemoryEstimate(
         backend=rules.backend,
         temp_bytes=temp_bytes,
-        range=estimate_range(flow, rules, laid, temp_bytes),
-        compilers=rules.compilers,
         layout=laid,
     )
 
@@ -132,9 +125,7 @@ def estimate_of_flow(flow: Dataflow, rules: BackendRules) -> MemoryEstimate:
 def layout_of_flow(flow: Dataflow, rules: BackendRules) -> tuple[MemoryLayout, int]:
     """Return allocations and values, and the temporary bytes that XLA would report."""
     layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
-    laid = _laid(flow, layout.allocations, rules.notes)
-    laid = replace(laid, unordered_bytes=layout.unordered_bytes)
-    return laid, _temp_bytes(flow, rules, layout)
+    return _laid(flow, layout.allocations, rules.notes), _temp_bytes(flow, rules, layout)
 
 
 def sizes_of(

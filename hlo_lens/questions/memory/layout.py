@@ -111,7 +111,6 @@ class MemoryLayout:
         printed_total: Sum of all allocations that XLA prints; None if not printed.
         unassigned: Number of values in other texts of the module that are in no allocation.
         misfits: Number of allocations and values of wrong sizes (`_misfits`).
-        unordered_bytes: Of an estimate, bytes of values whose order in XLA the text does not show.
         is_complete: False if allocations or values are known to be missing.
         are_ranges_complete: False if live ranges are known to be missing; peaks are then lower
             bounds.
@@ -126,7 +125,6 @@ class MemoryLayout:
     printed_total: int | None = None
     unassigned: int = 0
     misfits: int = 0
-    unordered_bytes: int = 0
     is_complete: bool = True
     are_ranges_complete: bool = True
     notes: tuple[str, ...] = ()

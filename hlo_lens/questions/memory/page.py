@@ -10,7 +10,12 @@ from hlo_lens.questions.memory.grouping import peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.page_facts import memory_facts, memory_notes, where_text
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, space_name
+from hlo_lens.questions.memory.statement import (
+    FEW_BYTES,
+    MemoryStatement,
+    memory_amount,
+    space_name,
+)
 from hlo_lens.questions.snapshots import module_facts as facts
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import ModulePage, module_head
@@ -266,7 +271,8 @@ def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
     """Return the table of the memory held at an instant, largest values first."""
     space = space_name(peak.color, results.backend)
     word = "Estimated values" if results.layout.source == "estimate" else "Values"
-    found = f"{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
+    amount = memory_amount(results.statement, "peak", peak.total_bytes)
+    found = f"{amount.text(format_bytes)} {where_text(results, peak)}"
     left_out = ("size_bytes", "origin_basis", "argument", "library_source")
     names = [column.name for column in peak.COLUMNS if column.name not in left_out]
     title = f"{word} held at {_instant_text(peak)} of {space}: {found}"

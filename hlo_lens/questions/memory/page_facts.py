@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.memory.makers import instructions_by_name, loop_path
-from hlo_lens.questions.memory.statement import space_name
+from hlo_lens.questions.memory.statement import memory_amount, space_name
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -26,32 +26,30 @@ def memory_facts(
     """
     statement = results.statement
     layout = results.layout
-    word = "" if statement.source == "buffer-assignment" else "estimated: "
-    if not layout.is_complete:
-        word = "of a text that is not complete: "
-    arguments = format_bytes(statement.argument_bytes)
-    temp = format_bytes(statement.temp_bytes)
-    least, most = statement.temp_range
-    if least != most:
-        bounds = f"{format_bytes(least)} to {format_bytes(most)}"
-        temp = f"{temp} ({bounds})" if statement.source == "estimate" else bounds
+    word = "" if layout.is_complete else "of a text that is not complete: "
+
+    def text(figure: str, size_bytes: int) -> str:
+        return memory_amount(statement, figure, size_bytes, results.stated).text(format_bytes)
+
     yield (
         "memory",
-        f"{word}{format_bytes(statement.total_bytes)} must fit{_same_device_text(results)}: "
-        f"arguments {arguments} "
+        f"{word}{text('total', statement.total_bytes)} must fit{_same_device_text(results)}: "
+        f"arguments {format_bytes(statement.argument_bytes)} "
         f"({format_bytes(statement.alias_bytes)} reused for outputs), "
-        f"outputs {format_bytes(statement.output_bytes)}, temp {temp}, "
+        f"outputs {text('output', statement.output_bytes)}, "
+        f"temp {text('temp', statement.temp_bytes)}, "
         f"constants {format_bytes(statement.constant_bytes)}",
     )
     peak = results.peak
     if peak is not None:
         bound = "" if layout.is_complete and layout.are_ranges_complete else "at least "
-        yield "peak", f"{word}{bound}{format_bytes(peak.total_bytes)} {where_text(results, peak)}"
+        size = text("peak", peak.total_bytes)
+        yield "peak", f"{word}{bound}{size} {where_text(results, peak)}"
     if instant is not None and instant is not peak:
         space = space_name(instant.color, results.backend)
         what = "peak" if instant.is_peak else "in use"
-        text = f"{format_bytes(instant.total_bytes)} {where_text(results, instant)}"
-        yield f"{what} {space}", f"{word}{text}"
+        size = text("peak", instant.total_bytes)
+        yield f"{what} {space}", f"{word}{size} {where_text(results, instant)}"
 
 
 def _same_device_text(results: MemoryResults) -> str:

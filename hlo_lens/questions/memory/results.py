@@ -21,10 +21,16 @@ from hlo_lens.questions.memory.layout import (
 )
 from hlo_lens.questions.memory.other_tools import OtherPeak, other_peaks
 from hlo_lens.questions.memory.peak import PeakMemory, peak_memory, peaks_of
-from hlo_lens.questions.memory.statement import MemoryStatement, is_integer_scalar, memory_statement
-from hlo_lens.questions.snapshots.facts import RangeFacts
+from hlo_lens.questions.memory.statement import (
+    MemoryStatement,
+    is_integer_scalar,
+    memory_amount,
+    memory_statement,
+    most_temp_bytes,
+)
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -190,29 +196,23 @@ def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     from hlo_lens.questions.memory.estimate import memory_estimate  # imported if needed
 
     target = dump.setting("target_arguments.txt")
-    estimate = memory_estimate(instruction_table(dump), backend=backend, target=target)
+    table = instruction_table(dump)
+    estimate = memory_estimate(table, backend=backend, target=target)
     if estimate is None:
         return None
-    layout, module = estimate.layout, dump.hlo
+    layout, module = estimate.layout, table.module
     peaks = peaks_of(layout, module)
-    peak = peaks[DEFAULT_SPACE]
-    known = estimate.range
-    statement = memory_statement(layout, peaks, backend=estimate.backend)
+    gaps = plural(len(module.gaps), "place")
+    lost = (f"{gaps} of the text could not be read: what is lost may use memory, too",)
     statement = replace(
-        statement,
+        memory_statement(layout, peaks, backend=estimate.backend),
         temp_bytes=estimate.temp_bytes,
-        is_exact=known.is_exact,
-        range=known.bounds(
-            None if peak is None else peak.total_bytes,
-            statement.output_bytes,
-            statement.total_bytes,
-        ),
-        notes=(ESTIMATE, *known.notes, *layout.notes),
+        notes=(ESTIMATE, *(lost if module.gaps else ()), *layout.notes),
     )
     return MemoryResults(
         layout=layout,
         statement=statement,
-        peak=peak,
+        peak=peaks[DEFAULT_SPACE],
         backend=estimate.backend,
         module=module,
         missing=_missing(dump),
@@ -225,19 +225,21 @@ _FIGURES = ("argument", "output", "alias", "temp")
 def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     """Return the results with the figures of ``memory_analysis()``.
 
-    If our temporaries are a range, its figure is taken; so is the size of the generated code.
+    Its temporaries are taken where ours are a bound or an estimate that fits them; so is the size
+    of the generated code.
     """
     stated = {} if dump.framework is None else dump.framework.memory
     if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
         return replace(results, stated=stated)
     statement = results.statement
     temp = stated.get("temp_size_in_bytes")
-    least, most = statement.temp_range
-    if temp is not None and least < most and least <= temp <= most:
-        is_known = statement.is_exact or statement.source != "estimate"
-        bounds = statement.range or RangeFacts(temp_bytes=(temp, temp))
-        found = None if is_known else replace(bounds, temp_bytes=(temp, temp), total_bytes=None)
-        statement = replace(statement, temp_bytes=temp, is_exact=is_known, range=found)
+    ours = statement.temp_bytes
+    if temp is not None and (
+        ours <= temp <= most_temp_bytes(statement)
+        or memory_amount(statement, "temp", ours).is_near(temp)
+    ):
+        is_exact = statement.source != "estimate"
+        statement = replace(statement, temp_bytes=temp, is_exact=is_exact)
     code = stated.get("generated_code_size_in_bytes")
     if code is not None:
         total = statement.total_bytes + code

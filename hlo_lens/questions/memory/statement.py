@@ -14,26 +14,29 @@ and the generated code where its size is known. Other spaces (VMEM, SMEM, semaph
 5) have totals and peaks of their own and are never added in. Of a TPU's temporaries only those in
 HBM count, rounded up to 16 KiB; they are 0 when all of them are index tables and integer scalars,
 which never exist in HBM. That rule was fitted on 499 compiles of libtpu 0.0.51 and holds for 498;
-older ones count fragmentation once more, so that temp is between that sum and its double.
+older ones count fragmentation once more: temp is at least that sum and at most its double.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
-from hlo_lens.questions.snapshots.facts import RangeFacts, SpaceFacts
+from hlo_lens.questions.snapshots.facts import SpaceFacts
 from hlo_lens.render.result import Column, Result, Unit
 from hlo_lens.shapes.shape import HOST_SPACE
+from hlo_lens.text.amount import Amount, Kind
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.questions.memory.peak import PeakMemory
+    from hlo_lens.questions.snapshots.facts import MemoryFacts
 
 _TPU_ROUNDING = 16 << 10
 _INTEGER_SCALAR = re.compile(r"(?:pred|[su]\d+)\[\](?:\{.*\})?$")
@@ -79,8 +82,8 @@ class MemoryStatement(Result):
     Attributes:
         source: ``buffer-assignment``, or ``estimate``.
         spaces: By colour.
-        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact.
-        range: Bounds of an estimate, and of temporaries that are not exact; else None.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
+            every estimate.
         host_bytes: Arguments, outputs, aliased and temp in host memory.
         generated_code_bytes: Size of the program's code; None if unknown.
         total_bytes: What must fit: allocations of the default space but thread-local ones, and the
@@ -116,7 +119,6 @@ class MemoryStatement(Result):
     host_bytes: tuple[int, int, int, int]
     total_bytes: int
     is_exact: bool = True
-    range: RangeFacts | None = None
     generated_code_bytes: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -125,10 +127,39 @@ class MemoryStatement(Result):
         colors = SAME_DEVICE.get(backend or "", ())
         return tuple(s for s in self.spaces if s.color in colors and s.total_bytes)
 
-    @property
-    def temp_range(self) -> tuple[int, int]:
-        """Lower and upper bound of temp_bytes; both equal to it where none are stated."""
-        return (self.temp_bytes, self.temp_bytes) if self.range is None else self.range.temp_bytes
+
+def most_temp_bytes(memory: MemoryStatement | MemoryFacts) -> int:
+    """Return the most that the temporaries of a buffer assignment may be."""
+    if memory.is_exact or memory.source == "estimate":
+        return memory.temp_bytes
+    default = next((space for space in memory.spaces if space.color == DEFAULT_SPACE), None)
+    return 2 * _rounded(default.temp_bytes or 0) if default else memory.temp_bytes
+
+
+_READ_FROM_TEXT = ("argument", "alias", "constant", "thread_local")
+"""Figures that an estimate does not compute: sums of sizes that the text has."""
+
+
+def memory_amount(
+    memory: MemoryStatement | MemoryFacts,
+    figure: str,
+    size_bytes: int,
+    stated: Mapping[str, int] | None = None,
+) -> Amount:
+    """Return a figure of memory, marked where it is an estimate or a lower bound.
+
+    Args:
+        memory: The statement that it is of.
+        figure: Its name: ``temp``, ``total``, ``peak``.
+        size_bytes: Its value, in one memory space or all.
+        stated: Figures of the framework's ``memory_analysis()``, of which none is an estimate.
+    """
+    if (stated or {}).get(f"{figure}_size_in_bytes") == size_bytes:
+        return Amount(size_bytes)
+    if memory.source == "estimate":
+        return Amount(size_bytes, Kind.EXACT if figure in _READ_FROM_TEXT else Kind.ESTIMATE)
+    is_bound = figure == "temp" and size_bytes < most_temp_bytes(memory)
+    return Amount(size_bytes, Kind.AT_LEAST if is_bound else Kind.EXACT)
 
 
 def memory_statement(
@@ -158,16 +189,10 @@ def memory_statement(
         return sum(getattr(space, figure) or 0 for space in device)
 
     temp = total("temp_bytes")
-    temp_range = (temp, temp)
-    notes: list[str] = list(layout.notes)
+    is_exact = layout.source != "estimate"
     if backend == "tpu":
-        temp, temp_range = _tpu_temp(layout, opcodes, is_exact=is_exact_tpu)
-        if temp_range[0] != temp_range[1]:
-            notes.append("temp is the least it can be: this libtpu may count fragmentation again")
-    is_exact = temp_range[0] == temp_range[1]
-    peak_bytes = default.peak_bytes
-    bounds = None if peak_bytes is None else (peak_bytes, peak_bytes)
-    return MemoryStatement(
+        temp, is_exact = _tpu_temp(layout, opcodes, is_exact=is_exact and is_exact_tpu)
+    statement = MemoryStatement(
         source=layout.source,
         spaces=spaces,
         argument_bytes=total("argument_bytes"),
@@ -175,13 +200,17 @@ def memory_statement(
         alias_bytes=total("alias_bytes"),
         temp_bytes=temp,
         is_exact=is_exact,
-        range=None if is_exact else RangeFacts(temp_bytes=temp_range, peak_bytes=bounds),
         constant_bytes=default.constant_bytes,
         thread_local_bytes=default.thread_local_bytes,
         host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes or 0),
         total_bytes=default.total_bytes or 0,
-        notes=tuple(notes),
+        notes=layout.notes,
     )
+    most = most_temp_bytes(statement)
+    if most == temp:
+        return statement
+    note = f"temp is at most {format_bytes(most)}: this libtpu may count fragmentation again"
+    return replace(statement, notes=(*statement.notes, note))
 
 
 def _space(
@@ -227,24 +256,28 @@ def _padding(peak: PeakMemory) -> int | None:
 
 def _tpu_temp(
     layout: MemoryLayout, opcodes: Mapping[str, str] | None, *, is_exact: bool
-) -> tuple[int, tuple[int, int]]:
-    """Return the bytes of a TPU's temporaries in HBM, and their lower and upper bound."""
+) -> tuple[int, bool]:
+    """Return the least bytes of a TPU's temporaries in HBM, and whether these are exact."""
     temps = {
         a.index: a.size
         for a in layout.allocations
         if a.category == "temp" and a.color == DEFAULT_SPACE
     }
-    most = -(-sum(temps.values()) // _TPU_ROUNDING) * _TPU_ROUNDING
+    total = _rounded(sum(temps.values()))
     verdicts = {
         _exists(v.shape_text, (opcodes or {}).get(v.instruction_name), known=opcodes is not None)
         for v in layout.values
         if v.allocation in temps
     }
-    if not most or verdicts <= {False}:
-        return 0, (0, 0 if is_exact else most)
-    if True not in verdicts:  # without HLO text the makers of the scalars are not known
-        return most, (0, most if is_exact else 2 * most)
-    return most, (most, most if is_exact else 2 * most)
+    if not total:
+        return 0, layout.source != "estimate"
+    if True in verdicts:
+        return total, is_exact
+    return 0, is_exact and None not in verdicts  # makers of scalars are not known without HLO text
+
+
+def _rounded(size_bytes: int) -> int:
+    return -(-size_bytes // _TPU_ROUNDING) * _TPU_ROUNDING
 
 
 def is_integer_scalar(shape_text: str) -> bool:

@@ -197,24 +197,6 @@ class FigureMismatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeFacts:
-    """Least and most that figures which are not exact may be, both inclusive.
-
-    Attributes:
-        temp_bytes: Temporaries.
-        peak_bytes: Peak of the default memory space; None without live ranges.
-        output_bytes: Results; None where they are exact.
-        total_bytes: What must fit in the default memory space; None where it follows from the
-            bounds of temporaries and results.
-    """
-
-    temp_bytes: tuple[int, int]
-    peak_bytes: tuple[int, int] | None = None
-    output_bytes: tuple[int, int] | None = None
-    total_bytes: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
     """Memory statement of one device, in bytes.
 
@@ -229,10 +211,8 @@ class MemoryFacts:
         total_bytes: What must fit: allocations of the default memory space but thread-local ones,
             and the generated code where its size is known.
         generated_code_bytes: Size of the program's code; None if unknown.
-        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; of an
-            estimate only where compiles of known memory show that.
-        range: Bounds of an estimate, and of temporaries that are not exact; None for an exact
-            buffer assignment, and for an estimate without a bound.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
+            every estimate, and for a buffer assignment whose temporaries are a lower bound.
         host_bytes: The same figures in host memory.
         spaces: By number.
         peak: None without live ranges.
@@ -253,7 +233,6 @@ class MemoryFacts:
     total_bytes: int = field(metadata=since(3))
     generated_code_bytes: int | None = None
     is_exact: bool = field(default=True, metadata=since(3))
-    range: RangeFacts | None = field(default=None, metadata=since(3))
     host_bytes: HostBytes
     spaces: tuple[SpaceFacts, ...]
     peak: PeakFacts | None

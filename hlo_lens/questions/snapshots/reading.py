@@ -168,6 +168,9 @@ class _Reader:
     def _facts(self, data: Mapping[str, object], where: str) -> ModuleFacts:
         """Return the figures, with collectives and entry values from their tables."""
         found = self._object(ModuleFacts, data.get("report"), f"{where}.report")
+        memory = found.memory
+        if memory is not None and memory.source == "estimate":  # earlier versions called some exact
+            memory = replace(memory, is_exact=False)
         rows = self._rows(CollectiveFact, data.get("collectives"), f"{where}.collectives")
         entries = self._entries(data, where)
         collectives = None
@@ -176,7 +179,7 @@ class _Reader:
                 rows = tuple(replace(row, is_exposed=row.is_exposed or None) for row in rows)
             collectives = replace(found.collectives, rows=rows)
         sharding = None if entries is None else ShardingFacts(rows=entries)
-        return replace(found, collectives=collectives, sharding=sharding)
+        return replace(found, memory=memory, collectives=collectives, sharding=sharding)
 
     # ---- typed values ----------------------------------------------------------------------
 

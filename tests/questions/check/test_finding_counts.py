@@ -101,7 +101,7 @@ def test_a_broken_rule_has_the_findings_that_it_counts() -> None:
     found = hlo_lens.check(dump, rules=["findings.warning>0", "findings.all>99"])
     failed, passed = found.judgement.verdicts
     assert [one.code for one in failed.findings] == ["M003", "M003", "M001", "M003"]
-    assert (failed.head, passed.findings) == (4, ())
+    assert (failed.head.number, passed.findings) == (4, ())
     data: Any = found.report().to_dict()["rules"]
     assert [one["code"] for one in data[0]["findings"]] == ["M003", "M003", "M001", "M003"]
 

@@ -11,7 +11,14 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.questions.memory.peak import peaks_of
-from hlo_lens.questions.memory.statement import SPACE_NAMES, memory_statement, space_name
+from hlo_lens.questions.memory.statement import (
+    SPACE_NAMES,
+    memory_amount,
+    memory_statement,
+    most_temp_bytes,
+    space_name,
+)
+from hlo_lens.text.amount import Amount, Kind
 from tests.corpus import SAMPLES
 from tests.questions.memory.layouts import layout
 
@@ -113,13 +120,36 @@ def tpu(shape: str, name: str = "v") -> MemoryLayout:
 def test_tables_and_integer_scalars_are_never_in_hbm(shape: str, opcode: str, temp: int) -> None:
     statement = statement_of(tpu(shape), backend="tpu", opcodes={"v": opcode}, is_exact_tpu=True)
     assert statement.temp_bytes == temp
-    assert statement.temp_range == (temp, temp)
+    assert most_temp_bytes(statement) == temp
 
 
-def test_older_libtpu_gives_a_range() -> None:
-    statement = statement_of(tpu("f32[8]{0}"), backend="tpu", opcodes={"v": "fusion"})
-    assert statement.temp_range == (16384, 32768)
-    assert any("least" in note for note in statement.notes)
+@pytest.mark.parametrize(
+    ("shape", "opcodes", "is_exact_tpu", "least"),
+    [
+        ("f32[8]{0}", {"v": "fusion"}, False, 16384),
+        ("s32[]{:T(128)}", {"v": "copy"}, False, 0),
+        ("s32[]{:T(128)}", None, True, 0),
+    ],
+    ids=["an older libtpu", "scalars of an older libtpu", "scalars of unknown makers"],
+)
+def test_temporaries_that_are_not_exact_are_a_lower_bound(
+    shape: str, opcodes: dict[str, str] | None, is_exact_tpu: bool, least: int
+) -> None:
+    statement = statement_of(tpu(shape), backend="tpu", opcodes=opcodes, is_exact_tpu=is_exact_tpu)
+    assert (statement.is_exact, statement.temp_bytes) == (False, least)
+    assert most_temp_bytes(statement) == 32768
+    assert memory_amount(statement, "temp", least) == Amount(least, Kind.AT_LEAST)
+    assert memory_amount(statement, "total", 512) == Amount(512)
+    assert "temp is at most 32.0KiB" in statement.notes[-1]
+
+
+def test_of_an_estimate_all_but_what_the_text_has_is_marked() -> None:
+    layout = replace(tpu("f32[8]{0}"), source="estimate")
+    statement = statement_of(layout, backend="cpu")
+    assert not statement.is_exact
+    assert memory_amount(statement, "argument", 9) == Amount(9)
+    assert memory_amount(statement, "temp", 9) == Amount(9, Kind.ESTIMATE)
+    assert memory_amount(statement, "temp", 9, {"temp_size_in_bytes": 9}) == Amount(9)
 
 
 def test_spaces_have_the_names_of_their_backend() -> None:

@@ -131,7 +131,6 @@ def _set(path: str, value: object) -> object:
         ("modules.0.fingerprint", 7, "modules[0].fingerprint is 7"),
         ("modules.0.report.memory.spaces", 1.5, "report.memory.spaces is 1.5"),
         ("modules.0.report.memory.spaces.0.color", True, "memory.spaces[0].color is True"),
-        ("modules.0.report.memory.range", [1], "memory.range is no object"),
         ("modules.0.report.opcodes.add", "5", "report.opcodes.add is '5'"),
         ("modules.0.report.memory.temp_bytes", float("nan"), "damaged: NaN is no number"),
         ("modules.0.report.memory.temp_bytes", float("-inf"), "damaged: -Infinity is no number"),

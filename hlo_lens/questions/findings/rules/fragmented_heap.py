@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.statement import memory_amount
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -42,20 +43,23 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding if the heap has a large part that no value at the peak uses."""
     memory = memory_results(known)
     peak = None if memory is None else memory.peak
-    if memory is None or peak is None or not memory.statement.is_exact:
+    if memory is None or peak is None:
         return
+    statement = memory.statement
+    if not statement.is_exact and statement.source != "estimate":
+        return  # a libtpu that counts fragmentation twice
     lost = next(
-        (one.fragmentation_bytes for one in memory.statement.spaces if one.color == peak.color),
-        None,
+        (one.fragmentation_bytes for one in statement.spaces if one.color == peak.color), None
     )
-    total = memory.statement.total_bytes
+    total = statement.total_bytes
     least = max(_WARNING_BYTES, int(_WARNING_SHARE * total))
     if lost is None or lost < max(_LEAST_BYTES, _LEAST_SHARE * total):
         return
+    free = memory_amount(statement, "fragmentation", lost).text(format_bytes)
     yield Finding(
         message=(
-            f"{format_bytes(lost)} of the heap of temporaries "
-            f"({format_bytes(memory.statement.temp_bytes)}) is free at the peak, between values"
+            f"{free} of the heap of temporaries ({format_bytes(statement.temp_bytes)}) is free at "
+            "the peak, between values"
         ),
         fix="keep the sizes of values equal from layer to layer, so that they reuse each other's "
         "places",

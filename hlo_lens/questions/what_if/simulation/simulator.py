@@ -20,12 +20,12 @@ from hlo_lens.buffers.estimate.dataflow import WalkedModule
 from hlo_lens.program.backend import backend_of_dump, backend_of_text
 from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.questions.memory.estimate import layout_of_flow, why_no_estimate
-from hlo_lens.questions.memory.estimate_range import estimate_range
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import memory_statement
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.what_if.arguments import EntryArrays
+from hlo_lens.text.amount import MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -157,11 +157,8 @@ class Simulator:
                 abs((self.base[name] or 0) - self.own.figures[name]) for name in MEMORY_FIGURES[3:]
             ]
             return max(differences), max(differences)
-        layout, temp = self._own_layout
-        bounds = estimate_range(self.flow, self.rules, layout, temp).temp_bytes
-        if bounds is None:
-            return temp, temp
-        return temp - bounds[0], bounds[1] - temp
+        margin = round(MARGIN * self._own_layout[1])
+        return margin, margin
 
     @cached_property
     def is_exact(self) -> bool:
