@@ -184,7 +184,7 @@ def test_a_session_with_more_memory_fails(saved: pytest.Pytester) -> None:
         [
             "hlo-lens check: failed",
             "*::test_one :: jit_train_step",
-            "  fail  memory.total_bytes  ~4.00MiB -> ~8.00MiB, fails if >+0.1%,64KiB",
+            "  fail  memory.total_bytes  ~ 4.00MiB -> ~ 8.00MiB, fails if >+0.1%,64KiB",
             "Contributors to memory.total_bytes of *::test_one ::",
         ]
     )

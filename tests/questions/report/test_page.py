@@ -145,9 +145,9 @@ def test_facts_of_a_module() -> None:
     assert facts == {
         "module": "cpu_after_optimizations, cpu, scheduled",
         "devices": "4 partitions x 1 replica",
-        "memory": "estimated: 605B must fit: arguments 580B (516B reused for outputs), "
-        "outputs 532B, temp 1B (0B to 65B), constants 8B",
-        "peak": "estimated: 605B at less (7 of 16) in loop, /home/me/step.py ~",
+        "memory": "~ 605B must fit: arguments 580B (516B reused for outputs), "
+        "outputs ~ 532B, temp ~ 1B, constants 8B",
+        "peak": "~ 605B at less (7 of 16) in loop, /home/me/step.py ~",
         "donation": "1 argument (512B) donated and aliased with an output; 1 argument (64B) "
         "donated in vain: no output uses the memory; 1 argument (4B) could be donated: n 4B",
         "collectives": "none",

@@ -62,7 +62,6 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     bands = loop_bands(analysis)
     return {
         "source": memory.layout.source,
-        "is_exact": memory.statement.is_exact,
         "limit": None
         if subject.limit_bytes is None
         else [subject.limit_bytes, subject.limit_source],

@@ -17,7 +17,7 @@ function limitText(data) {
   const [limit, source] = data.limit;
   const must = space.total_bytes;
   if (must === null) return null;
-  const about = data.is_exact ? "" : "an estimated ";
+  const about = data.source === "estimate" ? "an estimated " : "";
   const device = `${formatBytes(limit)} of a device`;
   if (must > limit) {
     return { fits: false, source, text: `Does not fit: ${about}${formatBytes(must)} must fit, `

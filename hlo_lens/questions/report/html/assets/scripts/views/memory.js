@@ -48,7 +48,7 @@ export const view = {
       tools.append(group.element);
       selection.subscribe(() => { group.press(chosenSpace(data, selection).color); });
     }
-    if (!data.is_exact) tools.append(el("span", { class: "note" }, "an estimate, see Summary"));
+    if (data.source === "estimate") tools.append(el("span", { class: "note" }, "an estimate, see Summary"));
     container.append(tools, place);
     selection.subscribe(draw);
     draw();
