@@ -11,8 +11,7 @@ import pytest
 import hlo_lens
 from hlo_lens.load.fact import fact, plant
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.summary import backend_of_dump, instruction_table
 from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.results import sharding_results

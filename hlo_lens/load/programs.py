@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from hlo_lens.hlo.module import HloModule
 from hlo_lens.load import load, load_log
 from hlo_lens.load.module import Dump, ModuleDump, already_read
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError

@@ -1,46 +1,427 @@
-"""Origins of values in the user's program: source line, operation path, name of the argument.
-
-A value has the origin of its instruction's metadata. XLA leaves metadata out of many instructions
-that it makes itself; their origin is inferred, in this order:
-
-1. from the instructions that a fusion or another called computation runs, nearest to the result
-   first;
-2. of an element that a loop carries, from the instruction in the loop's body that writes it; where
-   the body only stores a slice of it, as ``lax.scan`` does with outputs and saved activations,
-   from the slice;
-3. from what it is computed from, nearest first, of one instruction the largest operand first;
-4. from what uses it, nearest first;
-5. of what is computed from arguments only, from the name of the argument.
-
-The source line is the innermost one outside libraries (`is_library_file`). Operation paths that XLA
-made of an opcode and a number are none. In texts without any source line, operation paths decide.
-"""
+"""The origin of a value in the user's program, and the ways to find it."""
 
 from __future__ import annotations
 
-from collections import deque
+import re
+from collections import Counter, deque
+from enum import StrEnum
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
+from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
-from hlo_lens.program.argument_names import ArgumentNames
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.loop_lines import LoopLines, is_same_line
-from hlo_lens.program.neighbour_places import SCALAR, NeighbourPlaces
-from hlo_lens.program.origin import NO_ORIGIN, Basis, Origin
-from hlo_lens.program.source_places import InstructionPlaces, Stack
-from hlo_lens.program.value_flow import SOURCELESS, Value, value_flow
+from hlo_lens.program.summary import hlo_text
+from hlo_lens.program.value_flow import SOURCELESS, STORING, Value, ValueFlow, value_flow
+from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.library_files import makes_every_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.value_flow import ValueFlow
+
+
+INFERRED = "~"
+"""Mark of an inferred source line in text."""
+
+
+class Basis(StrEnum):
+    """The way an origin was found.
+
+    Attributes:
+        OWN: Metadata of the instruction itself.
+        FUSION_BODY: An instruction in the fusion or in another computation that it calls.
+        LOOP_BODY: The instruction in the loop's body that writes the value.
+        OPERAND: The value that it is computed from.
+        USER: The instruction that uses it.
+        ARGUMENT: The argument of the program that it is, or is computed from.
+        BEFORE: The call that asks for it, in the text from before optimizations.
+        COMBINED: The collective that it was combined into, which has the metadata of one member.
+    """
+
+    OWN = "own"
+    FUSION_BODY = "fusion body"
+    LOOP_BODY = "loop body"
+    OPERAND = "operand"
+    USER = "user"
+    ARGUMENT = "argument"
+    BEFORE = "before optimizations"
+    COMBINED = "combined"
+
+
+def is_inferred(basis: str | None) -> bool:
+    """Return whether an origin of a basis is not of the instruction's own metadata."""
+    return basis not in (None, Basis.OWN, Basis.ARGUMENT)
+
+
+def marked(source: str | None, basis: str | None) -> str | None:
+    """Return a source line as text, with `INFERRED` after it if it is inferred."""
+    return f"{source} {INFERRED}" if source is not None and is_inferred(basis) else source
+
+
+class Origin(NamedTuple):
+    """Origin of a value in the user's program.
+
+    Attributes:
+        place: Innermost place outside libraries; the innermost of all if there is none.
+        op_name: Operation path; of an argument its name.
+        basis: Way that the origin was found; None for no origin.
+        row: Row of the instruction whose metadata it is; None for no origin.
+        argument: Name of the argument that the value is, or is computed from, where nothing else
+            on the way to it has an origin.
+        has_own_path: Whether the operation path is of the instruction itself; the place may be
+            inferred.
+    """
+
+    place: SourceLocation | None = None
+    op_name: str | None = None
+    basis: Basis | None = None
+    row: int | None = None
+    argument: str | None = None
+    has_own_path: bool = False
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether the source line is not of the instruction's own metadata."""
+        return is_inferred(self.basis)
+
+    @property
+    def source(self) -> str | None:
+        """The place as ``file:line``; None if not known."""
+        return None if self.place is None else str(self.place)
+
+    @property
+    def marked_source(self) -> str | None:
+        """The place as text, with `INFERRED` after it if it is inferred; None if not known."""
+        return marked(self.source, self.basis)
+
+    def inferred(self, basis: Basis) -> Origin:
+        """Return the origin as that of another value, found in another way."""
+        return Origin(self.place, self.op_name, basis, self.row, self.argument)
+
+
+NO_ORIGIN = Origin()
+
+
+_FRAME = "stack_frame_id="
+_FILE = 'source_file="'
+_METADATA = "metadata={"
+_NAME_VALUE = re.compile(r'\bop_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+_NUMBERED = re.compile(r"([\w-]+?)(?:\.(?:\d+|clone|remat\d*))+")
+_FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
+_FILE_VALUE = re.compile(_FILE + r'([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:,? source_line=(\d+))?[^"]*')
+
+Stack = tuple[SourceLocation, ...]
+"""A Python call stack, innermost first; one place if only that is known, empty for none."""
+
+
+def stack_texts(stack: Stack) -> tuple[str, ...]:
+    """Return a call stack as text, innermost first: ``file:line (function)``.
+
+    Empty for a place alone, without functions.
+    """
+    if not any(place.function for place in stack):
+        return ()
+    return tuple(f"{one} ({one.function})" if one.function else str(one) for one in stack)
+
+
+class InstructionPlaces:
+    """Source places of rows; each distinct text of metadata is parsed once.
+
+    The last ``stack_frame_id=`` or ``source_file="`` of a row is in its metadata: backend_config,
+    which follows, quotes its strings, and its JSON has no such key.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._text = module.columns.source.text
+        self._spans = module.columns.spans
+        self._known: dict[str, SourceLocation | None] = {}
+        self._stacks: dict[str, Stack] = {}
+        self._names: dict[str, str | None] = {}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the text has any place outside of stack frames."""
+        found = _FILE_VALUE.finditer(self._text)
+        return any(not makes_every_operation(self._string(match[1])) for match in found)
+
+    def innermost(self, row: int) -> SourceLocation | None:
+        """Return the innermost place in the user's program, or None if the row has none.
+
+        If all places are in libraries, the innermost one of all.
+        """
+        return self.innermost_of(self.key(row))
+
+    def innermost_of(self, key: str | None) -> SourceLocation | None:
+        """Return the same for the rows of a key."""
+        if key is None:
+            return None
+        if key not in self._known:
+            self._known[key] = self._read(key)
+        return self._known[key]
+
+    def stack(self, row: int) -> Stack:
+        """Return the call stack of a row."""
+        return self.stack_of(self.key(row))
+
+    def stack_of(self, key: str | None) -> Stack:
+        """Return the call stack of the rows of a key."""
+        if key is None:
+            return ()
+        if key not in self._stacks:
+            match = _FRAME_VALUE.match(key)
+            if match is None:
+                place = self._read(key)
+                self._stacks[key] = () if place is None else (place,)
+            else:
+                self._stacks[key] = self._module.stack_frames.stack(int(match[1]))
+        return self._stacks[key]
+
+    def op_name(self, row: int) -> str | None:
+        """Return the operation path; None if the row has none, or one that XLA numbered itself."""
+        base = row * STRIDE
+        start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
+        place = self._text.find(_METADATA, start, end)
+        match = None if place < 0 else _NAME_VALUE.search(self._text, place, end)
+        if match is None:
+            return None
+        text = match[1]
+        if text not in self._names:
+            name = self._string(text)
+            self._names[text] = None if not name or _is_numbered(name) else name
+        return self._names[text]
+
+    def _string(self, text: str) -> str:
+        if "\\" not in text:
+            return text
+        try:
+            return self._module.reader.string(f'"{text}"')
+        except DumpSyntaxError:
+            return text
+
+    def key(self, row: int) -> str | None:
+        """Return the end of a row's metadata, from its place on; None if the row has no place."""
+        base = row * STRIDE
+        start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
+        text = self._text
+        place = text.rfind(_FRAME, start, end)
+        if place < 0:
+            place = text.rfind(_FILE, start, end)
+            if place < 0:
+                return None
+        stop = text.find("}", place, end)
+        return text[place : stop if stop >= 0 else end]
+
+    def _read(self, key: str) -> SourceLocation | None:
+        """Return the place in the end of a metadata value."""
+        match = _FRAME_VALUE.match(key)
+        if match is not None:
+            return self._module.stack_frames.user_location(int(match[1]))
+        match = _FILE_VALUE.match(key)
+        if match is None:
+            return None
+        file = self._string(match[1])
+        line = int(match[2]) if match[2] else None
+        if not file or makes_every_operation(file):
+            return None
+        return SourceLocation(file=file, line=line)
+
+
+def _is_numbered(op_name: str) -> bool:
+    """Return whether XLA made an operation path of an opcode and a number: ``broadcast.13``."""
+    match = _NUMBERED.fullmatch(op_name)
+    return match is not None and opcode_traits(match[1].replace("_", "-")).is_known
+
 
 _STEPS = 64
+"""Computations that are left in search of the loop around an instruction, at most."""
+
+_SLICES = ("/dynamic_slice", "/dynamic_update_slice")
+"""Ends of the operation paths of slices that ``lax.scan`` takes and stores."""
+
+
+class LoopLines:
+    """Lines of the loops of a module.
+
+    Args:
+        steps: Steps between its values.
+        places: Places of its instructions.
+    """
+
+    def __init__(self, steps: ValueFlow, places: InstructionPlaces) -> None:
+        self._steps = steps
+        self._places = places
+        self._opcodes = steps.opcodes
+
+    def is_of_loop(self, value: Value, near: Origin) -> bool:
+        """Return whether the origin of a value is only the line of a loop.
+
+        This is so for loops, for what their bodies do on that line, and for the slices that they
+        take and store, also where XLA moved them out of the body.
+        """
+        if self._opcodes[value.row] == "while":
+            return is_same_line(near.place, self.place(value.row))
+        if near.place is not None and (near.op_name or "").endswith(_SLICES):
+            return self.is_line_of_loop(near.place)
+        loop = self._loop_around(value.row)
+        return loop is not None and is_same_line(near.place, self.place(loop))
+
+    def is_line_of_loop(self, place: SourceLocation) -> bool:
+        """Return whether a place is on the line of any loop."""
+        return (place.file, place.line) in self._lines
+
+    @cached_property
+    def _lines(self) -> frozenset[tuple[str, int | None]]:
+        """File and line of each loop of the module."""
+        rows = (row for row, opcode in enumerate(self._opcodes) if opcode == "while")
+        places = map(self.place, rows)
+        return frozenset((place.file, place.line) for place in places if place is not None)
+
+    def stored_slice(self, value: Value) -> Value | None:
+        """Return the slice that an instruction of a loop body only stores; None for all others."""
+        row = value.row
+        if self._opcodes[row] not in STORING:
+            return None
+        loop = self._loop_around(row)
+        update = None if loop is None else self._steps.update(value)
+        if loop is None or update is None:
+            return None
+        place = self._places.innermost(row)
+        is_stored = place is None or is_same_line(place, self.place(loop))
+        return update if is_stored else None
+
+    def _loop_around(self, row: int) -> int | None:
+        """Return the loop that runs an instruction, also in a fusion or call of its body."""
+        for _ in range(_STEPS):
+            call = self._steps.caller(row)
+            if call is None:
+                return None
+            row = call.row
+            if self._opcodes[row] == "while":
+                return row
+        return None
+
+    def place(self, row: int) -> SourceLocation | None:
+        """Return the place of a loop: its own, or that of the comparison that ends it."""
+        place = self._places.innermost(row)
+        root = self._steps.root(row, "condition") if place is None else None
+        return self._places.innermost(root) if root is not None else place
+
+
+def is_same_line(one: SourceLocation | None, other: SourceLocation | None) -> bool:
+    """Return whether two places are of the same file and line."""
+    if one is None or other is None:
+        return one is other
+    return (one.file, one.line) == (other.file, other.line)
+
+
+SCALAR = 16
+"""Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
+
+_CHAIN = 4
+"""Users followed, each the only one of the value before; no more than any search visits."""
+
+_INDIRECT = frozenset({"while", "parameter"})
+"""Opcodes of values whose origin is that of other instructions."""
+
+
+class NeighbourPlaces:
+    """Places of operands and users that a search for the origin of a value returns.
+
+    Args:
+        steps: Steps between the values of a module.
+        places: Places of its instructions.
+        loops: Lines of its loops.
+    """
+
+    def __init__(self, steps: ValueFlow, places: InstructionPlaces, loops: LoopLines) -> None:
+        self._steps = steps
+        self._places = places
+        self._loops = loops
+        self._opcodes = steps.opcodes
+
+    def place(self, value: Value) -> SourceLocation | None:
+        """Return the place that a search finds first, where that is simply a neighbour's own.
+
+        None where that is not certain: then the search decides.
+        """
+        opcode = self._opcodes[value.row]
+        if opcode in self._steps.passing or not self._has_own_origin(value, None):
+            return None
+        if opcode not in SOURCELESS:
+            operands = self._steps.sources(value)
+            place = self._places.innermost(operands[0].row) if operands else None
+            if not operands or not self._has_own_origin(operands[0], place):
+                return None
+            if place is not None:
+                return None if self._loops.is_line_of_loop(place) else place
+            if len(operands) > 1 or self._opcodes[operands[0].row] not in SOURCELESS:
+                return None
+        return self._user_place(value)
+
+    def _user_place(self, value: Value) -> SourceLocation | None:
+        """Return the place of the first user, or of the only user's first one, and so on."""
+        one = value
+        for _ in range(_CHAIN):
+            users = list(islice(self._steps.users(one), 2))
+            place = self._places.innermost(users[0].row) if users else None
+            if not users or not self._has_own_origin(users[0], place):
+                return None
+            if place is not None:
+                is_line_of_loop = self._loops.is_line_of_loop(place)
+                return place if not is_line_of_loop or self._steps.size(value) <= SCALAR else None
+            if len(users) > 1:
+                return None
+            one = users[0]
+        return None
+
+    def _has_own_origin(self, value: Value, place: SourceLocation | None) -> bool:
+        """Return whether `Origins` is certain to return the origin of an instruction's metadata.
+
+        Args:
+            value: The value.
+            place: The own place of its instruction.
+        """
+        opcode = self._opcodes[value.row]
+        if opcode in _INDIRECT or (place is None and opcode_traits(opcode).is_runner):
+            return False
+        return self._loops.stored_slice(value) is None
+
+
+class ArgumentNames:
+    """Names of the entry's parameters by row.
+
+    A name that several parameters have is none: TensorFlow calls all of them ``XLA_Args``.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+
+    @cached_property
+    def by_row(self) -> Mapping[int, str]:
+        """Return the name of each parameter that has one."""
+        module = self._module
+        if not module.has_entry:
+            return {}
+        rows = module.links.parameter_rows(module.entry.place) if module.entry.rows else []
+        found = {row: name for row in rows if (name := self._printed(row))}
+        counts = Counter(found.values())
+        return {row: name for row, name in found.items() if counts[name] == 1}
+
+    def _printed(self, row: int) -> str | None:
+        module = self._module
+        metadata = HloInstruction(module.entry, row).attribute("metadata")
+        return metadata and module.reader.metadata_string(metadata, "op_name")
+
+
+_ORIGINS_STEPS = 64
 """Values that are visited in one direction in search of an origin, at most."""
 
 _BUDGET, _FEW = 100_000, 4
@@ -100,7 +481,7 @@ class Origins:
     def maker(self, value: Value) -> int:
         """Return the row of the instruction that computes a value, in loops that of the body."""
         value = self.steps.definition(value)
-        for _ in range(_STEPS):
+        for _ in range(_ORIGINS_STEPS):
             written = self.steps.written(value) if self._opcodes[value.row] == "while" else None
             if written is None:
                 break
@@ -205,7 +586,7 @@ class Origins:
 
     @property
     def _steps(self) -> int:
-        return _STEPS if self._wasted < _BUDGET else _FEW
+        return _ORIGINS_STEPS if self._wasted < _BUDGET else _FEW
 
     @cached_property
     def _has_names(self) -> bool:
@@ -304,7 +685,7 @@ class Origins:
     def _in_body(self, value: Value) -> Origin:
         """Return the origin of the result of a called computation, from inside it."""
         root = self.steps.root(value.row, "calls", "to_apply", "branch_computations")
-        if root is None or root in self._open or len(self._open) >= _STEPS:
+        if root is None or root in self._open or len(self._open) >= _ORIGINS_STEPS:
             return NO_ORIGIN  # a damaged text may call what it is in
         result = Value(root, value.element)
         if result not in self._bodies:  # else each of thousands of nested calls searches twice
@@ -321,7 +702,7 @@ class Origins:
         seen = set(waiting)
         second = NO_ORIGIN
         visited = 0
-        while waiting and visited < _STEPS:
+        while waiting and visited < _ORIGINS_STEPS:
             visited += 1
             one = waiting.popleft()
             if self._opcodes[one.row] == "parameter":

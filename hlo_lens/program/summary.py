@@ -1,28 +1,174 @@
-"""Facts of a module: name, backend, devices, size, and the share of its text that was parsed.
-
-Coverage is the number of instructions that were read, divided by that number plus the lines that
-could not be read; a gap over many lines counts as many. An input without either has coverage 1.
-Lines of a log around the computations are counted separately.
-"""
+"""The HLO text of a module and the table of its instructions; the reason where there is none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.hlo.query import evident_partitions
+from hlo_lens.hlo.columns import END, SHAPE
+from hlo_lens.hlo.query import InstructionTable, evident_partitions, tabulate, unknown_names
 from hlo_lens.load.fact import fact
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.program.undefined_names import undefined_names
 from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
+from hlo_lens.text.errors import MissingDumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.text.errors import Gap
+
+
+NO_HLO = f"no HLO text; XLA writes it with {TEXT_FLAGS}"
+NOT_COMPILED = (
+    "not compiled yet: no memory, no inserted collectives; print lowered.compile().as_text(), or"
+    f" compile with {TEXT_FLAGS} (lowered.as_text('hlo') is the program before optimizations)"
+)
+
+
+def hlo_text(module: ModuleDump) -> HloModule:
+    """Return the HLO text of the latest stage.
+
+    Raises:
+        MissingDumpError: If the module has none.
+    """
+    if module.hlo is None:
+        raise MissingDumpError(f"{module.name}: {no_hlo_text(module)}")
+    return module.hlo
+
+
+@fact
+def instruction_table(module: ModuleDump) -> InstructionTable:
+    """Return the table of a module's instructions.
+
+    Raises:
+        MissingDumpError: If the module has no HLO text.
+    """
+    return tabulate(hlo_text(module))
+
+
+def no_hlo_text(dump: ModuleDump) -> str:
+    """Return why a module has no HLO text, and what writes one or reads what there is."""
+    if dump.lowered is not None:
+        return f"this is StableHLO, {NOT_COMPILED}"
+    found = ", ".join(f"{what} (hlo-lens {command})" for what, command in _contents(dump))
+    return f"no HLO text; this text has {found}" if found else NO_HLO
+
+
+def _contents(dump: ModuleDump) -> Iterator[tuple[str, str]]:
+    """Yield the contents of a text without HLO, with the command that shows each."""
+    if dump.call_trees is not None:
+        yield "a call tree", "tree"
+    log = dump.log
+    if log is not None and log.has_memory:
+        yield "messages about memory", "memory"
+    if log is not None and log.shardings is not None:
+        yield "shardings", "sharding"
+    if log is not None and log.warnings:
+        yield "warnings of the compiler", "report"
+    if BUFFER_PARTS.keys() & {dump.kind}:
+        yield "buffers", "memory"
+
+
+_SAMPLES = 4096
+_TOGETHER = 256
+
+_MARKS = {
+    "tpu": (
+        "{1,0:T(",
+        "{0:T(",
+        "[]{:T(",
+        '"aliasing_operands":{',
+        '"scoped_memory_configs":[',
+        'custom_call_target="AsyncCollectiveStart"',
+        'custom_call_target="tpu_custom_call"',
+    ),
+    "gpu": (
+        '"operation_queue_id":',
+        '"fusion_backend_config":{',
+        '"collective_backend_config":{',
+        '"device_type":"DEVICE_TYPE_',
+        '"gemm_backend_config":{',
+        'custom_call_target="__cu',
+        'custom_call_target="__triton',
+    ),
+    "cpu": (
+        '"outer_dimension_partitions":[',
+        '"fusion_config":{"kind":"__',
+        'custom_call_target="__onednn',
+        'custom_call_target="__xla_cpu',
+    ),
+}
+"""Texts printed by one backend only; before mid-2023 the quotes in them were escaped."""
+
+
+@fact
+def backend_of_dump(dump: ModuleDump) -> str | None:
+    """Return ``cpu``, ``gpu``, ``tpu``, or None if neither framework, text nor names show it."""
+    if dump.framework is not None and dump.framework.backend is not None:
+        return dump.framework.backend
+    module = dump.hlo
+    found = None if module is None else backend_of_text(module, range(len(module.columns)))
+    return found or _backend_of_names(dump)
+
+
+def _backend_of_names(dump: ModuleDump) -> str | None:
+    """Return the backend in the stage's name; only file names of libtpu contain a change list."""
+    stage = dump.stage or ""
+    if "cpu_" in stage:
+        return "cpu"
+    if "gpu_" in stage:
+        return "gpu"
+    return "tpu" if any(".cl_" in file for file in dump.files) else None
+
+
+def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
+    """Return the only backend whose marks are in the header or in some of these rows."""
+    if any(":T(" in value for value in module.header.values()):
+        return "tpu"
+    step = len(rows) // _SAMPLES + 1
+    columns = module.columns
+    sample = rows[::step]
+    found: set[str] = set()
+    for first in range(0, len(sample), _TOGETHER):
+        texts = [columns.text(row, SHAPE, END) for row in sample[first : first + _TOGETHER]]
+        whole = "\n".join(texts).replace('\\"', '"')
+        for backend, marks in _MARKS.items():
+            if backend not in found and any(mark in whole for mark in marks):
+                found.add(backend)
+    return next((backend for backend in _MARKS if backend in found), None)
+
+
+def undefined_names(module: HloModule, *, with_operands: bool = True) -> tuple[str, ...]:
+    """Return the names of computations, operands and results that the text of a module lacks.
+
+    Each kind in order. A lost result is called ``ROOT of`` the computation that must have one.
+
+    Args:
+        module: The module.
+        with_operands: Whether to look for operands too, which takes a microsecond per instruction.
+    """
+    computations = set(module.links.calls.undefined.values())
+    operands = _lost_operands(module) if with_operands else set()
+    return (*sorted(computations), *sorted(operands), *_lost_results(module))
+
+
+def _lost_results(module: HloModule) -> list[str]:
+    if "entry_computation_layout" not in module.header:
+        return []
+    marked = {module.links.owners[row] for row in module.columns.roots}
+    if len(marked) == len(module.computations):
+        return []
+    without = (c for place, c in enumerate(module.computations) if place not in marked)
+    return sorted(f"ROOT of {computation.name}" for computation in without)
+
+
+def _lost_operands(module: HloModule) -> set[str]:
+    rows = module.links.undefined_operands()
+    names = {name for row in rows for name in module.instruction(row).operand_names if name}
+    return unknown_names(module, names) if names else set()
+
 
 _QUICKLY_CHECKED = 20_000
 """Most instructions of a module whose operands are always looked up."""

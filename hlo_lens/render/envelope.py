@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.render.objects import Objects
 from hlo_lens.render.table import Report, Section, Sections
 from hlo_lens.text.version import SCHEMA_VERSION, __version__

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.origin import INFERRED, marked
+from hlo_lens.program.origins import INFERRED, marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,8 +14,8 @@ import pytest
 from hlo_lens.hlo.query import InstructionTable, tabulate
 from hlo_lens.load import load
 from hlo_lens.load.programs import modules_of
-from hlo_lens.program.call_counts import call_counts
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.runs import call_counts
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.trip_counts import trip_counts
 from hlo_lens.questions.collectives.collectives import Collective, Collectives, collectives
 from tests import corpus

@@ -10,8 +10,8 @@ import pytest
 
 import hlo_lens
 from hlo_lens.load import load
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.origin import Basis
+from hlo_lens.program.origins import Basis
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.grouping import UNATTRIBUTED, peak_by_source
 from tests import corpus

@@ -6,9 +6,21 @@ import pytest
 from hypothesis import given, strategies as st
 
 import hlo_lens
+from hlo_lens.hlo.query import tabulate
 from hlo_lens.load.programs import modules_of
-from hlo_lens.program.flops import Flops, flops
+from hlo_lens.program.flops import (
+    NO_WORK,
+    Flops,
+    ProductSizes,
+    Work,
+    WorkFinder,
+    flops,
+    flops_of,
+    product_sizes,
+)
+from hlo_lens.program.runs import CallCounts
 from tests.corpus import SAMPLES
+from tests.hlo_texts import without_elements
 
 
 def of(text: str) -> Flops:
@@ -255,3 +267,286 @@ def test_eight_devices_share_the_flops_of_the_program(backend: str, program: str
 def test_rows_are_those_of_the_products() -> None:
     rows = list(of(LOOP.replace("LIMIT", "constant(5)")).rows())
     assert rows == [("y", "dot", "body", 128, 5, False, False, 640)]
+
+
+def sizes_of(left: str, right: str, product: str) -> ProductSizes | None:
+    """Return the sizes of a product of two arrays, whose FLOP are those that are counted."""
+    text = f"HloModule m\nENTRY e {{\n a = {left} parameter(0)\n b = {right} parameter(1)\n"
+    module = hlo_lens.parse_hlo(f"{text} ROOT r = {product}\n}}\n")
+    assert module.gaps == ()
+    root = module.entry.root
+    assert root is not None
+    found = product_sizes(root)
+    assert found is None or found.flops == flops_of(root)
+    return found
+
+
+def test_dimensions_of_a_dot_that_are_alike_are_taken_together() -> None:
+    numbers = "lhs_batch_dims={0}, lhs_contracting_dims={2,3}, rhs_batch_dims={0}, "
+    found = sizes_of(
+        "bf16[5,7,3,4]",
+        "bf16[5,3,4,11,2]",
+        f"bf16[5,7,11,2] dot(a, b), {numbers}rhs_contracting_dims={{1,2}}",
+    )
+    assert found == ProductSizes(batch=5, rows=7, columns=22, depth=12)
+
+
+def test_a_batch_that_a_tpu_keeps_in_a_window_is_a_batch() -> None:
+    found = sizes_of(
+        "bf16[8,1024,8,20]",
+        "bf16[8,1024,8,20]",
+        "bf16[8,8,1024,1024] convolution(a, b), window={size=8x8 stride=7x7 lhs_dilate=8x8}, "
+        "dim_labels=0b1f_0o1i->01bf",
+    )
+    assert found == ProductSizes(batch=64, rows=1024, columns=1024, depth=20)
+
+
+def test_a_contracted_dimension_in_a_window_is_depth() -> None:
+    found = sizes_of(
+        "bf16[8,1024,8,20]",
+        "bf16[1,8,20,4096]",
+        "bf16[8,1024,4096,1] convolution(a, b), window={size=1x20}, dim_labels=0bf1_0i1o->0bf1",
+    )
+    assert found == ProductSizes(batch=1, rows=8192, columns=4096, depth=160)
+
+
+def test_a_window_over_pixels_is_rows_and_depth() -> None:
+    found = sizes_of(
+        "bf16[2,8,8,3]",
+        "bf16[2,2,3,16]",
+        "bf16[2,4,4,16] convolution(a, b), window={size=2x2 stride=2x2}, "
+        "dim_labels=b01f_01io->b01f",
+    )
+    assert found == ProductSizes(batch=1, rows=32, columns=16, depth=12)
+
+
+def test_dimensions_of_a_matrix_product_of_cublas_are_in_its_configuration() -> None:
+    config = (
+        '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],'
+        '"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}}}'
+    )
+    found = sizes_of(
+        "bf16[6,10]",
+        "bf16[10,4]",
+        '(bf16[6,4], s8[8]) custom-call(a, b), custom_call_target="__cublas$lt$matmul", '
+        f"backend_config={config}",
+    )
+    assert found == ProductSizes(batch=1, rows=6, columns=4, depth=10)
+
+
+def test_grouped_convolutions_have_no_sizes() -> None:
+    text = (
+        "bf16[2,8,16] convolution(a, b), window={size=1}, dim_labels=b0f_0io->b0f, "
+        "feature_group_count=16"
+    )
+    assert sizes_of("bf16[2,8,16]", "bf16[1,1,16]", text) is None
+
+
+def test_the_layout_of_the_result_decides_what_is_minor() -> None:
+    text = "bf16[6,4]LAYOUT dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    minor = {
+        layout: sizes.are_rows_minor
+        for layout in ("{1,0}", "{0,1}")
+        if (sizes := sizes_of("bf16[6,10]", "bf16[10,4]", text.replace("LAYOUT", layout)))
+    }
+    assert minor == {"{1,0}": False, "{0,1}": True}
+
+
+def test_a_batch_that_is_minor_shows_neither() -> None:
+    text = "bf16[3,6,4]LAYOUT dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+    text += "rhs_batch_dims={0}, rhs_contracting_dims={1}"
+    found = sizes_of("bf16[3,6,5]", "bf16[3,5,4]", text.replace("LAYOUT", "{0,2,1}"))
+    assert found is not None
+    assert found.are_rows_minor is None
+
+
+TEXT = """HloModule m, is_scheduled=true
+
+sliced {
+  p = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  d = f32[1,8] dynamic-slice(p, i, z), dynamic_slice_sizes={1,8}
+  ROOT n = f32[1,8] negate(d)
+}
+
+updated {
+  p = f32[100,8] parameter(0)
+  u = f32[1,8] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  ROOT d = f32[100,8] dynamic-update-slice(p, u, i, z)
+}
+
+carried {
+  p = f32[8] parameter(0)
+  g = f32[16] all-gather(p), replica_groups={{0,1}}, dimensions={0}
+  x = f32[4,4] parameter(1)
+  m = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[4,4], f32[16], f32[8]) tuple(m, g, p)
+}
+
+body {
+  s = (s32[], f32[100,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[100,8] get-tuple-element(s), index=1
+  y = f32[100,8] negate(x)
+  ROOT t = (s32[], f32[100,8]) tuple(i, y)
+}
+
+condition {
+  s = (s32[], f32[100,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  ROOT l = pred[] compare(i, i), direction=LT
+}
+
+small {
+  p = f32[8] parameter(0)
+  ROOT n = f32[8] negate(p)
+}
+
+large {
+  p = f32[8] parameter(0)
+  n = f32[8] negate(p)
+  ROOT m = f32[8] negate(n)
+}
+
+ENTRY main {
+  p = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  v = f32[8] parameter(2)
+  x = f32[4,4] parameter(3)
+  slice = f32[1,8] fusion(p, i), kind=kLoop, calls=sliced
+  update = f32[100,8] fusion(p, slice, i), kind=kLoop, calls=updated
+  carry = (f32[4,4], f32[16], f32[8]) fusion(v, x), kind=kOutput, calls=carried
+  plain = f32[1,8] slice(p), slice={[0:1], [0:8]}
+  gather = f32[16] all-gather(v), replica_groups={{0,1}}, dimensions={0}
+  view = f32[800] bitcast(p)
+  buffer = f32[8] custom-call(), custom_call_target="AllocateBuffer"
+  kernel = f32[8] custom-call(v), custom_call_target="kernel"
+  either = f32[8] conditional(i, v, v), branch_computations={small, large}
+  s = (s32[], f32[100,8]) tuple(i, p)
+  open = (s32[], f32[100,8]) while(s), condition=condition, body=body
+  loop = (s32[], f32[100,8]) while(s), condition=condition, body=body, \
+backend_config={"known_trip_count":{"n":"5"}}
+  ROOT r = f32[800] negate(view)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("slice", Work(32 + 4 + 32, 0)),
+        ("update", Work(0 + 32 + 4 + 32, 0)),
+        ("carry", Work(64 + 64, 2 * 4 * 4 * 4)),
+        ("plain", Work(64, 0)),
+        ("gather", NO_WORK),
+        ("view", NO_WORK),
+        ("buffer", NO_WORK),
+        ("kernel", Work(64, None)),
+        ("either", Work(128, 0)),
+        ("open", Work(None, 0)),
+        ("loop", Work(5 * (6400 + 9), 0)),
+        ("r", Work(6400, 0)),
+    ],
+)
+def test_work_of_an_instruction(name: str, expected: Work) -> None:
+    table = tabulate(hlo_lens.parse_hlo(TEXT))
+    instruction = table.module.entry.instruction(name)
+    assert instruction is not None
+    assert WorkFinder(table, CallCounts(table)).of(instruction.row) == expected
+
+
+ELEMENTS = """HloModule m, is_scheduled=true
+
+split {
+  p = (s32[], f32[100,8]) parameter(0)
+  a = s32[] get-tuple-element(p), index=0
+  both = (s32[], f32[100,8]) fusion(a), kind=kLoop, calls=filled
+  b = s32[] get-tuple-element(both), index=0
+  ROOT t = (s32[], s32[]) tuple(a, b)
+}
+
+filled {
+  n = s32[] parameter(0)
+  c = f32[] constant(1)
+  f = f32[100,8] broadcast(c), dimensions={}
+  ROOT t = (s32[], f32[100,8]) tuple(n, f)
+}
+
+ENTRY main {
+  s = (s32[], f32[100,8]) parameter(0)
+  c = s32[] constant(1)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[100,8] get-tuple-element(s), index=1
+  add = s32[] add(i, c)
+  negate = f32[100,8] negate(x)
+  update = f32[100,8] dynamic-update-slice(x, x, i, i)
+  fusion = (s32[], s32[]) fusion(s), kind=kLoop, calls=split
+  ROOT t = (s32[], f32[100,8]) tuple(add, negate)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("add", Work(12, 0)),
+        ("negate", Work(6400, 0)),
+        ("update", Work(6400, 0)),
+        ("fusion", Work(4 + 4, 0)),
+    ],
+)
+@pytest.mark.parametrize("is_compact", [False, True])
+def test_of_a_tuple_only_the_element_is_read(name: str, expected: Work, is_compact: bool) -> None:
+    text = without_elements(ELEMENTS) if is_compact else ELEMENTS
+    table = tabulate(hlo_lens.parse_hlo(text))
+    assert ("get-tuple-element" in table.different_opcodes) is not is_compact
+    instruction = table.module.entry.instruction(name)
+    assert instruction is not None
+    assert WorkFinder(table, CallCounts(table)).of(instruction.row) == expected
+
+
+def test_a_fusion_whose_body_lost_its_root_has_unknown_work() -> None:
+    text = """HloModule m
+lost {
+}
+
+ENTRY e {
+  x = f32[8] parameter(0)
+  ROOT f = f32[8] fusion(x), kind=kLoop, calls=lost
+  last = f32[8] parameter(1)
+}
+"""
+    module = hlo_lens.parse_hlo(text)
+    table = tabulate(module)
+    assert module.entry is not None
+    assert module.entry.root is not None
+    assert WorkFinder(table, CallCounts(table)).of(module.entry.root.row).size_bytes is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ROOT r = f32[8] fusion(p), kind=kLoop, calls=odd",
+        "x = f32[8] bitcast(r)\n  ROOT r = f32[8] bitcast(x)",
+        "x = f32[8] bitcast(p, r)\n  ROOT r = f32[8] bitcast(x)",
+        "ROOT r = (f32[8], f32[8]) tuple(r, r)",
+    ],
+)
+def test_a_fusion_with_a_circle_has_unknown_work(body: str) -> None:
+    text = f"""HloModule m
+odd {{
+  p = f32[8] parameter(0)
+  {body}
+}}
+
+ENTRY e {{
+  x = f32[8] parameter(0)
+  ROOT f = f32[8] fusion(x), kind=kLoop, calls=odd
+}}
+"""
+    table = tabulate(hlo_lens.parse_hlo(text))
+    assert table.module.entry.root is not None
+    assert None in WorkFinder(table, CallCounts(table)).of(table.module.entry.root.row)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hlo_lens.load import load
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 
 if TYPE_CHECKING:

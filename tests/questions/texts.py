@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hlo_lens
 from hlo_lens.load.module import ModuleDump, already_read
 from hlo_lens.load.programs import modules_of
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.summary import instruction_table
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule

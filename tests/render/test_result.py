@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.largest_instructions import largest_instructions
-from hlo_lens.program.opcodes import opcodes
-from hlo_lens.program.source_bytes import source_bytes
+from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
+from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.sharding.forms import sharding_forms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.program.branch_sums import SumBounds
+from hlo_lens.program.runs import SumBounds
 from hlo_lens.questions.check.steps import ALL, NoValueError, Rows, Step, step_into
 from hlo_lens.questions.collectives.sums import COUNT, PAYLOAD, WIRE, run_sum
 from hlo_lens.text.nearest_names import did_you_mean

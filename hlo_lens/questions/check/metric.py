@@ -28,7 +28,7 @@ from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
-    from hlo_lens.program.branch_sums import SumBounds
+    from hlo_lens.program.runs import SumBounds
     from hlo_lens.questions.snapshots.facts import ModuleFacts
 
 _STEP = re.compile(r'(?:"([^"]*)"|([^.\[\]"]+))((?:\[[^\]]*\])*)(?:\.|$)')

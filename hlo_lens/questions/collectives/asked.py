@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.source_places import InstructionPlaces
+from hlo_lens.program.origins import InstructionPlaces
 from hlo_lens.questions.collectives.operation_search import (
     inlined_paths,
     member_paths,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.source_places import Stack
+    from hlo_lens.program.origins import Stack
     from hlo_lens.shapes.shape import Shape
 
 _NAMES = """

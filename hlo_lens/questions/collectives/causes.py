@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.neighbours import Neighbour
+    from hlo_lens.program.value_flow import Neighbour
     from hlo_lens.questions.collectives.collectives import Collective
     from hlo_lens.shapes.mesh import Mesh
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from hlo_lens.program.branch_sums import SumBounds
-from hlo_lens.program.origin import is_inferred, marked
+from hlo_lens.program.origins import is_inferred, marked
+from hlo_lens.program.runs import SumBounds
 from hlo_lens.questions.collectives.combined import parts_of
 from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective
 from hlo_lens.questions.collectives.sums import COUNT, PAYLOAD, WIRE, known_sum, run_sum

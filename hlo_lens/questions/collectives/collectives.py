@@ -24,9 +24,9 @@ from hlo_lens.hlo.opcodes import is_collective_like
 from hlo_lens.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.load.devices.assignment import device_assignment
 from hlo_lens.load.fact import fact
-from hlo_lens.program.call_counts import CallCounts, call_counts
-from hlo_lens.program.hlo_text import instruction_table
 from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.runs import CallCounts, call_counts
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.collectives.data_movement import data_movement
 from hlo_lens.questions.collectives.operation_parts import CollectiveParts, whole_operations
 from hlo_lens.questions.collectives.operations import CUSTOM_CALL, CollectiveOp, collective_ops

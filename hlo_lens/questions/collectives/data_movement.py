@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.program.call_counts import CallCounts
     from hlo_lens.program.origins import Origins
+    from hlo_lens.program.runs import CallCounts
     from hlo_lens.shapes.shape import Shape
 
 TO_HOST = "to host"

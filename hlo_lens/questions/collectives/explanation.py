@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.printed_names import names_printed_as
-from hlo_lens.program.neighbours import Neighbour, Neighbourhood
-from hlo_lens.program.origin import is_inferred
+from hlo_lens.program.origins import is_inferred
+from hlo_lens.program.value_flow import Neighbour, Neighbourhood
 from hlo_lens.questions.collectives.asked import last_part
 from hlo_lens.questions.collectives.causes import causes, is_asked_for, paths_of
 from hlo_lens.questions.collectives.collectives import (

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.call_counts import CallCounts, call_counts
-from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.program.origin import NO_ORIGIN
-from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.origins import NO_ORIGIN, Origins, origins
+from hlo_lens.program.runs import CallCounts, call_counts
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collective_groups import CollectivesBy, collectives_by
 from hlo_lens.questions.collectives.collectives import collectives

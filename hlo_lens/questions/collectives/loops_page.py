@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.origin import marked
+from hlo_lens.program.origins import marked
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.loops import loops
 from hlo_lens.questions.collectives.page import collectives_text

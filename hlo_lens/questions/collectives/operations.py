@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.computation import HloComputation
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.program.call_counts import CallCounts
+    from hlo_lens.program.runs import CallCounts
 
 CUSTOM_CALL = "custom-call"
 """Kind of a custom call that communicates and is none of XLA's own collectives."""

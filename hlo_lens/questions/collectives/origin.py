@@ -20,8 +20,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.origin import Basis, Origin
-from hlo_lens.program.source_places import stack_texts
+from hlo_lens.program.origins import Basis, Origin, stack_texts
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.asked import AskedCollectives, is_asked_path
 from hlo_lens.questions.collectives.combined import Member, shares
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.call_counts import CallCounts
     from hlo_lens.program.origins import Origins
+    from hlo_lens.program.runs import CallCounts
     from hlo_lens.questions.collectives.operations import CollectiveOp
     from hlo_lens.questions.collectives.printed_attributes import PrintedAttributes
 

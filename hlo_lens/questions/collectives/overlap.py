@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.instruction_work import NO_WORK, WorkFinder
+from hlo_lens.program.flops import NO_WORK, WorkFinder
 from hlo_lens.questions.collectives.transfer_time import transfer_time, work_time
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.program.call_counts import CallCounts
+    from hlo_lens.program.runs import CallCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.origin import INFERRED, is_inferred, marked
+from hlo_lens.program.origins import INFERRED, is_inferred, marked
 from hlo_lens.questions.collectives.collective_groups import KIND_AND_AXIS, collectives_by
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.data_movement import DataMovement

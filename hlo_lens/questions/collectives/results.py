@@ -15,7 +15,7 @@ from hlo_lens.questions.collectives.sums import COUNT, UNCOVERED, WIRE, known_su
 from hlo_lens.render.result import Column, Result, Unit
 
 if TYPE_CHECKING:
-    from hlo_lens.program.branch_sums import Branches, SumBounds
+    from hlo_lens.program.runs import Branches, SumBounds
     from hlo_lens.questions.collectives.combined import Member
     from hlo_lens.questions.sharding.mesh_axes import ModuleMesh
     from hlo_lens.shapes.replica_groups import Groups

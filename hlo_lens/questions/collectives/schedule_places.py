@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.query import rows_named
 from hlo_lens.load.fact import fact
-from hlo_lens.program.call_counts import CallCounts, call_counts
-from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.program.instruction_work import NO_WORK, WorkFinder
+from hlo_lens.program.flops import NO_WORK, WorkFinder
+from hlo_lens.program.runs import CallCounts, call_counts
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.results import memory_results
 

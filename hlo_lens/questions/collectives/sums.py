@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.program.branch_sums import Branches, SumBounds, SumPart, bounded_sum
+from hlo_lens.program.runs import Branches, SumBounds, SumPart, bounded_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from hlo_lens.program.instruction_work import Work
+    from hlo_lens.program.flops import Work
 
 _BYTES_EACH = 2
 _FLOPS_EACH = 50

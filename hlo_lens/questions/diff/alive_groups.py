@@ -6,8 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.program.origin import NO_ORIGIN, Origin
-from hlo_lens.program.origins import Origins
+from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins
 from hlo_lens.questions.diff.portable_sources import portable_source
 from hlo_lens.questions.memory.makers import instructions_by_name, values_of
 from hlo_lens.questions.memory.occupancy import owned_bytes

@@ -13,10 +13,8 @@ from hlo_lens.hlo.instruction import HloInstruction
 from hlo_lens.hlo.query import evident_partitions
 from hlo_lens.load.fact import fact
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.backend import backend_of_dump
 from hlo_lens.program.flops import flops
-from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.program.summary import coverage_of
+from hlo_lens.program.summary import backend_of_dump, coverage_of, instruction_table
 from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.dump_files import BEFORE, title_of

@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.estimate import memory_estimate
 from hlo_lens.render.result import Records, Unit

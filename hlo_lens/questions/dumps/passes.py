@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.workers import map_modules
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.summary import backend_of_dump, no_hlo_text
 from hlo_lens.questions.dumps.pass_track import (
     NAME,
     PassTrack,

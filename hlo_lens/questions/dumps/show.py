@@ -9,11 +9,10 @@ from hlo_lens.hlo.printed_names import names_printed_as
 from hlo_lens.hlo.query import rows_named
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, analysis_of, with_progress
-from hlo_lens.program.call_counts import call_counts
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.instruction_details import InstructionDetails, instruction_details
-from hlo_lens.program.instruction_list import instruction_list
+from hlo_lens.program.instructions import InstructionDetails, instruction_details, instruction_list
 from hlo_lens.program.origins import origins
+from hlo_lens.program.runs import call_counts
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.dumps.show_page import ShownInstruction, ShownProgram, instructions_page
 from hlo_lens.questions.memory.instruction_values import InstructionValues, instruction_values
 from hlo_lens.questions.memory.makers import rows_of_names

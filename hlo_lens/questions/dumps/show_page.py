@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.call_counts import call_counts
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.instruction_details import (
+from hlo_lens.program.instructions import (
     CALLED,
     CALLER,
     OPERAND,
@@ -15,7 +13,9 @@ from hlo_lens.program.instruction_details import (
     USER,
     InstructionDetails,
 )
-from hlo_lens.program.source_places import stack_texts
+from hlo_lens.program.origins import stack_texts
+from hlo_lens.program.runs import call_counts
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.render.envelope import ModulePage, module_head, page_without_hlo
 from hlo_lens.render.origins import with_marks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.instruction_list import InstructionList
+    from hlo_lens.program.instructions import InstructionList
     from hlo_lens.questions.memory.instruction_values import InstructionValues
 
 LONGEST_TEXT = 4000

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.findings import Findings, judged
 from hlo_lens.questions.findings.registry import all_rules
 from hlo_lens.questions.findings.rule import MEMORY, PEAK, ModuleRule

@@ -11,9 +11,8 @@ from hlo_lens.buffers.columns import parse_index
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.metadata import MAX_FRAMES, SourceLocation
 from hlo_lens.load.fact import fact
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.findings.values import maker_of, operands_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.questions.findings.findings import WARNING_SHARE, Findings, judged
 from hlo_lens.questions.memory.results import memory_results

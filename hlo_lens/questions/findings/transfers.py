@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.load.fact import fact
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collectives import collectives, end_of, instruction_of
 from hlo_lens.questions.collectives.sums import WIRE, run_sum
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.branch_sums import SumBounds
+    from hlo_lens.program.runs import SumBounds
     from hlo_lens.questions.collectives.results import Collective
 
 _MOST = 1000

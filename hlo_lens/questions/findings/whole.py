@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.entry_signature import entry_signature
 from hlo_lens.program.flops import flops
+from hlo_lens.program.signature import entry_signature
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.results import memory_results
 

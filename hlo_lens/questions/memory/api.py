@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, analysis_of, with_progress
-from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.dumps.single_texts import SingleTexts
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree
 from hlo_lens.questions.memory.instants import at_instant

@@ -36,7 +36,7 @@ from hlo_lens.questions.memory.role_names import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.program.entry_signature import EntrySignature
+    from hlo_lens.program.signature import EntrySignature
     from hlo_lens.questions.memory.argument_copies import ArgumentCopies
 
 BACKWARD = "transpose("

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.program.origins import origins
-from hlo_lens.program.source_places import stack_texts
+from hlo_lens.program.origins import origins, stack_texts
 from hlo_lens.questions.memory.makers import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.source_places import Stack
+    from hlo_lens.program.origins import Stack
 
 
 class DescribedValue(NamedTuple):

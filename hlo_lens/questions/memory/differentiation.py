@@ -14,7 +14,7 @@ from hlo_lens.questions.memory.argument_roles import BACKWARD
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.source_places import InstructionPlaces
+    from hlo_lens.program.origins import InstructionPlaces
 
 RECOMPUTED = "rematted_computation"
 """Part of the paths of what ``jax.checkpoint`` computes again, for the backward pass."""

@@ -25,8 +25,7 @@ from hlo_lens.buffers.estimate.dataflow import dataflow
 from hlo_lens.buffers.estimate.heap_layout import heap_layout
 from hlo_lens.buffers.estimate.shape_tree import NODES
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.backend import backend_of_text
-from hlo_lens.program.undefined_names import undefined_names
+from hlo_lens.program.summary import backend_of_text, undefined_names
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.shapes.shape import HOST_SPACE
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.load.fact import fact
-from hlo_lens.program.call_counts import call_counts
+from hlo_lens.program.runs import call_counts
 from hlo_lens.questions.memory.makers import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.render.result import Column, Result, Unit

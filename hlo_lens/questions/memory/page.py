@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.memory.grouping import peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.page_facts import memory_facts, memory_notes, where_text

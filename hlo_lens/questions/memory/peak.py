@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.program.origin import NO_ORIGIN, Origin
-from hlo_lens.program.origins import Origins
+from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.questions.memory.makers import rows_of_names, values_of
 from hlo_lens.questions.memory.occupancy import owned_bytes
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.source_places import Stack
+    from hlo_lens.program.origins import Stack
     from hlo_lens.program.value_flow import Value
 
 SHARED = "[bytes counted twice]"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.hlo.query import rows_named, unknown_names
 from hlo_lens.load.fact import fact
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.summary import backend_of_dump, instruction_table
 from hlo_lens.questions.memory.estimate_limit import exceeds_limit
 from hlo_lens.questions.memory.layout import (
     DEFAULT_SPACE,

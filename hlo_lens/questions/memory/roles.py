@@ -20,8 +20,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.entry_signature import EntrySignature, entry_signature
 from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.signature import EntrySignature, entry_signature
 from hlo_lens.questions.memory.argument_copies import SCALAR, ArgumentCopies
 from hlo_lens.questions.memory.argument_roles import BACKWARD, ArgumentRoles
 from hlo_lens.questions.memory.gradients import gradient_values

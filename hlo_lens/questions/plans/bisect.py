@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices.targets import CPU, Target, parse_target
 from hlo_lens.load.programs import Program, Progress, modules_of
-from hlo_lens.program.backend import backend_of_dump
+from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.check.api import compare
 from hlo_lens.questions.check.rules import short_rule
 from hlo_lens.questions.plans.bisect_page import bisect_report

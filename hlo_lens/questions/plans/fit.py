@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, overload
 
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of
-from hlo_lens.program.backend import backend_of_dump
+from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.fit_module import Fitting, Wanted
 from hlo_lens.questions.plans.fit_page import fit_report

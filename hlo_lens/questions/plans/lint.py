@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import no_hlo_text
-from hlo_lens.program.summary import summary
+from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
 from hlo_lens.questions.dumps.text_copies import text_copies
 from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.module_findings import module_findings

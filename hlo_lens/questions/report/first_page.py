@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.largest_instructions import largest_instructions
+from hlo_lens.program.instructions import largest_instructions
 from hlo_lens.program.summary import summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import groups_table

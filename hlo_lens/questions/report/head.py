@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.entry_signature import entry_signature
 from hlo_lens.program.flops import flops
-from hlo_lens.program.hlo_text import hlo_text, no_hlo_text
-from hlo_lens.program.opcodes import opcodes
-from hlo_lens.program.summary import summary
+from hlo_lens.program.instructions import opcodes
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import backend_of_dump, hlo_text, no_hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import collectives_text
 from hlo_lens.questions.findings.places import argument_of
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.framework import Framework
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.entry_values import EntryValue
     from hlo_lens.program.flops import Flops
+    from hlo_lens.program.signature import EntryValue
     from hlo_lens.program.summary import Summary
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.sharding.results import ShardingResults

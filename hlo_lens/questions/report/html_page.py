@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices.assignment import device_assignment
 from hlo_lens.load.devices.topology import topology_of
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.report.first_page import command_on, others_sections
 from hlo_lens.questions.report.html.page import page_of_modules
 from hlo_lens.questions.report.html.payload import Subject

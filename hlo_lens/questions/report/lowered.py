@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import NOT_COMPILED
+from hlo_lens.program.summary import NOT_COMPILED
 from hlo_lens.render.result import Column, Unit, row_objects
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, plural

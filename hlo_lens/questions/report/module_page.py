@@ -9,12 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.entry_signature import EntrySignature, entry_signature
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.largest_instructions import largest_instructions
-from hlo_lens.program.opcodes import opcodes
-from hlo_lens.program.source_bytes import source_bytes
-from hlo_lens.program.summary import summary
+from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
+from hlo_lens.program.signature import EntrySignature, entry_signature
+from hlo_lens.program.summary import hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import collectives_object
 from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.entry_values import EntryValue
+    from hlo_lens.program.signature import EntryValue
 
 
 def module_page(analysis: ModuleDump) -> ModulePage:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.entry_signature import EntrySignature, entry_signature
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.largest_instructions import largest_instructions
-from hlo_lens.program.opcodes import opcodes
-from hlo_lens.program.source_bytes import source_bytes
-from hlo_lens.program.summary import summary
+from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
+from hlo_lens.program.signature import EntrySignature, entry_signature
+from hlo_lens.program.summary import hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import collectives_table, groups_table, movement_tables
 from hlo_lens.questions.memory.grouping import peak_by_source
@@ -25,10 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.entry_values import EntryValue
-    from hlo_lens.program.largest_instructions import LargestInstructions
-    from hlo_lens.program.opcodes import Opcodes
-    from hlo_lens.program.source_bytes import SourceBytes
+    from hlo_lens.program.instructions import LargestInstructions, Opcodes, SourceBytes
+    from hlo_lens.program.signature import EntryValue
     from hlo_lens.questions.sharding.forms import ShardingForms
     from hlo_lens.text.errors import Gap
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.programs import Program, Progress, analyses_of, analysis_of, with_progress
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.dumps.single_texts import SingleTexts
 from hlo_lens.questions.report.leading import training_step_first
 from hlo_lens.questions.sharding.page import sharding_page, sharding_page_of_texts
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.entry_signature import EntrySignature
+    from hlo_lens.program.signature import EntrySignature
     from hlo_lens.questions.sharding.one_value import ShardView
     from hlo_lens.questions.sharding.page import ShardingView
     from hlo_lens.questions.sharding.table import ShardingTable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import END, OPERANDS_END
 from hlo_lens.load.fact import fact
-from hlo_lens.program.hlo_text import instruction_table
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 

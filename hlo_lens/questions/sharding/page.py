@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import no_hlo_text
+from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.sharding.placement import ALIAS, SHAPES
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.sharding.table import ShardedValue, ShardingTable, sharded_row

@@ -34,7 +34,7 @@ from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.program.entry_values import EntryValue
+    from hlo_lens.program.signature import EntryValue
     from hlo_lens.questions.sharding.sources import EntryText, Key, ModuleShardings
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.partition_spec import PartitionSpec

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.hlo_text import instruction_table
-from hlo_lens.program.summary import num_devices
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import instruction_table, num_devices
 from hlo_lens.questions.sharding.replicated_bytes import ReplicatedBytes, replicated_bytes
 from hlo_lens.questions.sharding.sources import ModuleShardings, module_shardings
 from hlo_lens.questions.sharding.table import ShardingTable, sharding_table

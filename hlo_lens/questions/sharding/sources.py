@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.query import InstructionTable, evident_partitions, tabulate
-from hlo_lens.program.entry_signature import EntrySignature, signature_of
-from hlo_lens.program.entry_values import EntryValue, braces
+from hlo_lens.program.signature import EntrySignature, EntryValue, braces, signature_of
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
 from hlo_lens.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError

@@ -12,7 +12,7 @@ from hlo_lens.shapes.partition_spec import partition_spec_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.program.entry_values import EntryValue
+    from hlo_lens.program.signature import EntryValue
     from hlo_lens.questions.sharding.sources import ModuleShardings
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import Shape

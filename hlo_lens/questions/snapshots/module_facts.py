@@ -6,12 +6,10 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.entry_signature import entry_signature
 from hlo_lens.program.flops import flops
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.opcodes import opcodes
-from hlo_lens.program.summary import summary
+from hlo_lens.program.instructions import opcodes
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import backend_of_dump, hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.findings.findings import finding_fact, findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.branch_sums import numbered_branch
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.runs import numbered_branch
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective, Collectives
 from hlo_lens.questions.diff.alive_groups import space_peaks

@@ -16,8 +16,8 @@ from hlo_lens.call_trees.difference import call_tree_diff
 from hlo_lens.call_trees.page import TitledTree, drawn_trees, tree_diff_page, tree_page
 from hlo_lens.call_trees.tree import CALLS, NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.hlo.metadata import SourceLocation
-from hlo_lens.program.hlo_text import hlo_text, instruction_table, no_hlo_text
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import hlo_text, instruction_table, no_hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.combined import parts_of
 from hlo_lens.questions.memory.grouping import PARAMETERS, UNATTRIBUTED, nameless_group

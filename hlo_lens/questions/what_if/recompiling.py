@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices.targets import Target, parse_target
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.backend import backend_of_dump
+from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.what_if.process.dumped import Again, dumped_flags, new_module, reasons
 from hlo_lens.questions.what_if.process.environment import environment_python

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
 from hlo_lens.questions.what_if.process.program import own_target

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.load import load
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import Origins
+from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.grouping import memory_by
 from hlo_lens.questions.memory.results import memory_results

@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices.assignment import device_assignment
 from hlo_lens.load.devices.hosts import joined_gpus
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.summary import num_devices
+from hlo_lens.program.summary import backend_of_dump, num_devices
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.sums import WIRE, run_sum
 from hlo_lens.questions.findings.finding import Saves, Severity

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.findings.finding import Saves
 from hlo_lens.questions.findings.rule import ModuleRule

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.text.units import format_bytes

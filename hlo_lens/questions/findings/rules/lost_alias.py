@@ -26,8 +26,8 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.backend import backend_of_dump
 from hlo_lens.program.origins import Origins
+from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import MEMORY, ModuleRule
 from hlo_lens.questions.memory.results import memory_results

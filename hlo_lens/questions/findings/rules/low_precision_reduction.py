@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import by_line, finding_of, subject, transfers

@@ -22,9 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries

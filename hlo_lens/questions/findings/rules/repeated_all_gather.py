@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import Transfer, finding_of, transfers
 from hlo_lens.questions.findings.values import maker_of, shape_of

@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import origins
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity
 from hlo_lens.questions.findings.places import (
     argument_of,

@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.program.call_counts import call_counts
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import origins
+from hlo_lens.program.runs import call_counts
+from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.origin import Origin
+    from hlo_lens.program.origins import Origin
     from hlo_lens.questions.memory.peak import LiveValue
 
 _LEAST_SHARE, _WARNING_SHARE = 0.2, 0.5

@@ -32,13 +32,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.load.devices.matrix_units import MATRIX_UNITS, SMALLEST_SIDE, SUBLANES
 from hlo_lens.load.devices.targets import TARGET_ARGUMENTS, tpu_target
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.call_counts import call_counts
-from hlo_lens.program.flops import flops
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
-from hlo_lens.program.instruction_work import WorkFinder
+from hlo_lens.program.flops import ProductSizes, WorkFinder, flops, product_sizes
 from hlo_lens.program.origins import origins
-from hlo_lens.program.product_sizes import ProductSizes, product_sizes
+from hlo_lens.program.runs import call_counts
+from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import maker_of, operand_of

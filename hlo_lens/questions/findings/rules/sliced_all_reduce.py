@@ -21,8 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.findings.finding import Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import Transfer, by_line, finding_of, subject, transfers

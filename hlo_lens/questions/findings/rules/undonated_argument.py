@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.entry_signature import entry_signature
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves
 from hlo_lens.questions.findings.places import argument_of, call_place, is_on_host, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.entry_values import EntryValue
+    from hlo_lens.program.signature import EntryValue
 
 
 def undonated_argument(known: ModuleDump) -> Iterator[Finding]:

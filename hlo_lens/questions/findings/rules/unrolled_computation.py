@@ -24,8 +24,8 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.flops import flops
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.memory.argument_roles import BACKWARD

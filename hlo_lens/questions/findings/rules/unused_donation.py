@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Saves
 from hlo_lens.questions.findings.places import argument_of, call_place, is_part
 from hlo_lens.questions.findings.rule import ModuleRule

@@ -29,11 +29,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import tabulate
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.call_counts import CallCounts
 from hlo_lens.program.flops import flops_of
-from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.runs import CallCounts
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.backend import backend_of_dump
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import by_line, finding_of, subject, transfers
 from hlo_lens.questions.findings.values import converted_from, is_converted

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.buffers.estimate.shape_tree import NODES, Part
 from hlo_lens.buffers.estimate.value_edit import AddedValue
 from hlo_lens.program.flops import flops
-from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.what_if.edit import Change
 from hlo_lens.text.units import format_bytes, plural
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.buffers.estimate.backend_rules import backend_rules
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.dataflow import WalkedModule
-from hlo_lens.program.backend import backend_of_dump, backend_of_text
-from hlo_lens.program.hlo_text import hlo_text, instruction_table
+from hlo_lens.program.summary import backend_of_dump, backend_of_text, hlo_text, instruction_table
 from hlo_lens.questions.memory.estimate import layout_of_flow, why_no_estimate
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.hlo_text import hlo_text
 from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.sharding.result_growth import result_growth
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.what_if.arguments import index_of

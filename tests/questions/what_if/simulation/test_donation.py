@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.what_if.simulation.donation import simulated_donation
 from tests.questions.what_if.simulation.programs import simulator, step
 

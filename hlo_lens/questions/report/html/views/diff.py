@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import END, NAME
-from hlo_lens.program.hlo_text import hlo_text
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.memory.grouping import PARAMETERS, nameless_group, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results

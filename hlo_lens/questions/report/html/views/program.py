@@ -10,11 +10,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import END, NAME, NOTHING
-from hlo_lens.program.hlo_text import hlo_text
-from hlo_lens.program.instruction_list import entry_first, users_of
-from hlo_lens.program.largest_instructions import largest_instructions
-from hlo_lens.program.origins import origins
-from hlo_lens.program.source_places import stack_texts
+from hlo_lens.program.instructions import entry_first, largest_instructions, users_of
+from hlo_lens.program.origins import origins, stack_texts
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.loops import loops
 from hlo_lens.questions.collectives.schedule_places import schedule_places

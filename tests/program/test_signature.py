@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.program.entry_signature import MOST_LEAVES, EntrySignature, entry_signature
+from hlo_lens.program.signature import MOST_LEAVES, EntrySignature, entry_signature
 from tests.questions.texts import LOOP, entry_module, module_of
 
 
