@@ -15,11 +15,10 @@ from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.page import check_report
 from hlo_lens.questions.check.rules import Rule, default_rules, short_rule
 from hlo_lens.questions.diff.api import Diff, diff_sides
-from hlo_lens.questions.diff.argument_causes import argument_causes
-from hlo_lens.questions.diff.line_causes import donation_causes
-from hlo_lens.questions.diff.lines_section import cause_text
+from hlo_lens.questions.diff.causes import argument_causes, donation_causes
 from hlo_lens.questions.diff.module_diff import SUBJECTS
 from hlo_lens.questions.diff.page import listed_names
+from hlo_lens.questions.diff.sections import cause_text
 from hlo_lens.questions.diff.sides import (
     LoadedSide,
     Side,

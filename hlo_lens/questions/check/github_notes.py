@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.check.page import amount_texts
-from hlo_lens.questions.diff.memory_section import donation_text
 from hlo_lens.questions.diff.page import detail_text
+from hlo_lens.questions.diff.sections import donation_text
 from hlo_lens.questions.findings.changes import source_of
 from hlo_lens.render.savings import savings_text
 from hlo_lens.render.to_github import Annotation
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.questions.check.judge import Judgement, Verdict
-    from hlo_lens.questions.diff.collective_diff import CollectiveRow
+    from hlo_lens.questions.diff.collectives import CollectiveRow
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
 
 LEAST_BYTES = 1 << 10

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines
-from hlo_lens.questions.diff.matching.difference import ProgramDiff, program_diff
-from hlo_lens.questions.diff.matching.edits import Noise
+from hlo_lens.questions.diff.matching.instruction_edits import Noise
+from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
-from hlo_lens.questions.diff.module_pairs import pair_modules
+from hlo_lens.questions.diff.pairs import pair_modules
 from hlo_lens.questions.diff.sides import LoadedSide, Side, SideModule, load_sides
 from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.errors import UsageError

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.questions.diff.api import Diff
-    from hlo_lens.questions.diff.matching.side_by_side import ComputationPair
+    from hlo_lens.questions.diff.matching.program_diff import ComputationPair
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.render.table import Report
 
@@ -74,7 +74,7 @@ def _side_by_side(
     module: ModuleDiff, base: ModuleDump | None, head: ModuleDump | None
 ) -> Sequence[ComputationPair]:
     """Return the computations with changes; none where a side has no HLO text."""
-    from hlo_lens.questions.diff.matching.side_by_side import side_by_side
+    from hlo_lens.questions.diff.matching.program_diff import side_by_side
 
     if module.program is None or base is None or head is None:
         return ()

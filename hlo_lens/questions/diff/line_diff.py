@@ -10,22 +10,27 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.questions.diff.argument_causes import argument_causes
-from hlo_lens.questions.diff.line_causes import Cause, donation_causes, program_causes, with_total
-from hlo_lens.questions.diff.line_rows import LEAST, LineRow, line_row
-from hlo_lens.questions.diff.sharding_diff import ADDED, REMOVED
+from hlo_lens.questions.diff.causes import (
+    LEAST,
+    Cause,
+    LineRow,
+    argument_causes,
+    donation_causes,
+    line_row,
+    program_causes,
+    with_total,
+)
+from hlo_lens.questions.diff.shardings import ADDED, REMOVED
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.questions.diff.collective_diff import CollectiveDiff, CollectiveRow
-    from hlo_lens.questions.diff.donation_diff import DonationDiff
+    from hlo_lens.questions.diff.causes import Sizes
+    from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow
     from hlo_lens.questions.diff.line_edits import ProgramLines
-    from hlo_lens.questions.diff.line_rows import Sizes
-    from hlo_lens.questions.diff.memory_diff import MemoryDiff
-    from hlo_lens.questions.diff.peak_diff import PeakRow
-    from hlo_lens.questions.diff.sharding_diff import ShardingDiff
+    from hlo_lens.questions.diff.memory import MemoryDiff, PeakRow
+    from hlo_lens.questions.diff.shardings import DonationDiff, ShardingDiff
 
 _DEFAULT = 0
 """Color of the default memory space."""

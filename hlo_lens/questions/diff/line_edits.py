@@ -1,47 +1,607 @@
-"""Edits of a program by source line of the user's program.
+"""Calls of functions that came, went, or run another number of times.
 
-The text from before optimizations is compared if both sides have it: its instructions are those
-that the user's lines made, without what the compiler's passes make of them. Lines are those of the
-head; a line of the base is the one that most of its unchanged instructions have in the head, so
-that lines which an edit further up has shifted are no change. A line that is gone has its number in
-the base, marked if the head has another line of that number.
-
-A sharding constraint that a helper function makes is counted at the line that calls the helper, if
-other constraints of the helper have not changed.
+Instructions of a function that is called once more are on the lines of the function, which nobody
+edited: their call stacks have the line of the call. A line calls for all instructions that have it
+in their stacks, but not innermost. The call changed if only one side has it, if it calls for other
+lines or no longer for a function, or if all of its instructions are there more often, most of them
+as many times as often. Of several such lines of a stack the outermost one is the cause. If all
+calls of a function grew alike, the function was edited, and none changed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING
+from difflib import SequenceMatcher
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.call_changes import NO_CALLS, CallChanges, call_changes, caller_votes
-from hlo_lens.questions.diff.line_growth import usual_growth
-from hlo_lens.questions.diff.line_partners import line_partners
-from hlo_lens.questions.diff.loop_trips import changed_trips, trips_by_line
-from hlo_lens.questions.diff.matching.edit_groups import parts_of
-from hlo_lens.questions.diff.module_lines import (
-    PLUMBING,
-    SUM,
-    ModuleLines,
-    is_constraint,
-    is_of_shardy,
+from hlo_lens.hlo.query import InstructionTable
+from hlo_lens.program.origins import Origins
+from hlo_lens.program.trip_counts import trip_counts
+from hlo_lens.questions.diff.matching.instruction_edits import parts_of
+from hlo_lens.questions.diff.pairs import (
+    portable_path,
+    portable_source,
+    renamed_files,
+    renamed_source,
+    split_source,
 )
-from hlo_lens.questions.diff.renamed_folders import renamed_files
 from hlo_lens.questions.memory.differentiation import RECOMPUTED
+from hlo_lens.questions.sharding.sources import custom_call_target
+from hlo_lens.text.library_files import is_library_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.difference import ProgramDiff
-    from hlo_lens.questions.diff.matching.edits import Change, Edit
-    from hlo_lens.questions.diff.module_lines import Place
+    from hlo_lens.questions.diff.causes import Stack
+    from hlo_lens.questions.diff.matching.instruction_edits import Change, Edit
+    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
+
+
+CallsStack: TypeAlias = tuple[str, ...]
+"""Lines of the user's program, innermost first."""
+
+Stacks: TypeAlias = "Mapping[CallsStack, Counter[str]]"
+"""Opcodes of the operations with each stack."""
+
+_Made: TypeAlias = "Counter[tuple[str, str]]"
+"""Number of operations by line and opcode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallChange:
+    """Change of the calls of a line.
+
+    Attributes:
+        is_other_number: Whether both sides have the call, another number of times.
+        added: Opcodes by line of the operations that only the head has, because of it.
+        removed: Those that only the base has.
+    """
+
+    is_other_number: bool
+    added: Mapping[str, Counter[str]]
+    removed: Mapping[str, Counter[str]]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Lines of the called functions whose operations came or went."""
+        return tuple(sorted({*self.added, *self.removed}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallChanges:
+    """Changes of calls.
+
+    Attributes:
+        callers: Lines that call to their changes.
+        lines: Lines of called functions that have more or fewer operations only because of them.
+    """
+
+    callers: Mapping[str, CallChange]
+    lines: frozenset[str]
+
+
+NO_CALLS = CallChanges(callers={}, lines=frozenset())
+
+
+def call_changes(
+    before: Stacks,
+    after: Stacks,
+    votes: Counter[tuple[str, str]],
+    names: Mapping[str, str],
+    known: Collection[str],
+    functions: Mapping[str, str],
+) -> CallChanges:
+    """Return the changes of calls.
+
+    Args:
+        before: Stacks of the operations of the base.
+        after: Those of the head.
+        votes: Calling lines of base and head of unchanged instructions, with their number.
+        names: Lines of the base to their names in the head.
+        known: Names of lines that have instructions of their own on one side only.
+        functions: Function that a line is in.
+    """
+    before = _renamed(before, names, _caller_names(before, after, votes, names, known))
+    ratios = _ratios(before, after)
+    one_sided = _one_sided(before, after, functions)
+    found: dict[str, tuple[dict[str, Counter[str]], dict[str, Counter[str]]]] = {}
+    explained: dict[str, bool] = {}
+    for stack in dict.fromkeys((*before, *after)):
+        one, other = (stacks.get(stack, Counter[str]()) for stacks in (before, after))
+        line = stack[0]
+        if line in known or one == other:
+            continue
+        function = functions.get(line, "")
+        callers = (c for c in reversed(stack[1:]) if c in ratios or (c, function) in one_sided)
+        caller = next(callers, None)
+        explained[line] = caller is not None and explained.get(line, True)
+        if caller is not None:
+            added, removed = found.setdefault(caller, (defaultdict(Counter), defaultdict(Counter)))
+            added[line] += other - one
+            removed[line] += one - other
+    return CallChanges(
+        callers={
+            caller: CallChange(
+                is_other_number=bool(ratios.get(caller)), added=added, removed=removed
+            )
+            for caller, (added, removed) in found.items()
+        },
+        lines=frozenset(line for line, is_known in explained.items() if is_known),
+    )
+
+
+_FEWEST = 2
+"""Fewest kinds of operations of a function that show how often it is called."""
+
+
+def _ratios(before: Stacks, after: Stacks) -> dict[str, Fraction | None]:
+    """Return the lines with changed calls: how many times as often they call; None for others."""
+    (mine, yours), (base, head) = zip(*map(_made, (before, after)), strict=True)
+    found: dict[str, Fraction | None] = {}
+    for caller in dict.fromkeys((*mine, *yours)):
+        one, other = mine.get(caller, Counter()), yours.get(caller, Counter())
+        if {line for line, _ in one}.isdisjoint(line for line, _ in other):
+            if _is_more(other, base, head) or _is_more(one, head, base):
+                found[caller] = None
+            continue
+        ratio = _usual_ratio(one, other) if len(one) >= _FEWEST else None
+        if ratio is None:
+            continue
+        rest = [
+            Counter({key: whole[key] - part[key] for key in part if whole[key] > part[key]})
+            for whole, part in ((base, one), (head, other))
+        ]
+        if not rest[0] or _usual_ratio(*rest) != ratio:
+            found[caller] = ratio
+    return found
+
+
+def _one_sided(before: Stacks, after: Stacks, functions: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Return the lines that call for a function on one side only, with the function.
+
+    The other side has all of its operations, by other calls: else the function was edited.
+    """
+    (mine, base), (yours, head) = map(_made, (before, after))
+    one, other = (_by_function(made, functions) for made in (mine, yours))
+    return {
+        key
+        for here, there, many, few in ((one, other, base, head), (other, one, head, base))
+        for key, part in here.items()
+        if key not in there and all(map(few.__getitem__, part)) and _is_more(part, few, many)
+    }
+
+
+def _by_function(
+    made: Mapping[str, _Made], functions: Mapping[str, str]
+) -> dict[tuple[str, str], _Made]:
+    """Return the operations that each line calls for, by function."""
+    found: dict[tuple[str, str], _Made] = defaultdict(Counter)
+    for caller, operations in made.items():
+        for key, count in operations.items():
+            found[caller, functions.get(key[0], "")][key] += count
+    return found
+
+
+def _is_more(part: _Made, few: _Made, many: _Made) -> bool:
+    """Return whether a side has more operations than the other, by most of some that it has.
+
+    Else only their stacks differ: versions of JAX print other frames for equal programs.
+    """
+    return bool(part) and 2 * sum(many[key] - few[key] for key in part) >= part.total()
+
+
+def _usual_ratio(base: _Made, head: _Made) -> Fraction | None:
+    """Return the ratio of most numbers of operations; None if not all have grown, or shrunk."""
+    if base.keys() != head.keys():
+        return None
+    ratios = Counter(Fraction(head[key], base[key]) for key in base)
+    if min(ratios) <= 1 <= max(ratios):
+        return None
+    ratio, count = ratios.most_common(1)[0]
+    return ratio if 2 * count >= len(base) else None
+
+
+def _made(stacks: Stacks) -> tuple[dict[str, _Made], _Made]:
+    """Return the operations that each line calls for, and those of all lines."""
+    found: dict[str, _Made] = defaultdict(Counter)
+    whole: _Made = Counter()
+    for stack, opcodes in stacks.items():
+        for opcode, count in opcodes.items():
+            whole[stack[0], opcode] += count
+            for caller in set(stack[1:]):
+                found[caller][stack[0], opcode] += count
+    return dict(found), whole
+
+
+def _caller_names(
+    before: Stacks,
+    after: Stacks,
+    votes: Counter[tuple[str, str]],
+    names: Mapping[str, str],
+    known: Collection[str],
+) -> dict[str, str]:
+    """Return the names in the head of lines of the base that call."""
+    kept = {mine: yours for mine, yours in names.items() if yours not in known}
+    own = {*kept.values()}
+    mine = {caller: _names_at(made, names) for caller, made in _made(before)[0].items()}
+    yours = {caller: _names_at(made, {}) for caller, made in _made(after)[0].items()}
+    partner = line_partners(votes, mine, yours)
+    partner = {one: other for one, other in partner.items() if other not in own} | kept
+    there = {line for stack in after for line in stack}
+    return {
+        caller: partner.get(caller)
+        or names.get(caller)
+        or (f"{caller} (base)" if caller in there else caller)
+        for caller in mine
+    }
+
+
+def _names_at(made: _Made, names: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(f"{names.get(line, line)} {opcode}" for line, opcode in made)
+
+
+def _renamed(
+    stacks: Stacks, names: Mapping[str, str], callers: Mapping[str, str]
+) -> dict[CallsStack, Counter[str]]:
+    """Return stacks of the base with the names of their lines in the head."""
+    found: dict[CallsStack, Counter[str]] = defaultdict(Counter)
+    for stack, opcodes in stacks.items():
+        outer = tuple(callers[caller] for caller in stack[1:])
+        found[(names.get(stack[0], stack[0]), *outer)] += opcodes
+    return dict(found)
+
+
+def caller_votes(pairs: Iterator[tuple[CallsStack, CallsStack]]) -> Counter[tuple[str, str]]:
+    """Return the calling lines of stacks of base and head, with their number."""
+    return Counter(
+        two
+        for one, other in pairs
+        if len(one) == len(other)
+        for two in zip(one[1:], other[1:], strict=True)
+    )
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hlo_lens.hlo.module import HloModule
+
+    Trips = tuple[int, ...]
+
+
+def trips_by_line(module: HloModule, line: Callable[[int], str | None]) -> dict[str, Trips]:
+    """Return the sorted trip counts of the loops of each line with known ones.
+
+    Args:
+        module: The module.
+        line: Returns the line of a row.
+    """
+    rows = module.opcodes.places_of({"while"})
+    if not rows:
+        return {}
+    counts = trip_counts(InstructionTable(module), derives_printed=False).loops
+    found: dict[str, list[int | None]] = defaultdict(list)
+    for row, loop in zip(rows, counts, strict=True):
+        place = line(row)
+        if place is not None:
+            found[place].append(loop.trip_count)
+    known = {place: [one for one in trips if one is not None] for place, trips in found.items()}
+    return {
+        place: tuple(sorted(trips))
+        for place, trips in known.items()
+        if len(trips) == len(found[place])
+    }
+
+
+def changed_trips(
+    before: Mapping[str, Trips], after: Mapping[str, Trips], names: Mapping[str, str]
+) -> dict[str, tuple[Trips, Trips]]:
+    """Return the lines with as many loops as before, of which some have another trip count.
+
+    Args:
+        before: Trip counts by line in the base.
+        after: Those in the head.
+        names: Lines of the base to their names in the head.
+    """
+    pairs = ((names.get(place, place), trips) for place, trips in before.items())
+    return {
+        place: (trips, after[place])
+        for place, trips in pairs
+        if place in after and len(after[place]) == len(trips) and after[place] != trips
+    }
+
+
+SUM = "/add_any"
+"""Operation that JAX adds for the gradient of a value with several uses."""
+
+PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "constant"})
+"""Opcodes that come and go with the computations around operations."""
+
+_SHARDY = "xla.sdy."
+_NO_OPERATIONS = PLUMBING | {"broadcast"}
+"""Opcodes that do not count calls: JAX makes one broadcast of all equal constants."""
+
+_NOT_CALLED = (RECOMPUTED, SUM, 'target="Sharding"', f'target="{_SHARDY}')
+"""Texts of attributes of operations that do not count calls."""
+
+Place: TypeAlias = "str | None"
+"""``file:line``, portable; None for instructions without a known line."""
+
+
+class ModuleLines:
+    """Source lines of one module.
+
+    Attributes:
+        files: Its files to their names in the head, where these differ.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.origins = Origins(module)
+        self.files: Mapping[str, str] = {}
+        self._names = cache(self._name)
+
+    def named_files(self) -> set[str]:
+        """Return the source files that the module names."""
+        frames = self.module.stack_frames
+        if frames:
+            return {portable_path(file) for file in frames.file_names}
+        places = map(self.origins.places.innermost, range(len(self.module.opcodes)))
+        return {portable_path(place.file) for place in places if place is not None}
+
+    def _name(self, file: str, line: int) -> str | None:
+        """Return a line as the head names it."""
+        return renamed_source(portable_source(file, line), self.files)
+
+    def line(self, row: int) -> str | None:
+        """Return the line in the metadata of a row."""
+        place = self.origins.places.innermost(row)
+        return None if place is None else self.name(place)
+
+    def name(self, place: SourceLocation) -> str | None:
+        """Return a place as the head names it."""
+        return self._names(place.file, place.line)
+
+    def opcodes_by_line(self) -> dict[str, Counter[str]]:
+        """Return the opcodes of the instructions of each line."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for (key, opcode), count in self._opcodes_by_key.items():
+            place = self.origins.places.innermost_of(key)
+            line = None if place is None else self.name(place)
+            if line is not None:
+                found[line][opcode] += count
+        return found
+
+    @cached_property
+    def _opcodes_by_key(self) -> Counter[tuple[str | None, str]]:
+        rows = range(len(self.module.opcodes))
+        return Counter(zip(map(self.origins.places.key, rows), self.module.opcodes, strict=True))
+
+    def stacks(self) -> dict[Stack, Counter[str]]:
+        """Return the opcodes of the operations with each call stack.
+
+        Without those that are computed again, sums of gradients, and annotations of shardings.
+        """
+        if not self.module.stack_frames:
+            return {}
+        with_text = self.module.columns.rows_with_attribute_text
+        key, opcodes = self.origins.places.key, self.module.opcodes
+        left_out = Counter(
+            (key(row), opcodes[row]) for row in {*chain.from_iterable(map(with_text, _NOT_CALLED))}
+        )
+        found: dict[Stack, Counter[str]] = defaultdict(Counter)
+        for (place, opcode), count in (self._opcodes_by_key - left_out).items():
+            stack = self._stack_of(place) if opcode not in _NO_OPERATIONS else ()
+            if stack:
+                found[stack][opcode] += count
+        return found
+
+    def functions(self) -> dict[str, str]:
+        """Return the function of each line: that of most of its instructions."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for (key, _), count in self._opcodes_by_key.items():
+            place = self.origins.places.innermost_of(key)
+            line = None if place is None else self.name(place)
+            if line is not None and place is not None and place.function:
+                found[line][place.function] += count
+        return {line: max(sorted(names), key=names.__getitem__) for line, names in found.items()}
+
+    def stack(self, row: int) -> Stack:
+        """Return the lines of the user's program in the call stack of a row, innermost first."""
+        return self._stack_of(self.origins.places.key(row))
+
+    def _stack_of(self, key: str | None) -> Stack:
+        places = self.origins.places.stack_of(key)
+        names = (self.name(place) for place in places if not is_library_file(place.file))
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def place(self, instruction: HloInstruction, edited: Mapping[Place, int]) -> Place:
+        """Return the line of an instruction, inferred if it has none of its own."""
+        row = instruction.row
+        if is_constraint(instruction):
+            line = self.line(row)
+            if self.constraints[line] > edited.get(line, 0):
+                return self._caller(row) or line
+        place = self.origins.place(row)
+        return None if place is None else self.name(place)
+
+    @cached_property
+    def constraints(self) -> Counter[Place]:
+        """Number of sharding constraints by line."""
+        rows = self.module.opcodes.places_of({"custom-call"})
+        return Counter(
+            self.line(row) for row in rows if is_constraint(self.module.instruction(row))
+        )
+
+    def _caller(self, row: int) -> Place:
+        """Return the line of the user's program that calls the innermost function of a row."""
+        stack = [p for p in self.origins.places.stack(row) if not is_library_file(p.file)]
+        return self._names(stack[1].file, stack[1].line) if len(stack) > 1 else None
+
+
+def is_constraint(instruction: HloInstruction) -> bool:
+    """Return whether an instruction is a sharding constraint."""
+    return instruction.opcode == "custom-call" and custom_call_target(instruction) == "Sharding"
+
+
+def is_of_shardy(instruction: HloInstruction) -> bool:
+    """Return whether an instruction is an annotation of Shardy."""
+    is_call = instruction.opcode == "custom-call"
+    return is_call and custom_call_target(instruction).startswith(_SHARDY)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Opcodes = Mapping[str, Counter[str]]
+
+
+def usual_growth(before: Opcodes, after: Opcodes, names: Mapping[str, str]) -> int:
+    """Return how many times as many instructions most lines that grew have in the head; 1 for none.
+
+    Args:
+        before: Opcodes by line in the base.
+        after: Those in the head.
+        names: Lines of the base to their names in the head.
+    """
+    ratios: Counter[int] = Counter()
+    for place, counts in before.items():
+        few, many = counts.total(), after.get(names.get(place, place), Counter()).total()
+        if many > few and many % few == 0:
+            ratios[many // few] += 1
+    return ratios.most_common(1)[0][0] if ratios else 1
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    Votes = Counter[tuple[str, str]]
+    Operations = Mapping[str, frozenset[str]]
+
+
+def line_partners(votes: Votes, before: Operations, after: Operations) -> dict[str, str]:
+    """Return the line of the head for lines of the base.
+
+    Args:
+        votes: Line of the base and line of the head, with their unchanged instructions.
+        before: Opcodes of the operations of each line of the base.
+        after: Those of the head.
+    """
+    found = _voted(votes)
+    for pairs in (_alike, _shifted, _in_gaps, _equal):
+        kept = set(found.values())
+        for mine, yours in [*pairs(found, before, after)]:
+            if mine not in found and yours not in kept:
+                found[mine] = yours
+                kept.add(yours)
+    return found
+
+
+def _voted(votes: Votes) -> dict[str, str]:
+    """Return pairs by votes, in an order that does not depend on the direction."""
+
+    def order(item: tuple[tuple[str, str], int]) -> tuple[object, ...]:
+        (mine, yours), count = item
+        return -count, mine != yours, min(mine, yours), max(mine, yours)
+
+    found: dict[str, str] = {}
+    kept: set[str] = set()
+    for (mine, yours), _ in sorted(votes.items(), key=order):
+        if mine not in found and yours not in kept:
+            found[mine] = yours
+            kept.add(yours)
+    return found
+
+
+def _alike(
+    found: Mapping[str, str], before: Operations, after: Operations
+) -> Iterator[tuple[str, str]]:
+    """Yield lines with equal operations, in order between the pairs of their file."""
+    pairs = {yours: mine for mine, yours in found.items()}
+    others = _by_file(after)
+    for file, lines in _by_file(before).items():
+        mine = [f"{file}:{line}" for line in lines]
+        yours = [f"{file}:{line}" for line in others.get(file, ())]
+        keys: list[object] = [one if one in found else before[one] for one in mine]
+        other_keys: list[object] = [pairs.get(one) or after[one] for one in yours]
+        for one, other, size in SequenceMatcher(
+            None, keys, other_keys, autojunk=False
+        ).get_matching_blocks():
+            yield from zip(mine[one : one + size], yours[other : other + size], strict=True)
+
+
+def _shifted(
+    found: Mapping[str, str], before: Operations, after: Operations
+) -> Iterator[tuple[str, str]]:
+    """Yield lines between two pairs that are shifted equally far."""
+    shifts: dict[str, dict[int, int]] = defaultdict(dict)
+    for mine, yours in found.items():
+        (file, line), (other_file, other) = split_source(mine), split_source(yours)
+        if file is not None and file == other_file and line and other:
+            shifts[file][line] = other - line
+    known = {file: sorted(lines) for file, lines in shifts.items()}
+    for place in before:
+        file, line = split_source(place)
+        lines = known.get(file or "", [])
+        at = bisect_left(lines, line or 0)
+        around = {shifts[file or ""][one] for one in lines[max(0, at - 1) : at + 1]}
+        if line is not None and 0 < at < len(lines) and len(around) == 1:
+            yours = f"{file}:{line + around.pop()}"
+            if yours in after:
+                yield place, yours
+
+
+def _in_gaps(
+    found: Mapping[str, str], before: Operations, after: Operations
+) -> Iterator[tuple[str, str]]:
+    """Yield lines of like operations between two pairs, with as many lines on both sides."""
+    others = dict(_gaps(after, set(found.values())))
+    for (start, end), mine in _gaps(before, set(found)):
+        yours = others.get((found[start], found[end]), [])
+        for one, other in zip(mine, yours, strict=False) if len(mine) == len(yours) else ():
+            if 2 * len(before[one] & after[other]) > len(before[one] | after[other]):
+                yield one, other
+
+
+def _gaps(
+    places: Operations, paired: Collection[str]
+) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """Yield the lines between two paired lines of one file, with these two."""
+    for file, lines in _by_file(places).items():
+        start, between = "", list[str]()
+        for place in [f"{file}:{line}" for line in lines]:
+            if place not in paired:
+                between.append(place)
+                continue
+            if start and between:
+                yield (start, place), between
+            start, between = place, []
+
+
+def _equal(
+    _found: Mapping[str, str], before: Operations, after: Operations
+) -> Iterator[tuple[str, str]]:
+    """Yield lines of equal names."""
+    yield from ((place, place) for place in before if place in after)
+
+
+def _by_file(places: Operations) -> dict[str, Sequence[int]]:
+    """Return the lines of each file, in their order."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for file, line in map(split_source, places):
+        if file is not None and line is not None:
+            found[file].append(line)
+    return {file: sorted(lines) for file, lines in found.items()}
+
 
 CONSTRAINT = "sharding constraint"
 

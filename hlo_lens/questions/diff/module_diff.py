@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.collective_diff import CollectiveDiff, collective_diff
-from hlo_lens.questions.diff.donation_diff import DonationDiff, donation_diff
+from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from hlo_lens.questions.diff.line_diff import LineDiff, line_diff
-from hlo_lens.questions.diff.matching.edits import Noise
-from hlo_lens.questions.diff.memory_diff import MemoryDiff, memory_diff
-from hlo_lens.questions.diff.renamed_folders import with_folders_of
-from hlo_lens.questions.diff.sharding_diff import ShardingDiff, sharding_diff
+from hlo_lens.questions.diff.matching.instruction_edits import Noise
+from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
+from hlo_lens.questions.diff.pairs import with_folders_of
+from hlo_lens.questions.diff.shardings import (
+    DonationDiff,
+    ShardingDiff,
+    donation_diff,
+    sharding_diff,
+)
 from hlo_lens.questions.findings.changes import FindingChanges, module_finding_changes
 from hlo_lens.text.dump_files import BEFORE
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.questions.diff.line_edits import ProgramLines
-    from hlo_lens.questions.diff.matching.difference import ProgramDiff
+    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")

@@ -8,19 +8,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.program_section import COUNTS, program_diff_json
+from hlo_lens.questions.diff.sections import COUNTS, program_diff_json
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.questions.diff.collective_diff import CollectiveDiff
+    from hlo_lens.questions.diff.collectives import CollectiveDiff
     from hlo_lens.questions.diff.line_diff import LineDiff
-    from hlo_lens.questions.diff.memory_diff import MemoryDiff
+    from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
-    from hlo_lens.questions.diff.peak_diff import PeakDiff
-    from hlo_lens.questions.diff.side_pair import Delta
+    from hlo_lens.questions.diff.pairs import Delta
     from hlo_lens.questions.findings.changes import FindingChanges
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
     from hlo_lens.questions.snapshots.rows import SpacePeak

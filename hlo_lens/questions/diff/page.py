@@ -6,21 +6,20 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.lines_section import cause_facts, lines_table
-from hlo_lens.questions.diff.memory_diff import PEAK, missing_memory
-from hlo_lens.questions.diff.memory_section import (
+from hlo_lens.questions.diff.memory import PEAK, missing_memory
+from hlo_lens.questions.diff.objects import diff_object
+from hlo_lens.questions.diff.sections import (
+    COUNTS,
     NO_CHANGE,
+    cause_facts,
     delta_text,
     donation_text,
+    lines_table,
     memory_facts,
     peak_table,
-    statement_tables,
-)
-from hlo_lens.questions.diff.objects import diff_object
-from hlo_lens.questions.diff.program_section import (
-    COUNTS,
     program_diff_facts,
     program_diff_tables,
+    statement_tables,
     text_note,
 )
 from hlo_lens.questions.findings.page import change_text
@@ -32,12 +31,10 @@ from hlo_lens.text.units import format_bytes, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.questions.diff.annotation_diff import AnnotationRow
-    from hlo_lens.questions.diff.collective_details import Detail
-    from hlo_lens.questions.diff.collective_diff import CollectiveDiff, CollectiveRow
-    from hlo_lens.questions.diff.memory_diff import MemoryDiff
+    from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow, Detail
+    from hlo_lens.questions.diff.memory import MemoryDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
-    from hlo_lens.questions.diff.sharding_diff import EntryRow, ShardingDiff
+    from hlo_lens.questions.diff.shardings import AnnotationRow, EntryRow, ShardingDiff
     from hlo_lens.questions.findings.changes import FindingChanges
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 

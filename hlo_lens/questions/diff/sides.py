@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.graph import ProgramGraph
+    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.questions.dumps.listing_facts import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.findings.run_settings import Sieve
@@ -103,7 +103,7 @@ class LoadedSide:
 
     def with_graphs(self) -> LoadedSide:
         """Return the side with the graphs of long programs."""
-        from hlo_lens.questions.diff.matching.graph_pair import graph_alone
+        from hlo_lens.questions.diff.matching.graphs import graph_alone
 
         return self._with(
             dataclasses.replace(one, graph=graph_alone(one.hlo))
@@ -326,7 +326,7 @@ def _module_of(
     dump: ModuleDump, sieve: Sieve, *, limits_estimate: bool, is_hashed: bool
 ) -> SideModule:
     from hlo_lens.load.fact import plant
-    from hlo_lens.questions.diff.module_pairs import plain_name
+    from hlo_lens.questions.diff.pairs import plain_name
     from hlo_lens.questions.dumps.listing_facts import hashed_facts, listing_facts
     from hlo_lens.questions.findings.module_findings import module_findings
     from hlo_lens.questions.plans.sifted import sifted_module_findings
@@ -374,7 +374,7 @@ _Key: TypeAlias = "tuple[str, str | None]"
 
 
 def _keys(side: LoadedSide) -> list[_Key]:
-    from hlo_lens.questions.diff.module_pairs import plain_name
+    from hlo_lens.questions.diff.pairs import plain_name
 
     return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
 

@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hlo_lens.questions.diff.matching.difference import ProgramDiff, program_diff
+from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.dumps.module_groups import process_of, processes_of
 from hlo_lens.questions.dumps.text_comparison import Line, first_difference
 from hlo_lens.render.result import Column, Result, Row, Unit

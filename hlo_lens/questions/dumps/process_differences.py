@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.matching.edits import Added, Edit, Moved, Removed
+from hlo_lens.questions.diff.matching.instruction_edits import Added, Edit, Moved, Removed
 from hlo_lens.questions.dumps.across_processes import SAME_BUT_NAMES, ProcessDifference
 from hlo_lens.text.units import format_count, plural
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.questions.diff.matching.difference import ProgramDiff
+    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
 
 TEXTS_COMPARED = (
     "ls compares texts, and counts other channel ids and another order of instructions as "

@@ -120,7 +120,7 @@ class Sieve:
         sifted_ones = sifted(found, self.settings, module, self.checkout)
         if self.known is None:
             return sifted_ones
-        from hlo_lens.questions.diff.module_pairs import plain_name
+        from hlo_lens.questions.diff.pairs import plain_name
         from hlo_lens.questions.findings.changes import finding_changes
 
         base = self.known.get(plain_name(module), ())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.memory_diff import memory_diff, memory_problem
-from hlo_lens.questions.diff.module_pairs import pair_modules
+from hlo_lens.questions.diff.memory import memory_diff, memory_problem
+from hlo_lens.questions.diff.pairs import pair_modules
 from hlo_lens.questions.diff.sides import LoadedSide, Side, load_side
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.plans.scaling import Check, Scaling, predicted, sized_total, value_growth

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load import read_source
-from hlo_lens.questions.diff.module_pairs import plain_name
+from hlo_lens.questions.diff.pairs import plain_name
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.run_settings import Sieve
 from hlo_lens.questions.snapshots.reading import LINT, read_findings

@@ -23,7 +23,7 @@ from hlo_lens.render.result import Column, Result, Row, Unit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.questions.diff.peak_diff import PeakDiff
+    from hlo_lens.questions.diff.memory import PeakDiff
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 
 _SHARE = 0.2

@@ -13,7 +13,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.portable_sources import portable_source, split_source
+from hlo_lens.questions.diff.pairs import portable_source, split_source
 from hlo_lens.questions.snapshots.module_facts import copied
 from hlo_lens.questions.snapshots.rows import AnnotationFact
 from hlo_lens.shapes import shardy

@@ -11,8 +11,8 @@ from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective, Collectives
-from hlo_lens.questions.diff.alive_groups import space_peaks
-from hlo_lens.questions.diff.portable_sources import portable_path
+from hlo_lens.questions.diff.memory import space_peaks
+from hlo_lens.questions.diff.pairs import portable_path
 from hlo_lens.questions.findings.findings import finding_fact, findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.collective_diff import CollectiveDiff, collective_diff
+from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from tests.snapshots import collective, module
 
 if TYPE_CHECKING:

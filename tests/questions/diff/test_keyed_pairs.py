@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.questions.diff.keyed_pairs import pair_items
+from hlo_lens.questions.diff.pairs import pair_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

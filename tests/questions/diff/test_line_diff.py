@@ -7,15 +7,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.argument_causes import argument_causes
-from hlo_lens.questions.diff.collective_diff import collective_diff
-from hlo_lens.questions.diff.donation_diff import donation_diff
-from hlo_lens.questions.diff.line_causes import Cause, donation_causes, program_causes
+from hlo_lens.questions.diff.causes import (
+    Cause,
+    LineRow,
+    argument_causes,
+    donation_causes,
+    line_row,
+    program_causes,
+)
+from hlo_lens.questions.diff.collectives import collective_diff
 from hlo_lens.questions.diff.line_diff import LineDiff, line_diff
 from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines, program_lines
-from hlo_lens.questions.diff.line_rows import LineRow, line_row
-from hlo_lens.questions.diff.matching.difference import program_diff
-from hlo_lens.questions.diff.sharding_diff import sharding_diff
+from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.diff.shardings import donation_diff, sharding_diff
 from tests.snapshots import collective, entry, module
 from tests.timing import cpu_seconds
 

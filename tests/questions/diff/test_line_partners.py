@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hlo_lens.questions.diff.line_partners import line_partners
+from hlo_lens.questions.diff.line_edits import line_partners
 
 
 def lines(**operations: str) -> dict[str, frozenset[str]]:

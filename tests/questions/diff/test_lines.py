@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.diff.line_causes import Cause
-from hlo_lens.questions.diff.lines_section import cause_text
+from hlo_lens.questions.diff.causes import Cause
+from hlo_lens.questions.diff.sections import cause_text
 
 
 def test_bytes_of_a_cause_name_the_figure_that_they_count() -> None:

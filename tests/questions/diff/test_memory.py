@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from hlo_lens.questions.diff.memory_diff import MemoryDiff, memory_diff
-from hlo_lens.questions.diff.memory_section import memory_facts, statement_tables
-from hlo_lens.questions.diff.side_pair import Delta
+from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
+from hlo_lens.questions.diff.pairs import Delta
+from hlo_lens.questions.diff.sections import memory_facts, statement_tables
 from hlo_lens.questions.snapshots.facts import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.memory_diff import code_problem, memory_diff
-from hlo_lens.questions.diff.peak_diff import FREE, PeakDiff, peak_diff
-from hlo_lens.questions.diff.side_pair import Delta
+from hlo_lens.questions.diff.memory import FREE, PeakDiff, code_problem, memory_diff, peak_diff
+from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.snapshots.facts import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hlo_lens.questions.diff.module_pairs import (
-    IN_ORDER,
-    ONLY_ONES,
-    SIGNATURE_DIFFERS,
-    pair_modules,
-)
+from hlo_lens.questions.diff.pairs import IN_ORDER, ONLY_ONES, SIGNATURE_DIFFERS, pair_modules
 from tests.snapshots import FACTS, MEMORY, module
 
 ASSIGNED = dataclasses.replace(FACTS, memory=MEMORY)

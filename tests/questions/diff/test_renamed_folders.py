@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_lens.questions.diff.renamed_folders import renamed_files, renamed_source, with_folders_of
+from hlo_lens.questions.diff.pairs import renamed_files, renamed_source, with_folders_of
 from tests.questions.diff.test_line_diff import BASE, causes
 from tests.snapshots import collective, group, module, peak
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.annotation_diff import ONE_SIDE, OTHER_SYSTEM
-from hlo_lens.questions.diff.sharding_diff import sharding_diff
+from hlo_lens.questions.diff.shardings import ONE_SIDE, OTHER_SYSTEM, sharding_diff
 from hlo_lens.questions.snapshots.rows import AnnotationFact
 from tests.snapshots import entry, module
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.diff.sharding_diff import EntryRow
+from hlo_lens.questions.diff.shardings import EntryRow
 from hlo_lens.render.result import Column, Unit
 from tests.snapshots import entry
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.devices.topology import Topology
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.diff.matching.side_by_side import ComputationPair
+    from hlo_lens.questions.diff.matching.program_diff import ComputationPair
     from hlo_lens.questions.diff.module_diff import ModuleDiff
 
 LARGEST_PLAIN = 1 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.diff.matching.difference import program_diff
 from hlo_lens.questions.diff.matching.digest import program_fingerprint
+from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.questions.diff.matching.programs import parsed
 
 SUGAR = """HloModule m

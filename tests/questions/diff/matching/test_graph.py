@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.graph_building import program_graph
-from hlo_lens.questions.diff.matching.labels import LabelParts, Labels
-from hlo_lens.questions.diff.matching.metadata_noise import without_names
+from hlo_lens.questions.diff.matching.graphs import program_graph
+from hlo_lens.questions.diff.matching.meanings import LabelParts, Labels
+from hlo_lens.questions.diff.matching.noise import without_names
 from tests.corpus import read, sample_hlo
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import STYLES, print_module
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.computation import HloComputation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.graph import ProgramGraph
+    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.shapes.shape import ShapeIndex
     from tests.strategies.programs import Module
 

@@ -1,31 +1,270 @@
-"""Counts of differences of partners that are no change: names, ids, metadata, order, spellings.
-
-Each kind is counted by instructions (computations for `Noise.COMPUTATION_ORDER`); one instruction
-can count for several kinds.
-"""
+"""Noise in metadata: names set by the scheduler, numbers of stack frames, places in the source."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
 from collections import Counter
+from dataclasses import dataclass
+from functools import cache
 from itertools import compress, islice, repeat
 from operator import eq, lt, ne, sub
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
+from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.matching.attribute_text import is_irregular, quick_split, squeezed
-from hlo_lens.questions.diff.matching.axis_names import differ_in_names
-from hlo_lens.questions.diff.matching.edits import Change, Noise
-from hlo_lens.questions.diff.matching.metadata_noise import MetadataNoise, without_lines
+from hlo_lens.questions.diff.matching.instruction_edits import Change, Noise
+from hlo_lens.questions.diff.matching.meanings import (
+    METADATA_KEY,
+    differ_in_names,
+    is_irregular,
+    quick_split,
+    squeezed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.graph import ProgramGraph
-    from hlo_lens.questions.diff.matching.metadata_noise import Found
+    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
+
+
+Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
+"""A kind of noise, the property that differs, and its values in base and head."""
+
+_FRAME_NUMBER = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
+_FIRST_OF_LINE = re.compile(r"stack_frame_id=(\d{1,9})\}[^\n]*+")
+_FRAME = re.compile(r"\s*stack_frame_id=\d+")
+_NAMES = re.compile(r'\s*(?:scheduling_name|deduplicated_name)="[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_DEDUPLICATED = "deduplicated_name="
+_SCHEDULING = 'scheduling_name="'
+_FRAME_KEY = "stack_frame_id="
+_LINE_KEY = "source_line="
+_LINES = re.compile(
+    r'source_line=(?<=" source_line=)\d++(?: source_(?:end_line|column|end_column)=\d++)*+'
+    r'(?=[^{}"\\\n]*+(?:"[^"\\\n]*+"[^{}"\\\n]*+)*+\}\n)'
+)
+"""Line numbers after a string, in metadata at the end of a line; not those inside a string."""
+_LONGEST_NUMBER = 9
+
+
+class MetadataNoise:
+    """Comparison of metadata; call stacks are compared once per pair of frames."""
+
+    def __init__(self, base: HloModule, head: HloModule) -> None:
+        self._base = base
+        self._head = head
+        self._is_same_stack = cache(self._are_stacks_equal)
+        self._places: dict[str, Found | None] = {}
+
+    def alone(self, mine: str, yours: str) -> Noise | None:
+        """Return the kind of noise of two attribute lists that differ in their metadata alone.
+
+        None where they differ in something else, or where it takes a parser to tell.
+        """
+        cut = mine.find(METADATA_KEY)
+        head = mine[:cut]
+        if cut < 0 or '"' in head or not yours.startswith(head + METADATA_KEY):
+            return None
+        if mine.find("}", cut) != len(mine) - 1 or yours.find("}", cut) != len(yours) - 1:
+            return None
+        start = cut + len(METADATA_KEY) - 1
+        return self.found(mine[start:], yours[start:])[0]
+
+    def found(self, mine: str, yours: str) -> Found:
+        """Return the kind of noise of two different ``metadata`` values."""
+        if _has_numbers(mine) or _has_numbers(yours):
+            before, after = without_names(mine), without_names(yours)
+            if before == after:
+                return Noise.NAMES, "scheduling_name", mine or None, yours or None
+            frames = self._frames_alone(before, after)
+            if frames is not None and self._is_same_stack(frames):
+                return Noise.STACK_FRAMES, "stack_frame_id", *frames
+        return Noise.METADATA, "metadata", mine or None, yours or None
+
+    def moved(self, texts: Sequence[str]) -> int:
+        """Return how many attribute lists have a frame number that is two places."""
+        lines = "\n".join(texts)
+        numbers = Counter(_FIRST_OF_LINE.findall(lines))
+        has_others = numbers.total() != lines.count(_FRAME_KEY)  # in strings, or not to be read
+        if has_others or lines.count("\n") >= len(texts):  # or in computations inside of others
+            return sum(1 for text in texts if self.frames(text) is not None)
+        places = ((self.frames(f"{_FRAME_KEY}{number}}}"), n) for number, n in numbers.items())
+        return sum(count for place, count in places if place is not None)
+
+    def frames(self, text: str) -> Found | None:
+        """Return the noise if one frame number is two places in modules with different tables."""
+        at = text.find(_FRAME_KEY)
+        if at < 0:
+            return None
+        number = text[at + len(_FRAME_KEY) : text.find("}", at)]  # the last field, as XLA prints it
+        if number not in self._places:
+            match = _FRAME_NUMBER.search(text)
+            if match is None:
+                return None
+            number = match[1]
+            frame = int(number)
+            before, after = (m.stack_frames.location(frame) for m in (self._base, self._head))
+            self._places[number] = (
+                None if before == after else (Noise.METADATA, "source", str(before), str(after))
+            )
+        return self._places[number]
+
+    def _frames_alone(self, before: str, after: str) -> tuple[str, str] | None:
+        """Return the frame numbers, if the metadata differs in nothing else."""
+        a, b = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
+        if a >= 0 and b >= 0:  # the last field, as XLA prints it
+            one, other = before[a + len(_FRAME_KEY) : -1], after[b + len(_FRAME_KEY) : -1]
+            if one.isdecimal() and other.isdecimal():
+                return (one, other) if before[:a] == after[:b] else None
+        if _FRAME.sub("", before) != _FRAME.sub("", after) or not before or not after:
+            return None
+        numbers = (self._base.reader.metadata(before), self._head.reader.metadata(after))
+        first, second = (str(metadata.stack_frame_id or 0) for metadata in numbers)
+        return first, second
+
+    def _are_stacks_equal(self, frames: tuple[str, str]) -> bool:
+        mine, yours = (
+            module.stack_frames.stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
+            for module, number in zip((self._base, self._head), frames, strict=True)
+        )
+        return mine == yours
+
+
+def _has_numbers(text: str) -> bool:
+    """Return whether metadata has names or numbers that XLA chose."""
+    return _FRAME_KEY in text or _SCHEDULING in text or _DEDUPLICATED in text
+
+
+def without_lines(texts: Sequence[str]) -> Sequence[str]:
+    """Return attribute lists without the line numbers in metadata at their ends.
+
+    Those of several lines are returned as they are, whatever the others are.
+
+    >>> without_lines([', metadata={op_name="f" source_file="a.py" source_line=7}'])
+    [', metadata={op_name="f" source_file="a.py" }']
+    """
+    joined = "\n".join((*texts, ""))
+    if _LINE_KEY not in joined:
+        return texts
+    found = _LINES.sub("", joined).split("\n")[:-1]
+    if len(found) == len(texts):
+        return found
+    return [text if "\n" in text else _LINES.sub("", f"{text}\n")[:-1] for text in texts]
+
+
+def without_names(text: str) -> str:
+    """Return metadata without the names set by the scheduler and the deduplicator.
+
+    >>> without_names('{op_name="f" scheduling_name="add.3" stack_frame_id=1}')
+    '{op_name="f" stack_frame_id=1}'
+    """
+    start = text.find(_SCHEDULING)
+    if start < 0 and _DEDUPLICATED not in text:
+        return text
+    end = text.find('"', start + len(_SCHEDULING))
+    if start < 0 or end < 0 or "\\" in text or _DEDUPLICATED in text or _SCHEDULING in text[end:]:
+        return _NAMES.sub("", text)
+    return text[:start].rstrip() + text[end + 1 :]
+
+
+_DOTS = "{...}"
+_CANONICAL = re.compile(r"tmp_\d+")
+_SCALAR = re.compile(r"\[\](?:\{[^{}]*\})?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """Parts of a program that a text prints.
+
+    Attributes:
+        has_sugar: Whether an async operation is printed as ``X-start``.
+        has_wrapped: Whether one is printed as an async-start that calls a computation.
+        has_layouts: Whether any shape has a layout.
+        has_shapes: Whether any instruction has a shape.
+        has_dots: Whether a long literal is printed as dots.
+        has_scalar_dots: Whether a scalar is printed as dots (fingerprints of modules).
+        has_configs: Whether any instruction of a canonical text has a backend config.
+        has_controls: Whether any instruction of a short text has control predecessors.
+        is_short: Whether there are no percent signs, signatures and metadata.
+        is_canonical: Whether it is short and instructions have numbers for names.
+    """
+
+    has_sugar: bool
+    has_wrapped: bool
+    has_layouts: bool
+    has_shapes: bool
+    has_dots: bool
+    has_scalar_dots: bool
+    has_configs: bool
+    has_controls: bool
+    is_short: bool
+    is_canonical: bool
+
+    def leaves_out_configs(self, other: Style) -> bool:
+        """Return whether this style leaves out backend configs and another prints them."""
+        return self.is_canonical and not other.is_canonical and not self.has_configs
+
+    def leaves_out_controls(self, other: Style) -> bool:
+        """Return whether this style leaves out control predecessors and another prints them."""
+        return self.is_short and not other.is_short and not self.has_controls
+
+
+def style_of(module: HloModule) -> Style:
+    """Return the print style of a module's text."""
+    text, spans = module.columns.source.text, module.columns.spans
+    opcodes, shapes = module.opcodes.different, module.shape_texts.different
+    start, end = (spans[0], spans[-1]) if spans else (0, 0)
+
+    def holds(part: str) -> bool:
+        return text.find(part, start, end) >= 0
+
+    is_short = (
+        bool(spans)
+        and text[spans[NAME] - 1] != "%"
+        and not holds(METADATA_KEY)
+        and not any(c.signature_text for c in module.computations)
+    )
+    dots = _shapes_of_dots(module)
+    is_canonical = is_short and _has_numbers_for_names(module)
+    return Style(
+        has_sugar=_has_sugar(module),
+        has_wrapped="async-start" in opcodes,
+        has_layouts=any("]{" in shape for shape in shapes),
+        has_shapes=any(shapes),
+        has_dots=bool(dots),
+        has_scalar_dots=any(map(_SCALAR.search, dots)),
+        has_configs=is_canonical and holds("backend_config="),  # only asked for of such texts
+        has_controls=is_short and holds("control-predecessors="),
+        is_short=is_short,
+        is_canonical=is_canonical,
+    )
+
+
+def _has_sugar(module: HloModule) -> bool:
+    """Return whether any opcode is sugar, or an own start has the shape of an async-start.
+
+    The latter begins with the tuple of the operands: ``((f32[8]), f32[8]) all-gather-start``.
+    """
+    found = {opcode: opcode_traits(opcode) for opcode in module.opcodes.different}
+    if any(traits.is_sugar for traits in found.values()):
+        return True
+    starts = {o for o, traits in found.items() if traits.phase == "start" and o != "async-start"}
+    shapes = module.shape_texts
+    return any(shapes[row].startswith("((") for row in module.opcodes.places_of(starts))
+
+
+def _shapes_of_dots(module: HloModule) -> set[str]:
+    """Return the shapes of the constants whose literal is printed as dots."""
+    columns, shapes = module.columns, module.shape_texts
+    constants = module.opcodes.places_of({"constant"})
+    return {shapes[row] for row in constants if columns.text(row, OPERANDS, OPERANDS_END) == _DOTS}
+
+
+def _has_numbers_for_names(module: HloModule) -> bool:
+    name = module.columns.name
+    return all(_CANONICAL.fullmatch(name(row)) for row in range(len(module.columns)))
+
 
 _NUMBER = "0123456789._"
 _NUMBERS = re.compile(r"\d+")

@@ -1,43 +1,309 @@
-"""Causes of the changes of a module, in words of the user's program.
+"""Causes of the changes of a module that are in its arguments: shapes, shardings, order.
 
-They are, in this order: donations lost or gained, other arguments (`argument_causes`),
-recomputation that is gone or new, loops that were unrolled or have other trip counts, then lines
-that call functions more or less often, lines that only one side has, and lines whose instructions
-differ, most bytes first. Lines that only follow from other arguments, recomputation, another loop
-or another call are no causes.
+A program gives its arguments other shapes with another batch or number of layers, and divides them
+in other ways with other PartitionSpecs; no line of the program needs to change.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.questions.diff.line_edits import CONSTRAINT
-from hlo_lens.questions.diff.line_rows import (
-    FEW,
-    LEAST,
-    OPCODE,
-    REWRITTEN,
-    SHAPE,
-    TYPE,
-    LineRow,
-    call_text,
-    has_other_property,
-    line_text,
-)
+from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits, ProgramLines, main_opcodes
+from hlo_lens.questions.diff.shardings import ADDED, REMOVED, RESHAPED, RESHARDED, label_of
 from hlo_lens.questions.memory.differentiation import RECOMPUTED
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.annotation_diff import AnnotationRow
-    from hlo_lens.questions.diff.collective_diff import CollectiveDiff
-    from hlo_lens.questions.diff.donation_diff import DonationDiff
-    from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines
-    from hlo_lens.questions.diff.memory_diff import MemoryDiff
-    from hlo_lens.questions.diff.sharding_diff import ShardingDiff
+    from hlo_lens.questions.diff.collectives import CollectiveDiff
+    from hlo_lens.questions.diff.line_edits import CallChange, ProgramLines
+    from hlo_lens.questions.diff.memory import MemoryDiff
+    from hlo_lens.questions.diff.shardings import (
+        AnnotationRow,
+        DonationDiff,
+        EntryRow,
+        ShardingDiff,
+    )
+    from hlo_lens.questions.snapshots.rows import EntryFact
+
+
+_CHANGES = (ADDED, REMOVED, RESHAPED, RESHARDED)
+
+
+def argument_causes(shardings: ShardingDiff | None) -> Iterator[Cause]:
+    """Yield the changes of arguments, one cause for each kind of change."""
+    if shardings is None:
+        return
+    changed: dict[str, list[EntryRow]] = defaultdict(list)
+    for row in shardings.entries:
+        if row.one.kind == "parameter":
+            changed[row.change].append(row)
+    for change in _CHANGES:
+        if changed[change]:
+            yield _cause(change, changed[change])
+    if not changed[ADDED] and not changed[REMOVED]:
+        yield from _order(shardings.pairs)
+
+
+def _cause(change: str, rows: Sequence[EntryRow]) -> Cause:
+    first = rows[0]
+    before, after = _texts(first)
+    values = f" {before} -> {after}" if before and after else ""
+    if first.change == RESHARDED and values and first.head and after == first.head.device_shape:
+        values += " on each device"
+    names = [f"{first.name}{values}", *(row.name for row in rows[1:])]
+    sizes = [_delta_bytes(row) for row in rows]
+    size = None if None in sizes else sum(one or 0 for one in sizes)
+    size = size if size is not None and abs(size) >= LEAST else None
+    return Cause(
+        sources=(),
+        delta_bytes=size,
+        delta_bytes_of=None if size is None else "argument_bytes",
+        what=f"{plural(len(rows), 'argument')} {change}: {listed(names, 1)}",
+    )
+
+
+def _delta_bytes(row: EntryRow) -> int | None:
+    """Return the increase of an argument on each device, with the padding of tiles."""
+    sides = (row.base, row.head)
+    before, after = (0 if one is None else one.padded_device_bytes for one in sides)
+    return row.delta_bytes if before is None or after is None else after - before
+
+
+def _texts(row: EntryRow) -> tuple[str | None, str | None]:
+    """Return the first of spec and shapes that differs on both sides; None if none does."""
+    base, head = row.base, row.head
+    if base is None or head is None:
+        return None, None
+    pairs = [(base.global_shape, head.global_shape), (base.device_shape, head.device_shape)]
+    if row.change == RESHARDED:  # equal specs, other sizes of mesh axes: the parts differ
+        specs, parts = (base.spec, head.spec), (base.sharding, head.sharding)
+        pairs = [specs, *reversed(pairs), parts]
+    some = ((one, other) for one, other in pairs if one and other and one != other)
+    return next(some, (None, None))
+
+
+def _order(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> Iterator[Cause]:
+    """Yield the arguments that have the same names in another order."""
+    moved = [
+        other
+        for one, other in pairs
+        if one.kind == "parameter" and one.name and one.name == other.name
+        if one.number != other.number
+    ]
+    if moved:
+        names = listed([label_of(one) for one in moved], 1)
+        what = f"{plural(len(moved), 'argument')} in another order: {names}"
+        yield Cause(sources=(), what=what)
+
+
+Stack: TypeAlias = tuple[str, ...]
+"""Lines of the user's program, innermost first."""
+
+Stacks: TypeAlias = "Mapping[Stack, Counter[str]]"
+"""Opcodes of the operations with each stack."""
+
+_Made: TypeAlias = "Counter[tuple[str, str]]"
+"""Number of operations by line and opcode."""
+
+
+if TYPE_CHECKING:
+    Sizes = Mapping[str | None, int | None]
+
+FEW = 3
+"""Most opcodes and names in the description of a line or cause."""
+
+REWRITTEN = "rewritten, with as many of each opcode"
+"""Description of lines whose instructions were not matched, and that have equal opcodes."""
+
+LEAST = 1 << 10
+"""Fewer bytes do not rank a line."""
+
+TYPE, SHAPE, OPCODE = "element type", "shape", "opcode"
+"""Changed properties that describe a line."""
+
+_OPERANDS = re.compile(r"operand \d+$|order of operands$")
+_NUMBERS = re.compile(r"[\w.+-]+$|\{[^{}]*\}$")
+"""Values of properties that are shown: numbers, words, and lists of them."""
+
+_OPERATION_PROPERTIES = frozenset(
+    {
+        "algorithm",
+        "batch_group_count",
+        "collapsed_slice_dims",
+        "dim_labels",
+        "dimensions",
+        "direction",
+        "distribution",
+        "dynamic_slice_sizes",
+        "feature_group_count",
+        "fft_length",
+        "fft_type",
+        "index_vector_dim",
+        "indices_are_sorted",
+        "inserted_window_dims",
+        "iota_dimension",
+        "is_stable",
+        "left_side",
+        "lhs_batch_dims",
+        "lhs_contracting_dims",
+        "lower",
+        "offset_dims",
+        "operand_precision",
+        "padding",
+        "permutation",
+        "replica_groups",
+        "rhs_batch_dims",
+        "rhs_contracting_dims",
+        "scatter_dims_to_operand_dims",
+        "slice",
+        "slice_sizes",
+        "source_target_pairs",
+        "start_index_map",
+        "transpose_a",
+        "unique_indices",
+        "unit_diagonal",
+        "update_window_dims",
+        "value",
+        "window",
+    }
+)
+"""Properties of operations that only the user's program decides, before optimizations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRow:
+    """Changes of one line; fields are the columns of `LineDiff`, None if they are not known."""
+
+    source: str | None
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    moved: int | None = None
+    recomputed: int | None = None
+    delta_peak_bytes: int | None
+    delta_wire_bytes: int | None
+    what: str | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it has hardly any bytes: passes of the compiler also change such lines."""
+        return max(abs(self.delta_peak_bytes or 0), abs(self.delta_wire_bytes or 0)) < LEAST
+
+    @property
+    def count(self) -> int:
+        """Number of edits; 0 if they are not known."""
+        return sum(n or 0 for n in (self.added, self.removed, self.changed, self.moved))
+
+
+def line_row(
+    place: str | None,
+    program: ProgramLines | None,
+    peak: Sizes | None,
+    wire: Sizes | None,
+) -> LineRow:
+    """Return the changes of a line; arguments that are None are not known."""
+    sizes = [None if found is None else found.get(place, 0) for found in (peak, wire)]
+    if program is None:
+        return LineRow(source=place, delta_peak_bytes=sizes[0], delta_wire_bytes=sizes[1])
+    edits = program.lines.get(place, LineEdits())
+    return LineRow(
+        source=place,
+        added=edits.kinds["added"],
+        removed=edits.kinds["removed"],
+        changed=edits.kinds["changed"],
+        moved=edits.kinds["moved"],
+        recomputed=edits.recomputed,
+        delta_peak_bytes=sizes[0],
+        delta_wire_bytes=sizes[1],
+        what=line_text(program, place) or what_text(edits) or None,
+    )
+
+
+def what_text(edits: LineEdits) -> str:
+    """Return the edits of a line in words."""
+    parts = [*_change_texts(edits)] or [*_property_texts(edits)]
+    net = ((kind, edits.net(kind)) for kind in edits.opcodes)
+    parts += [f"{opcodes_text(counts)} {kind}" for kind, counts in net if counts]
+    if edits.recomputed:
+        way = "more" if edits.recomputed > 0 else "fewer"
+        parts.append(f"{abs(edits.recomputed)} {way} recomputed")
+    if not parts and edits.opcodes["added"]:
+        return REWRITTEN
+    return "; ".join(parts)
+
+
+def line_text(program: ProgramLines, place: str | None) -> str:
+    """Return the instructions of a line that only one side has; empty for other lines."""
+    for word, found in (("new", program.new), ("gone", program.gone)):
+        if place is not None and place in found:
+            return f"{word} line: {opcodes_text(found[place])}"
+    return ""
+
+
+def has_other_property(edits: LineEdits) -> bool:
+    """Return whether an operation of a line has another type, opcode or property of its own."""
+    return bool(edits.changes_of(TYPE, OPCODE, *_OPERATION_PROPERTIES))
+
+
+def call_text(change: CallChange) -> str:
+    """Return the change of the calls of a line in words."""
+    parts = [
+        f"{opcodes_text(sum(counts.values(), Counter[str]()))} {kind}"
+        for kind, counts in (("added", change.added), ("removed", change.removed))
+        if any(counts.values())
+    ]
+    what = "another number of calls" if change.is_other_number else "new call"
+    if not change.is_other_number and not any(change.added.values()):
+        what = "call gone"
+    return f"{what}: {'; '.join(parts)} in {listed(change.lines, FEW)}"
+
+
+def opcodes_text(counts: Counter[str]) -> str:
+    """Return the first few opcodes with their number, and the number of others."""
+    first = main_opcodes(counts)[:FEW]
+    more = counts.total() - sum(count for _, count in first)
+    named = [_counted(name, count) for name, count in first]
+    return ", ".join([*named, *([f"{more} more"] if more else [])])
+
+
+def _counted(name: str, count: int) -> str:
+    if count == 1:
+        return name
+    return f"{count} {name}s" if name == CONSTRAINT else f"{count} {name}"
+
+
+def _change_texts(edits: LineEdits) -> Iterator[str]:
+    """Yield the changed properties, those that name a cause first."""
+    of_one: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for (what, base, head), count in edits.changes.items():
+        of_one[what][base, head] += count
+    if CONSTRAINT in of_one:
+        yield f"{CONSTRAINT} changed"
+    for what in (TYPE, OPCODE, SHAPE):
+        for (base, head), count in of_one[what].most_common(1):
+            if what != SHAPE or 2 * count > edits.kinds["changed"]:
+                yield f"{what} {base} -> {head} ({count})"
+
+
+def _property_texts(edits: LineEdits) -> Iterator[str]:
+    """Yield the most frequent change of a property of the operations, or of their operands."""
+    of_one: Counter[tuple[str, str, str]] = Counter()
+    operands = 0
+    for (what, base, head), count in edits.changes.items():
+        if what in _OPERATION_PROPERTIES:
+            of_one[what, base, head] += count
+        elif _OPERANDS.match(what):
+            operands += count
+    for (what, base, head), count in of_one.most_common(1):
+        is_short = _NUMBERS.match(base) and _NUMBERS.match(head)
+        yield f"{what} {base} -> {head} ({count})" if is_short else f"{what} changed ({count})"
+    if operands and not of_one:
+        yield f"operands changed ({operands})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +384,7 @@ def program_causes(
         elif not (row.is_small and not program.is_source):
             is_own |= not (causes and edits.follows)
         if what not in (None, REWRITTEN) and is_own:
-            causes.append(_cause(row, what))
+            causes.append(_line_cause(row, what))
             yield causes[-1]
 
 
@@ -165,7 +431,7 @@ def _calls(
             delta_peak_bytes=sum(row.delta_peak_bytes or 0 for row in own),
             delta_wire_bytes=None if None in sent else sum(size or 0 for size in sent),
         )
-        yield _cause(sizes, call_text(change))
+        yield _line_cause(sizes, call_text(change))
 
 
 def _is_placement(edits: LineEdits) -> bool:
@@ -182,7 +448,7 @@ _AROUND_TRANSFERS = frozenset({"bitcast", "copy", "custom-call", "fusion"})
 """Opcodes that come and go with the transfers of a value in parts."""
 
 
-def _cause(row: LineRow, what: str) -> Cause:
+def _line_cause(row: LineRow, what: str) -> Cause:
     sizes = [
         size if size is not None and abs(size) >= LEAST else None
         for size in (row.delta_peak_bytes, row.delta_wire_bytes)
@@ -219,7 +485,7 @@ def _other_lines(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cau
 
     for source in (*sorted(program.new, key=order), *sorted(program.gone, key=order)):
         row, what = known.get(source), line_text(program, source)
-        yield Cause(sources=(source,), what=what) if row is None else _cause(row, what)
+        yield Cause(sources=(source,), what=what) if row is None else _line_cause(row, what)
 
 
 def _recomputation(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
@@ -269,7 +535,7 @@ def _trips(program: ProgramLines, rows: Sequence[LineRow]) -> Iterator[Cause]:
         if program.is_unrolled(place):
             what += f": unrolled, instructions in the body appear {program.growth} times"
         row = known.get(place)
-        yield Cause(sources=(place,), what=what) if row is None else _cause(row, what)
+        yield Cause(sources=(place,), what=what) if row is None else _line_cause(row, what)
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -1,0 +1,628 @@
+"""Memory held at the peaks of a module, in groups of one origin and shape."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins
+from hlo_lens.questions.diff.pairs import Delta, SidePair, last_scopes, pair_items, portable_source
+from hlo_lens.questions.memory import estimate_limit
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.makers import instructions_by_name, values_of
+from hlo_lens.questions.memory.occupancy import owned_bytes
+from hlo_lens.questions.memory.peak import LiveValue, PeakMemory, peak_memory
+from hlo_lens.questions.memory.statement import FEW_BYTES
+from hlo_lens.questions.snapshots.facts import MemoryFacts, SpaceFacts
+from hlo_lens.questions.snapshots.rows import AliveGroup, SpacePeak
+from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.text.amount import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.program.value_flow import Value
+    from hlo_lens.questions.memory.layout import LaidValue, MemoryLayout
+    from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+
+
+NO_VALUE = "[no value]"
+"""Group of the bytes of allocations that hold no value; without live ranges no peak is known."""
+
+_LAYOUT = re.compile(r"\{[^{}]*\}")
+
+
+def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
+    """Yield the peak of each memory space that has allocations."""
+    for space in memory.statement.spaces:
+        if space.total_bytes:
+            yield _peak(memory, space)
+
+
+def _peak(memory: MemoryResults, space: SpaceFacts) -> SpacePeak:
+    """Return the peak of a space; without live ranges the values in its allocations."""
+    layout, module = memory.layout, memory.module
+    peak = peak_memory(layout, color=space.color, module=module)
+    if peak is None:
+        at, origin, size = None, NO_ORIGIN, space.total_bytes or 0
+        groups = _allocated(layout, space.color, module)
+    else:
+        at, origin, size = (
+            _running(module, peak.instruction),
+            peak.instruction_origin,
+            peak.total_bytes,
+        )
+        owned = _owned(peak.live)
+        groups = _groups(_part(peak, value, size) for value, size in owned)
+    return SpacePeak(
+        color=space.color,
+        name=space.name,
+        is_peak=peak is not None,
+        bytes=size,
+        op_name=origin.op_name,
+        source=_place(origin),
+        opcode=None if at is None else at.opcode,
+        groups=groups,
+    )
+
+
+def _owned(live: Sequence[LiveValue]) -> Iterator[tuple[LiveValue, int]]:
+    """Yield values with their own bytes.
+
+    Bytes that several values share at an instant, such as a value and its update in place, count
+    for the oldest: it names the maker of the buffer, and is the same at every instant of a loop.
+    """
+    held: dict[int, list[LiveValue]] = defaultdict(list)
+    for value in live:
+        held[value.allocation].append(value)
+    for values in held.values():
+        values.sort(key=lambda v: (v.start or 0, -v.size_bytes, v.value))
+        yield from zip(values, owned_bytes([(v.offset, v.size_bytes) for v in values]), strict=True)
+
+
+def _part(peak: PeakMemory, value: LiveValue, size: int) -> _Part:
+    maker = peak.makers.get(value.value)
+    opcode = None if maker is None else maker.opcode
+    return _Part(value.category, value.shape, size, opcode, peak.origin_of(value))
+
+
+def _running(module: HloModule | None, name: str | None) -> HloInstruction | None:
+    if module is None or name is None:
+        return None
+    return instructions_by_name(module, {name}).get(name)
+
+
+def _place(origin: Origin) -> str | None:
+    place = origin.place
+    return None if place is None else portable_source(place.file, place.line)
+
+
+class _Part(NamedTuple):
+    """Values or bytes of one origin.
+
+    Attributes:
+        category: Use of their allocation.
+        shape: Shape with layout.
+        size: Bytes.
+        opcode: Opcode of the instruction that made them.
+        origin: Origin in the user's program.
+    """
+
+    category: str
+    shape: str
+    size: int
+    opcode: str | None = None
+    origin: Origin = NO_ORIGIN
+
+
+def _groups(parts: Iterable[_Part]) -> tuple[AliveGroup, ...]:
+    """Return values in groups of one origin and shape, largest first."""
+    members: dict[tuple[str, str | None, str | None, str | None, str], list[_Part]] = {}
+    for part in parts:
+        shape = _LAYOUT.sub("", part.shape)
+        key = (part.category, part.origin.op_name, _place(part.origin), part.opcode, shape)
+        members.setdefault(key, []).append(part)
+    groups = [
+        AliveGroup(
+            category=category,
+            op_name=op_name,
+            source=source,
+            opcode=opcode,
+            shape=shape,
+            values=len(listed),
+            size_bytes=sum(part.size for part in listed),
+            origin_basis=max(listed, key=lambda part: part.size).origin.basis,
+        )
+        for (category, op_name, source, opcode, shape), listed in members.items()
+    ]
+    groups.sort(
+        key=lambda g: (g.category, g.op_name or "", g.source or "", g.opcode or "", g.shape)
+    )
+    return tuple(sorted(groups, key=lambda g: -g.size_bytes))
+
+
+def _allocated(
+    layout: MemoryLayout, color: int, module: HloModule | None
+) -> tuple[AliveGroup, ...]:
+    """Return all bytes of a space's allocations, each counted for the largest value there.
+
+    Thread-local scalars are on no heap and not counted.
+    """
+    held: dict[int, list[LaidValue]] = defaultdict(list)
+    for value in layout.values:
+        held[value.allocation].append(value)
+    known = values_of(module, (value.name for value in layout.values))
+    origins = None if module is None else Origins(module)
+    parts: list[_Part] = []
+    for allocation in layout.allocations:
+        if allocation.color != color or allocation.category == "thread-local":
+            continue
+        values = sorted(held[allocation.index], key=lambda v: (-v.size, v.offset, v.name))
+        owned = owned_bytes([(v.offset, v.size) for v in values])
+        free = allocation.size - sum(owned)
+        category = allocation.category
+        for value, size in zip(values, owned, strict=True):
+            if size:
+                found = known.get(value.name)
+                made = () if origins is None or found is None else _made(origins, found)
+                parts.append(_Part(category, value.shape_text, size, *made))
+        if free:
+            parts.append(_Part(category, NO_VALUE, free))
+    return _groups(parts)
+
+
+def _made(origins: Origins, value: Value) -> tuple[str, Origin]:
+    """Return the opcode of the maker of a value, and its origin."""
+    return origins.opcode(origins.maker(value)), origins.of_value(value)
+
+
+_OF_SPACES = tuple(field.name for field in fields(SpaceFacts) if field.name.endswith("_bytes"))
+_METRICS = tuple(field.name for field in fields(MemoryFacts) if field.name in _OF_SPACES)
+"""Lines of the statement of one device."""
+
+_SPACE_METRICS = (*_METRICS, *(name for name in _OF_SPACES if name not in _METRICS))
+"""Lines of the statement of one memory space."""
+
+PEAK = "peak.bytes"
+TOTAL = "total_bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDiff:
+    """Changes of the memory of one module.
+
+    Attributes:
+        metrics: Path below `MemoryFacts` to the values of that line of the statement.
+        base_source: ``buffer-assignment``, ``estimate``, or None where nothing is known.
+        head_source: The same of the head.
+        peaks: One for each memory space of either side; empty if the sides cannot be compared.
+        problem: Reason why they cannot; empty if they can.
+        is_comparable: Whether they were compared, having no problem or in spite of it.
+        unexplained: Spaces with live ranges on one side only, or with peaks of an older definition,
+            where nothing attributes the difference to values.
+        is_outdated: Whether a side has totals and peaks by an older definition, not compared.
+    """
+
+    metrics: Mapping[str, Delta]
+    base_source: str | None
+    head_source: str | None
+    peaks: tuple[PeakDiff, ...] = ()
+    problem: str = ""
+    is_comparable: bool = True
+    unexplained: tuple[str, ...] = ()
+    is_outdated: bool = False
+
+    @property
+    def kinds(self) -> tuple[Kind, Kind]:
+        """Whether total and peak of base and head are exact, or estimates."""
+        sources = (self.base_source, self.head_source)
+        base, head = (Kind.ESTIMATE if one == "estimate" else Kind.EXACT for one in sources)
+        return base, head
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether any line or any group of values differs; False if they cannot be compared."""
+        differs = self.has_other_numbers or any(peak.changed for peak in self.peaks)
+        return self.is_comparable and differs
+
+    @property
+    def has_other_numbers(self) -> bool:
+        """Whether any line of the statement that can be compared differs."""
+        return any(delta.is_changed and delta.is_comparable for delta in self.metrics.values())
+
+    @property
+    def small_spaces(self) -> frozenset[str]:
+        """Names of spaces, other than the default one, of few bytes on both sides."""
+        totals = {peak.space: f"spaces[{peak.space}].total_bytes" for peak in self.peaks}
+        for peak in self.peaks:
+            if peak.color == DEFAULT_SPACE:
+                del totals[peak.space]
+        return frozenset(
+            space
+            for space, name in totals.items()
+            if max(self.metrics[name].base or 0, self.metrics[name].head or 0) < FEW_BYTES
+        )
+
+    @property
+    def unchanged_peaks(self) -> tuple[PeakDiff, ...]:
+        """Spaces in which no group of values differs."""
+        return tuple(peak for peak in self.peaks if not peak.changed)
+
+
+def memory_diff(
+    base: ModuleSnapshot, head: ModuleSnapshot, *, is_forced: bool = False
+) -> MemoryDiff | None:
+    """Return the changes of a module's memory; None where neither side has any.
+
+    Args:
+        base: Before.
+        head: After.
+        is_forced: Whether to compare an estimate with what XLA assigned.
+    """
+    mine, yours = base.facts.memory, head.facts.memory
+    if mine is None and yours is None:
+        return None
+    problem = memory_problem(base, head)
+    is_comparable = not problem or (is_forced and None not in (mine, yours))
+    outdated = {*base.outdated}, {*head.outdated}
+    metrics = dict(_metrics(mine, yours, outdated, is_comparable=is_comparable))
+    if code_problem(base, head):
+        metrics[TOTAL] = replace(metrics[TOTAL], is_comparable=False)
+    peaks, unexplained = _peaks(base, head, metrics) if is_comparable else ((), ())
+    return MemoryDiff(
+        metrics=metrics,
+        base_source=None if mine is None else mine.source,
+        head_source=None if yours is None else yours.source,
+        peaks=peaks,
+        is_outdated=base.has_old_peaks or head.has_old_peaks,
+        problem=problem,
+        is_comparable=is_comparable,
+        unexplained=unexplained,
+    )
+
+
+def memory_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return why the memory of two modules cannot be compared; empty if it can."""
+    mine, yours = base.facts.memory, head.facts.memory
+    if mine is None or yours is None:
+        which, one = ("base", base) if mine is None else ("head", head)
+        why = missing_memory(one) or "not known: no buffer assignment and no schedule"
+        return f"the memory of the {which} is {why}"
+    for which, memory in (("base", mine), ("head", yours)):
+        if not memory.is_complete:
+            return (
+                f"the buffer texts of the {which} are not complete: not compared; dump them again, "
+                "or give --force"
+            )
+    if mine.source == yours.source:
+        return ""
+    which = "base" if mine.source == "estimate" else "head"
+    return (
+        f"the memory of the {which} is an estimate, that of the other as XLA assigned it: not "
+        "compared; dump the buffer assignment of both, or give --force"
+    )
+
+
+def code_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
+    """Return why totals cannot be compared: one has the generated code; empty if they can."""
+    codes = [side.facts.memory and side.facts.memory.generated_code_bytes for side in (base, head)]
+    if bool(codes[0]) == bool(codes[1]):
+        return ""
+    which = "base" if codes[0] else "head"
+    return (
+        f"the total of the {which} has the generated code, whose size is not known of the other: "
+        "memory.spaces[HBM].total_bytes leaves it out"
+    )
+
+
+def missing_memory(module: ModuleSnapshot) -> str:
+    """Return why the memory of a module was not estimated; empty where it could not be."""
+    instructions = module.facts.instructions or 0
+    is_left_out = module.facts.is_scheduled and instructions > estimate_limit.MOST_ESTIMATED
+    if not is_left_out:
+        return ""
+    return estimate_limit.not_estimated_text(instructions, module.path, module.name)
+
+
+def _metrics(
+    mine: MemoryFacts | None,
+    yours: MemoryFacts | None,
+    outdated: tuple[Collection[str], Collection[str]],
+    *,
+    is_comparable: bool,
+) -> Iterator[tuple[str, Delta]]:
+    """Yield path and values of each line of the statement; outdated ones are not known."""
+
+    def delta(one: object, other: object, name: str, path: str = "") -> Delta:
+        is_old = [f"memory.{path}{name}" in old for old in outdated]
+        base, head = (
+            None if old else getattr(side, name, None)
+            for side, old in zip((one, other), is_old, strict=True)
+        )
+        return Delta(base=base, head=head, is_comparable=is_comparable and not any(is_old))
+
+    for name in _METRICS:
+        yield name, delta(mine, yours, name)
+    yield PEAK, delta(mine and mine.peak, yours and yours.peak, "bytes", "peak.")
+    left, right = _spaces(mine), _spaces(yours)
+    for color in sorted({*left, *right}):
+        one, other = left.get(color), right.get(color)
+        known = other or one
+        if known is None:
+            continue
+        # spaces without bytes are not listed; without any space nothing is known
+        empty = SpaceFacts(color=color, name=known.name, **dict.fromkeys(_SPACE_METRICS, 0))
+        for name in _SPACE_METRICS:
+            values = (one or (empty if left else None), other or (empty if right else None))
+            yield f"spaces[{known.name}].{name}", delta(*values, name, "spaces.")
+
+
+def _spaces(memory: MemoryFacts | None) -> dict[int, SpaceFacts]:
+    return {} if memory is None else {space.color: space for space in memory.spaces}
+
+
+# ---- the peaks ---------------------------------------------------------------------------------
+
+
+def _peaks(
+    base: ModuleSnapshot, head: ModuleSnapshot, metrics: Mapping[str, Delta]
+) -> tuple[tuple[PeakDiff, ...], tuple[str, ...]]:
+    """Return the difference of each space, and the spaces that cannot be compared.
+
+    The default space is first, others follow by size.
+    These have live ranges on one side only, or peaks by an older definition.
+    """
+    is_outdated = base.has_old_peaks or head.has_old_peaks
+    left = {peak.color: peak for peak in base.peaks}
+    right = {peak.color: peak for peak in head.peaks}
+    memory = base.facts.memory, head.facts.memory
+    names = {color: space.name for side in memory for color, space in _spaces(side).items()}
+    found: list[PeakDiff] = []
+    unexplained: list[str] = []
+    for color in sorted({*left, *right}):
+        one, other = left.get(color), right.get(color)
+        known = other or one
+        if one is not None and other is not None and one.is_peak != other.is_peak:
+            unexplained.append(other.name)
+        elif known is not None and is_outdated:
+            unexplained.append(known.name)
+        elif known is not None:
+            name = names.get(color, known.name)
+            rest = _rest(name, metrics) if known.is_peak else {}
+            found.append(replace(peak_diff(one, other, rest=rest), space=name))
+    found.sort(key=lambda one: (one.color != DEFAULT_SPACE, -one.most_bytes, one.color))
+    return tuple(found), tuple(unexplained)
+
+
+def _rest(space: str, metrics: Mapping[str, Delta]) -> Mapping[str, Delta]:
+    """Return the bytes of a space beyond those held at its peak; empty if not known."""
+    free = metrics.get(f"spaces[{space}].fragmentation_bytes")
+    return {} if free is None or free.delta is None else {FREE: free}
+
+
+FREE = "[fragmentation]"
+
+_LINE = re.compile(r":\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakRow(SidePair[AliveGroup]):
+    """Values of one origin at the peaks of both sides."""
+
+    @property
+    def delta_bytes(self) -> int:
+        """Bytes of the head minus those of the base."""
+        return _size(self.head) - _size(self.base)
+
+    @property
+    def change(self) -> str:
+        """``new``, ``gone``, ``grown``, ``shrunk`` or ``=``."""
+        if self.base is None:
+            return "new"
+        if self.head is None:
+            return "gone"
+        if self.delta_bytes:
+            return "grown" if self.delta_bytes > 0 else "shrunk"
+        return "="
+
+    @property
+    def shape(self) -> str:
+        """Shape and number: ``bf16[64,32768] x 9``, with an arrow between if they differ."""
+        texts = [shape_text(group) for group in (self.base, self.head) if group is not None]
+        return " -> ".join(dict.fromkeys(texts))
+
+    @property
+    def source(self) -> str | None:
+        """Place in the program of the head, or of the base if they are gone."""
+        return self.one.source
+
+
+def shape_text(group: AliveGroup) -> str:
+    """Return the shape, and the number of values if there are several."""
+    return group.shape if group.values == 1 else f"{group.shape} x {group.values}"
+
+
+def _size(group: AliveGroup | None) -> int:
+    return 0 if group is None else group.size_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakDiff(Result):
+    """Differences of one memory space between two compiles, largest first.
+
+    Attributes:
+        color: Number of the space.
+        space: Its name.
+        is_peak: Whether values alive at the peak are compared; else all allocated values.
+        base: Peak in the base; None if the space is empty there.
+        head: Peak in the head.
+        changed: Groups that differ.
+        unchanged_groups: Number of groups that are equal on both sides.
+        rest: Label to the other allocated bytes; empty if they are not known.
+    """
+
+    KIND: ClassVar[str] = "memory-diff"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("space", Unit.NONE, "memory space"),
+        Column("delta_bytes", Unit.BYTES_DELTA, "bytes of the head minus those of the base"),
+        Column("base_bytes", Unit.BYTES, "bytes at the base's peak"),
+        Column("head_bytes", Unit.BYTES, "bytes at the head's peak"),
+        Column("change", Unit.NONE, "new, gone, grown or shrunk"),
+        Column("source", Unit.NONE, "place in the user's program"),
+        Column("shape", Unit.NONE, "shape and number of values"),
+        Column("op_name", Unit.NONE, "operation path, or name of the argument"),
+        Column("category", Unit.NONE, "purpose of their allocations"),
+        Column("opcode", Unit.NONE, "opcode that makes them"),
+        Column("base_values", Unit.COUNT, "values in the base"),
+        Column("head_values", Unit.COUNT, "values in the head"),
+        Column("base_shape", Unit.NONE, "shape in the base"),
+        Column("head_shape", Unit.NONE, "shape in the head"),
+        Column("base_source", Unit.NONE, "place in the base's program"),
+        Column("head_source", Unit.NONE, "place in the head's program"),
+        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
+    )
+    color: int
+    space: str
+    is_peak: bool
+    base: SpacePeak | None
+    head: SpacePeak | None
+    changed: tuple[PeakRow, ...] = field(repr=False)
+    unchanged_groups: int
+    rest: Mapping[str, Delta] = field(default_factory=dict)
+
+    @property
+    def delta_bytes(self) -> int:
+        """Difference of the peaks: the sum over all groups."""
+        return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of the larger of the two peaks."""
+        return max(one.bytes for one in (self.base, self.head) if one is not None)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows, largest difference first."""
+        cells = [*self._groups(), *self._others()]
+        yield from sorted(cells, key=lambda row: -abs(row[1]) if isinstance(row[1], int) else 0)
+
+    def _others(self) -> Iterator[Row]:
+        """Yield the other bytes that differ."""
+        empty = (None,) * (len(self.COLUMNS) - 8)
+        for label, delta in self.rest.items():
+            if delta.delta:
+                change = "grown" if delta.delta > 0 else "shrunk"
+                sizes = (delta.delta, delta.base, delta.head)
+                yield (self.space, *sizes, change, None, None, label, *empty)
+
+    def _groups(self) -> Iterator[Row]:
+        for row in self.changed:
+            one = row.one
+            yield (
+                *(self.space, row.delta_bytes, *row.cells("size_bytes"), row.change, row.source),
+                *(row.shape, one.op_name, one.category, one.opcode, *row.cells("values", 0)),
+                *(*row.cells("shape"), *row.cells("source"), one.origin_basis),
+            )
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows."""
+        return len(self.changed) + sum(bool(delta.delta) for delta in self.rest.values())
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the difference of all allocations, or of the peaks if the rest is not known."""
+        others = sum(delta.delta or 0 for delta in self.rest.values())
+        return {"delta_bytes": self.delta_bytes + others}
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the peak is at another instruction of the program."""
+        if self.base is None or self.head is None or not self.is_peak:
+            return False
+        return _moment(self.base) != _moment(self.head)
+
+
+def _moment(peak: SpacePeak) -> tuple[str | None, ...]:
+    """Return the place of a peak, without line number and enclosing scopes."""
+    return last_scopes(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode
+
+
+def peak_diff(
+    base: SpacePeak | None, head: SpacePeak | None, *, rest: Mapping[str, Delta] | None = None
+) -> PeakDiff:
+    """Return the differences of two peaks; None is the peak of an empty space.
+
+    Args:
+        base: Before.
+        head: After.
+        rest: Label to the other allocated bytes; None if they are not known.
+    """
+    known = head or base
+    if known is None:
+        raise AssertionError("one side has a peak")
+    groups = (base.groups if base else (), head.groups if head else ())
+    rows = [PeakRow(base=b, head=h) for b, h in pair_items(*groups, _STAGES, _order)]
+    changed = sorted((row for row in rows if row.delta_bytes), key=_row_order)
+    return PeakDiff(
+        color=known.color,
+        space=known.name,
+        is_peak=known.is_peak,
+        base=base,
+        head=head,
+        changed=tuple(changed),
+        unchanged_groups=len(rows) - len(changed),
+        rest=rest or {},
+    )
+
+
+def _row_order(row: PeakRow) -> tuple[object, ...]:
+    one = row.one
+    return (-abs(row.delta_bytes), one.op_name or "", one.source or "", row.shape, one.category)
+
+
+def _file(group: AliveGroup) -> str:
+    return _LINE.sub("", group.source or "")
+
+
+def _scope(group: AliveGroup) -> str | None:
+    """Return the last scope of the path; None without scope or source."""
+    return last_scopes(group.op_name) or None if group.source else None
+
+
+def _loop(group: AliveGroup) -> str | None:
+    """Return the path of the loop that stores values of each iteration; None for other values."""
+    if group.origin_basis != "loop body":
+        return None
+    return (group.op_name or "").rpartition("/while/body/")[0] or None
+
+
+def _dims(shape: str) -> str:
+    """Return a shape without its element type."""
+    return shape[shape.find("[") :]
+
+
+_STAGES: tuple[Callable[[AliveGroup], Hashable], ...] = (
+    attrgetter("category", "op_name", "source", "opcode", "shape"),
+    attrgetter("category", "op_name", "source", "shape"),
+    lambda g: (g.category, g.op_name, _file(g), g.shape),
+    attrgetter("category", "op_name", "shape"),
+    lambda g: _scope(g) and (g.category, _scope(g), g.source, g.shape),
+    lambda g: _scope(g) and (g.category, _scope(g), _file(g), g.shape),
+    lambda g: g.op_name and (g.op_name, g.shape),
+    lambda g: g.op_name and (g.category, g.op_name, _file(g), _dims(g.shape)),
+    lambda g: g.op_name and (g.category, g.op_name, _file(g), g.shape.count(",")),
+    lambda g: _loop(g) and (g.category, _loop(g), g.shape.count(",")),
+)
+"""Keys by which groups are matched, strictest first."""
+
+
+def _order(group: AliveGroup) -> tuple[object, ...]:
+    line = (group.source or "").rpartition(":")[2]
+    number = int(line) if line.isdecimal() else None
+    return (number, group.size_bytes, group.shape, group.category, group.opcode, group.source)
