@@ -55,7 +55,6 @@ from hlo_lens.questions.dumps.show import instruction as instruction
 from hlo_lens.questions.memory.api import memory as memory
 from hlo_lens.questions.plans.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit
-from hlo_lens.questions.plans.fit_scale import ScaledFit as ScaledFit
 from hlo_lens.questions.plans.lint import Lint as Lint, lint as lint
 from hlo_lens.questions.report.api import report_on as report_on
 from hlo_lens.questions.sharding.api import shardings as shardings, signature as signature

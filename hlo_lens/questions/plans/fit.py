@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of
@@ -20,19 +20,15 @@ from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.fit_module import Fitting, Wanted
 from hlo_lens.questions.plans.fit_page import fit_report
 from hlo_lens.questions.plans.fit_places import expanded_targets
-from hlo_lens.questions.plans.fit_scale import ScaledFit, fit_scale
 from hlo_lens.questions.plans.fitting import Attempt, FittedModule, Place
-from hlo_lens.questions.snapshots.module_snapshot import Snapshot
 from hlo_lens.questions.what_if.process.program import own_target
 from hlo_lens.questions.what_if.recompiled import figures
 from hlo_lens.questions.what_if.recompiling import Compiler, Means
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.diff.sides import Side
     from hlo_lens.render.table import Report
 
 _MOST_MODULES = 10
@@ -69,7 +65,6 @@ class Fit:
         return str(self.report)
 
 
-@overload
 def fit(
     program: Program,
     *,
@@ -79,40 +74,11 @@ def fit(
     module: str | None = None,
     minutes: float = 30.0,
     python: str = sys.executable,
-) -> Fit: ...
-
-
-@overload
-def fit(
-    program: Side,
-    other: Side,
-    /,
-    *others: Side,
-    scale: str = "",
-    limit: int | str | None = None,
-    module: str | None = None,
-) -> ScaledFit: ...
-
-
-def fit(
-    program: Side,
-    *others: Side,
-    scale: str = "",
-    limit: int | str | None = None,
-    target: str | Sequence[str] = (),
-    allow_dtype: str | Sequence[str] = (),
-    module: str | None = None,
-    minutes: float = 30.0,
-    python: str = sys.executable,
-) -> Fit | ScaledFit:
+) -> Fit:
     """Find changes with which a program fits in a device's memory, by compiling it with each.
-
-    With dumps of one program at two sizes or more: the largest size that fits, without compiling.
 
     Args:
         program: A dump with texts from before optimizations, or a program of `from_lowered`.
-        others: Dumps or snapshots of the program at other sizes.
-        scale: Name of the size that differs, ``"batch"``, or its values too: ``"batch=8,16"``.
         limit: Memory of one device: ``"16GiB"``, or bytes; None for that of the target.
         target: Device and topology, ``"v5e:4x4"``; ``"v5e:*"`` for the smallest slices; a sequence
             for alternatives; none for the dump's own.
@@ -127,11 +93,6 @@ def fit(
         UsageError: If no limit is known.
     """
     limit_bytes = None if limit is None else parse_size(limit)
-    if others:
-        pattern = None if module is None else NamePattern(module)
-        return fit_scale((program, *others), scale=scale, limit_bytes=limit_bytes, pattern=pattern)
-    if isinstance(program, Snapshot):
-        raise UsageError("a snapshot has no program: give the dump")
     wanted = Wanted(
         limit_bytes=limit_bytes,
         targets=(target,) if isinstance(target, str) else tuple(target),
