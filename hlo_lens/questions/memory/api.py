@@ -15,12 +15,12 @@ from hlo_lens.questions.memory.instants import at_instant
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.loop_bands import loop_bands
 from hlo_lens.questions.memory.page import MemoryView, ViewedMemory, memory_page
+from hlo_lens.questions.memory.plot import Timeline, plot_timelines, timeline_image
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.role_series import role_series
 from hlo_lens.questions.memory.roles import memory_roles
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.questions.memory.timeline import memory_timeline
-from hlo_lens.questions.memory.timeline_picture import TimelinePicture, timeline_image
 from hlo_lens.questions.report.leading import training_step_first
 from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
@@ -82,20 +82,18 @@ def memory_report(
     pages = (_page(one, view) for one in with_progress(modules, progress))
     report = report_of_pages("memory", pages, partial(training_step_first, modules))
     if plot is not None:
-        from hlo_lens.questions.memory.plot import plot_timelines
-
-        plot_timelines(list(_pictures(modules, view.color)), plot)
+        plot_timelines(list(_timelines(modules, view.color)), plot)
     return report
 
 
-def _pictures(modules: Iterable[ModuleDump], color: int) -> Iterator[TimelinePicture]:
-    """Yield the pictures of the modules whose live ranges are known."""
+def _timelines(modules: Iterable[ModuleDump], color: int) -> Iterator[Timeline]:
+    """Yield the timelines of the modules whose live ranges are known."""
     for one in modules:
         memory, series = memory_results(one), role_series(one, color)
         if memory is None or series is None:
             continue
         bands = loop_bands(one)
-        yield TimelinePicture(
+        yield Timeline(
             name=one.name,
             space=space_name(color, memory.backend),
             series=series,
@@ -104,9 +102,8 @@ def _pictures(modules: Iterable[ModuleDump], color: int) -> Iterator[TimelinePic
 
 
 def _chart(known: ModuleDump) -> str:
-    """Return the picture of a module's memory as HTML; empty where no live ranges are known."""
-    pictures = list(_pictures([known], DEFAULT_SPACE))
-    return timeline_image(pictures) if pictures else ""
+    """Return the picture of a module's memory as HTML; empty where it cannot be drawn."""
+    return "".join(map(timeline_image, _timelines([known], DEFAULT_SPACE)))
 
 
 def _page(known: ModuleDump, view: MemoryView) -> ModulePage:

@@ -35,7 +35,7 @@ Example:
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False),
-    help="Draw memory over the schedule, by role, to FILE.svg, .png, .pdf.",
+    help="Draw memory over the schedule, by role, to FILE.svg, .png, .pdf; needs matplotlib.",
 )
 @reading_options
 @output_options

@@ -1,13 +1,23 @@
-"""Files with pictures of memory over the schedule: SVG, or PNG and PDF by matplotlib (an extra)."""
+"""Pictures of memory over the schedule, drawn by matplotlib (the extra ``plot``).
+
+The colours are those of the page (`hlo_lens/questions/report/html/assets/page.css`).
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.memory.timeline_picture import COLORS, timeline_svg
+from hlo_lens.questions.memory.role_names import ROLES
 from hlo_lens.render.replaced_file import replaced_file
-from hlo_lens.text.errors import OutputError, UsageError
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.printable import printable
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -16,16 +26,86 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hlo_lens.questions.memory.timeline_picture import LabelPlace, TimelinePicture
+    from hlo_lens.questions.memory.loop_bands import LoopBand
+    from hlo_lens.questions.memory.role_series import RoleSeries
 
 FORMATS = (".svg", ".png", ".pdf")
 
+COLORS = {
+    "weights": "#5b9bd0",
+    "optimizer state": "#c79ac0",
+    "caches": "#8f8fd6",
+    "inputs": "#58b08b",
+    "constants": "#c9c9bf",
+    "outputs": "#9cc46b",
+    "gathered weights": "#9fd0ef",
+    "gradients": "#e0845c",
+    "saved activations": "#edb54a",
+    "temporaries": "#b9c2c6",
+    "other": "#9aa0a3",
+}
+"""Colour of each role."""
 
-def plot_timelines(pictures: Sequence[TimelinePicture], path: str) -> None:
+_COLUMNS = 800
+"""Columns of pixels of a picture."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """Memory of one module over its schedule.
+
+    Attributes:
+        name: Name of the module.
+        space: Name of the memory space.
+        series: Bytes of each role.
+        bands: Loops.
+    """
+
+    name: str
+    space: str
+    series: RoleSeries
+    bands: Sequence[LoopBand] = ()
+
+    @cached_property
+    def layers(self) -> dict[str, list[int]]:
+        """Roles with their bytes at each instant, in the order in which they are stacked."""
+        return {role: self.series.series(role) for role in ROLES if role in self.series.changes}
+
+    @cached_property
+    def held(self) -> list[int]:
+        """Bytes held at each instant."""
+        sums = [sum(one) for one in zip(*self.layers.values(), strict=True)]
+        return sums or [0] * self.series.length
+
+    @cached_property
+    def peak(self) -> int:
+        """Instant of the most bytes."""
+        return max(range(len(self.held)), key=self.held.__getitem__)
+
+    @property
+    def title(self) -> str:
+        """Name, memory space, and the peak."""
+        most = format_bytes(self.held[self.peak])
+        return f"{printable(self.name)}, {self.space}: peak {most} at instant {self.peak}"
+
+    @cached_property
+    def instants(self) -> list[int]:
+        """Instants that are drawn: of each column of pixels the largest and the smallest."""
+        length = len(self.held)
+        if length <= 2 * _COLUMNS:
+            return list(range(length))
+        drawn = {0, length - 1}
+        for column in range(_COLUMNS):
+            part = range(column * length // _COLUMNS, (column + 1) * length // _COLUMNS)
+            drawn |= {max(part, key=self.held.__getitem__), min(part, key=self.held.__getitem__)}
+        return sorted(drawn)
+
+
+def plot_timelines(timelines: Sequence[Timeline], path: str) -> None:
     """Draw the bytes of each module over its schedule, stacked by role, one panel a module.
 
     Args:
-        pictures: The modules.
+        timelines: The modules.
         path: File to write; its ending is the format.
 
     Raises:
@@ -35,75 +115,66 @@ def plot_timelines(pictures: Sequence[TimelinePicture], path: str) -> None:
     ending = Path(path).suffix
     if ending not in FORMATS:
         raise UsageError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
-    figure = None if ending == ".svg" else _figure(pictures)
-    if not pictures:
+    if find_spec("matplotlib") is None:
+        raise UsageError("--plot needs matplotlib: pip install 'hlo-lens[plot]'")
+    if not timelines:
         raise UsageError("no live ranges are known, so there is no timeline to draw")
-    with replaced_file(path) as new:
-        if figure is not None:
-            figure.savefig(new, format=ending[1:], dpi=150)
-            return
-        try:
-            Path(new).write_text(timeline_svg(pictures), encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    from matplotlib import rc_context
+
+    with replaced_file(path) as new, rc_context({"svg.fonttype": "none"}):
+        _figure(timelines).savefig(new, format=ending[1:], dpi=150)
 
 
-def _figure(pictures: Sequence[TimelinePicture]) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError(
-            "drawing PNG and PDF needs matplotlib: pip install 'hlo-lens[plot]'; SVG needs nothing"
-        ) from error
-    figure = Figure(figsize=(10, 4 * max(1, len(pictures))), layout="constrained")
-    for panel, picture in enumerate(pictures):
-        _draw(figure.add_subplot(len(pictures), 1, panel + 1), picture)
+def timeline_image(timeline: Timeline) -> str:
+    """Return a picture as an element of HTML for notebooks; empty without matplotlib."""
+    if find_spec("matplotlib") is None:
+        return ""
+    png = io.BytesIO()
+    _figure([timeline]).savefig(png, format="png", dpi=100)
+    data = base64.b64encode(png.getvalue()).decode()
+    return (
+        f'<img alt="{escape(timeline.title)}" style="max-width: 100%" '
+        f'src="data:image/png;base64,{data}">'
+    )
+
+
+def _figure(timelines: Sequence[Timeline]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4 * len(timelines)), layout="constrained")
+    for panel, timeline in enumerate(timelines):
+        _draw(figure.add_subplot(len(timelines), 1, panel + 1), timeline)
     return figure
 
 
-def _draw(axes: Axes, picture: TimelinePicture) -> None:
-    """Draw a panel: layers, loops, the peak."""
-    instants, peak = picture.instants, picture.peak
-    sizes = {role: series[peak] for role, series in picture.layers}
-    for role, low, high in picture.stacks():
-        label = f"{role} {format_bytes(sizes[role])}"
-        axes.fill_between(
-            instants, low, high, step="post", color=COLORS[role], linewidth=0, label=label
-        )
-    for band in picture.bands:
+def _draw(axes: Axes, timeline: Timeline) -> None:
+    """Draw a panel: layers, loops, the peak. Names of a dump are no formulas (``$``)."""
+    instants, peak, length = timeline.instants, timeline.peak, len(timeline.held)
+    most = timeline.held[peak] or 1
+    axes.stackplot(
+        instants,
+        *([series[instant] for instant in instants] for series in timeline.layers.values()),
+        labels=[f"{role} {format_bytes(b[peak])}" for role, b in timeline.layers.items()],
+        colors=[COLORS[role] for role in timeline.layers],
+        step="post",
+        linewidth=0,
+    )
+    for band in timeline.bands:
         if band.depth:
             continue
         axes.axvspan(band.start, band.end, color="#283c46", alpha=0.06, linewidth=0)
-        trips = "?" if band.trip_count is None else band.trip_count
-        text = f"{band.loop} x{trips}"
-        axes.text(band.start, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=7)
-    _label(axes, picture)
+        text = f"{printable(band.loop)} x{'?' if band.trip_count is None else band.trip_count}"
+        where = axes.get_xaxis_transform()
+        axes.text(band.start, 1.01, text, transform=where, fontsize=7, parse_math=False)
     axes.axvline(peak, color="black", linewidth=0.8, linestyle=":")
-    axes.set_title(picture.title, pad=16, fontsize=10)
+    side = "right" if peak > 0.8 * length else "left"
+    text = f" peak {format_bytes(most)} "
+    axes.text(peak, most, text, ha=side, va="bottom", fontsize=8, fontweight="bold")
+    axes.set_title(timeline.title, pad=16, fontsize=10, parse_math=False)
     axes.set_xlabel("position in the schedule")
-    axes.set_yticks(range(0, round(picture.held[peak] * 1.06) + 1, picture.tick_step))
+    axes.set_yticks(range(0, round(most * 1.06) + 1, 1 << max(0, (most // 6).bit_length())))
     axes.yaxis.set_major_formatter(lambda size, _: format_bytes(round(size)))
-    axes.set_xlim(0, max(1, len(picture.held) - 1))
-    axes.set_ylim(0, picture.held[peak] * 1.08 or 1)
+    axes.set_xlim(0, max(1, length - 1))
+    axes.set_ylim(0, most * 1.08)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1, 0.5))
-
-
-_WIDTH, _HEIGHT = 105, 22
-"""Letters across a panel, and lines in it, about."""
-
-
-def _label(axes: Axes, picture: TimelinePicture) -> None:
-    """Write the names of the layers, and of the peak, where there is room for them."""
-    length, most = max(1, len(picture.held)), picture.held[picture.peak] or 1
-
-    def has_room(place: LabelPlace) -> bool:
-        letters = (place.end + 1 - place.start) / length * _WIDTH
-        return letters > len(place.role) and place.least_bytes / most * _HEIGHT > 1
-
-    for place in picture.label_places(has_room):
-        middle = (place.start + place.end) / 2
-        axes.text(middle, place.middle_bytes, place.role, ha="center", va="center", fontsize=8)
-    side = "right" if picture.peak > 0.8 * length else "left"
-    text = f" peak {format_bytes(most)} "
-    axes.text(picture.peak, most, text, ha=side, va="bottom", fontsize=8, fontweight="bold")

@@ -155,19 +155,31 @@ def test_a_plot_needs_a_known_ending(tmp_path: Path) -> None:
 
 
 def test_a_plot_as_svg_has_roles_and_the_peak(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
     target = tmp_path / "memory.svg"
     assert run(FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 0
     text = target.read_text()
     assert "peak 312.07MiB" in text
     assert "saved activations 144.00MiB" in text
-    assert "\N{MULTIPLICATION SIGN}4" in text
+    assert " x4</text>" in text
 
 
-def test_a_plot_as_png_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="drawing PNG needs the extra plot")
-    target = tmp_path / "memory.png"
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_a_plot_as_png_or_pdf_is_drawn(tmp_path: Path, ending: str, start: bytes) -> None:
+    pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
+    target = tmp_path / f"memory.{ending}"
     assert run(FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 0
-    assert target.read_bytes().startswith(b"\x89PNG")
+    assert target.read_bytes().startswith(start)
+
+
+def test_a_plot_without_matplotlib_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hlo_lens.questions.memory.plot.find_spec", lambda _: None)
+    result = run(FOLDER / f"{STEM}.txt", "--plot", tmp_path / "memory.svg")
+    assert result.exit_code == 2
+    assert "pip install 'hlo-lens[plot]'" in result.stderr
+    assert not (tmp_path / "memory.svg").exists()
 
 
 def test_groups_by_role_sum_to_the_peak() -> None:
