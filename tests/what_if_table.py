@@ -1,13 +1,12 @@
 """Compile programs again and write how often what-if is right into the handbook.
 
-Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs|simulated] [--set REGEX]
+Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs] [--set REGEX]
 [--install] [--write]``, or ``make what-if-table``.
 
 - ``dumps``: programs of the corpus and the samples, compared with the figures of their dumps. Each
   is compiled by the jax that made it where the interpreter has that, or with ``--install`` by an
   environment in the cache; others are counted as another version.
 - ``pairs``: programs before and after a change (`tests.what_if`), compared with what-if's answer.
-- ``simulated``: the same pairs, of changes that can be simulated, compared with ``--simulate``.
 
 All compiles are kept by content, in the cache of hlo-lens and in ``.what_if``, so that a run that
 was ended goes on where it was. Prints a table for each part, then what is not equal.
@@ -35,7 +34,6 @@ from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
 from tests.what_if.pairs import WORK, Truth, pairs, truths
 from tests.what_if.recompiled import Verdict, verdicts
-from tests.what_if.simulated import KINDS, simulated_pairs, simulated_table
 
 TOPIC = ROOT / "hlo_lens/manual/what-if.md"
 HEADER = ("backend", "modules", "compiled", "equal", "differ", "refused", "another version")
@@ -222,26 +220,12 @@ def _write(made: str) -> None:
     TOPIC.write_text(topic_text(TOPIC.read_text("utf-8"), made), "utf-8")
 
 
-def simulated_part(options: argparse.Namespace) -> str:
-    """Return the table of simulated pairs; print what is not inside, or not equal."""
-    chosen = [one for one in pairs() if re.search(options.set, one.name) and one.kind in KINDS]
-    found = []
-    for one in simulated_pairs(list(truths(chosen, options.python, options.work))):
-        found.append(one)
-        if not one.is_inside or one.error > 0.01:
-            place = "inside" if one.is_inside else "not inside"
-            _print(
-                f"{one.basis or 'refused'}, {place}, {one.error:.1%}: {one.pair.name}: {one.text}"
-            )
-    return simulated_table(found)
-
-
 def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-PARTS = {"dumps": dumps_part, "pairs": pairs_part, "simulated": simulated_part}
+PARTS = {"dumps": dumps_part, "pairs": pairs_part}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,12 +19,8 @@ def savings_text(saves: Saves | SavingFact, share: float | None) -> str:
         share: The largest of them as a share of the program; None if not known.
     """
     parts: list[str] = []
-    known = [one for one in (saves.low, saves.high) if one is not None]
-    bounds = dict.fromkeys(format_bytes(one) for one in known)
     if saves.own_bytes is not None:
         parts.append(f"{format_bytes(saves.own_bytes)} of its own")
-    elif len(bounds) > 1:
-        parts.append(" to ".join(bounds))
     elif saves.bytes is not None:
         parts.append(format_bytes(saves.bytes))
     if saves.wire_bytes is not None:

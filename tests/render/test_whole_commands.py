@@ -19,8 +19,8 @@ SENTENCES = (
         "hlo-lens memory PATH --module NAME",
     ),
     (
-        "save less (an estimate: hlo-lens what-if DIR --simulate --remat PLACE)",
-        "hlo-lens what-if DIR --simulate --remat PLACE",
+        "save less (an estimate: hlo-lens what-if DIR --donate PLACE)",
+        "hlo-lens what-if DIR --donate PLACE",
     ),
     ("as with hlo-lens lint dump --select M003 and the same", "hlo-lens lint dump --select M003"),
     (

@@ -10,7 +10,6 @@ import pytest
 
 from tests.what_if.pairs import Pair, pairs, truths
 from tests.what_if.recompiled import EQUAL, verdicts
-from tests.what_if.simulated import simulated_pairs, simulated_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,15 +39,3 @@ def test_donation_gives_the_figures_of_the_program_that_donates(
     assert truth.before["alias"] == 0 < truth.after["alias"]
     (verdict,) = verdicts([truth], sys.executable)
     assert verdict.state == EQUAL, verdict.text
-
-
-def test_simulated_donation_bounds_the_program_that_donates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("jaxlib._jax", reason="no jaxlib, or one without this module")
-    monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
-    found = list(truths([_pair("adam donate")], sys.executable, tmp_path / "pairs"))
-    (answer,) = simulated_pairs(found)
-    assert answer.is_inside, answer.text
-    assert answer.error <= 0.01
-    assert "| donation | cpu | 1 | 1 | 1 |" in simulated_table([answer])

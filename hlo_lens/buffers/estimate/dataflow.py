@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.buffers.estimate import async_operations, control_flow
 from hlo_lens.buffers.estimate.fused_bodies import INDEX, parameter_number
 from hlo_lens.buffers.estimate.shape_tree import NODES, ShapeTrees
-from hlo_lens.buffers.estimate.value_edit import EditedValues, ValueEdit
 from hlo_lens.buffers.estimate.values import Dataflow, DisjointSets, Values
 from hlo_lens.buffers.estimate.walk import Invocation, Rule, Walk
 from hlo_lens.hlo.columns import OPERANDS, OPERANDS_END
@@ -41,7 +40,6 @@ from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.hlo.module import InputOutputAlias
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape
 
@@ -165,74 +163,18 @@ def dataflow(
         color: Memory space of an array or a table.
         whole: Shape of a result that is no element of a tuple, from the printed one.
     """
-    walk, result = _walk(table, measure, color, whole)
-    return _dataflow(walk, result, walk.values, walk.joined, table.module.input_output_alias)
-
-
-class WalkedModule:
-    """A module whose values are known, for several dataflows with other aliases or sizes.
-
-    Args:
-        table: As for `dataflow`, like the others.
-        measure: Bytes of an array.
-        color: Memory space.
-        whole: Shape of a result.
-    """
-
-    def __init__(
-        self,
-        table: InstructionTable,
-        measure: Callable[[Shape], int | None],
-        color: Callable[[Shape], int] = operator.attrgetter("memory_space"),
-        whole: Callable[[Shape], Shape] | None = None,
-    ) -> None:
-        self._walk, self._result = _walk(table, measure, color, whole)
-
-    def flow(self, aliases: Iterable[InputOutputAlias], edit: ValueEdit | None = None) -> Dataflow:
-        """Return the dataflow with these donated parameters.
-
-        Args:
-            aliases: Parameters and the results that have their memory.
-            edit: Changes of values; None for none.
-        """
-        walk, result = self._walk, self._result
-        values, joined = walk.values.copy(), walk.joined.copy()
-        return _dataflow(walk, result, values, joined, aliases, edit)
-
-
-def _walk(
-    table: InstructionTable,
-    measure: Callable[[Shape], int | None],
-    color: Callable[[Shape], int],
-    whole: Callable[[Shape], Shape] | None,
-) -> tuple[Walk, list[int]]:
-    """Return the walk over a module, and the values of its result."""
     opcodes = {opcode for opcode, _ in table.opcode_sizes}
     rules = {opcode: rule for opcode in opcodes if (rule := _rule(opcode)) is not None}
     walk = Walk(table, ShapeTrees(table.module, measure, color, whole), rules)
-    return walk, walk.computation(table.module.entry, None).root
-
-
-def _dataflow(
-    walk: Walk,
-    result: list[int],
-    values: Values,
-    joined: DisjointSets,
-    aliases: Iterable[InputOutputAlias],
-    edit: ValueEdit | None = None,
-) -> Dataflow:
-    """Return the dataflow of a walk; sets the live ranges of `values`, adds to `joined`."""
-    find, parameters, schedule = walk.merged.find, walk.parameters, walk.schedule
+    result = walk.computation(table.module.entry, None).root
+    find, values = walk.merged.find, walk.values
     outputs = [find(value) for value in result]
-    if edit is not None:
-        edited = EditedValues(walk, values, outputs, edit)
-        outputs, parameters, schedule = edited.outputs, edited.parameters, edited.schedule
-    donated = _join_donated(walk, joined, outputs, parameters, aliases)
-    for listed in parameters.values():
+    donated = _join_donated(walk, outputs)
+    for listed in walk.parameters.values():
         for value in listed:
             if value not in donated:
-                values.ends[value] = len(schedule)
-    buffers = _merged_buffers(walk, values, joined)
+                values.ends[value] = len(walk.schedule)
+    buffers = _merged_buffers(walk)
     _normalise_ranges(values, buffers)
     return Dataflow(
         table=walk.table,
@@ -242,9 +184,9 @@ def _dataflow(
         buffer_of={value: k for k, buffer in enumerate(buffers) for value in buffer},
         value_lists=walk.value_lists,
         operands=walk.operands,
-        schedule=schedule,
+        schedule=walk.schedule,
         output_values=outputs,
-        parameter_values=parameters,
+        parameter_values=walk.parameters,
         donated=frozenset(donated),
         carried=find,
         numbers=walk.numbers,
@@ -257,13 +199,7 @@ def _rule(opcode: str) -> Rule | None:
     return _RULES[opcode] if opcode in _RULES else _SUGAR.get(opcode_traits(opcode).phase)
 
 
-def _join_donated(
-    walk: Walk,
-    joined: DisjointSets,
-    result: Sequence[int],
-    parameters: Mapping[int, Sequence[int]],
-    aliases: Iterable[InputOutputAlias],
-) -> set[int]:
+def _join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
     """Join donated parameters and their outputs; return the parameters' values."""
     donated: set[int] = set()
     find = walk.merged.find
@@ -274,34 +210,34 @@ def _join_donated(
         for number, values in walk.parameters.items()
         if values
     }
-    for alias in aliases:
+    for alias in walk.module.input_output_alias:
         row = row_of.get(alias.parameter_number)
         node = None if row is None else walk.tree(row).at(alias.parameter_index)
         output = tree.at(alias.output_index)
         if row is None or node is None:
             walk.skip("alias of a missing parameter")
             continue
-        value = find(parameters[alias.parameter_number][node])
+        value = find(walk.parameters[alias.parameter_number][node])
         donated.add(value)
         if output is not None and output < len(result):
-            joined.union(value, find(result[output]))
+            walk.joined.union(value, find(result[output]))
     return donated
 
 
-def _merged_buffers(walk: Walk, values: Values, shared: DisjointSets) -> list[list[int]]:
+def _merged_buffers(walk: Walk) -> list[list[int]]:
     """Return the buffers; values in a buffer, and buffers, are in the order of their values."""
     find = walk.merged.find
     joined = DisjointSets()
-    canonical = [find(value) for value in range(len(values))]
-    for value in range(len(values)):
-        other = shared.find(value)
+    canonical = [find(value) for value in range(len(walk.values))]
+    for value in range(len(walk.values)):
+        other = walk.joined.find(value)
         if other != value:
             joined.union(canonical[value], canonical[other])
     groups: dict[int, list[int]] = {}
     for value, held in enumerate(canonical):
         if held == value:
             groups.setdefault(joined.find(value), []).append(value)
-    orders = values.orders
+    orders = walk.values.orders
     buffers = list(groups.values())
     for group in buffers:
         if len(group) > 1:

@@ -5,7 +5,7 @@ Definitions: `hlo_lens.buffers.estimate.dataflow`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate.shape_tree import NODES, Part, ShapeTree, ShapeTrees
@@ -47,10 +47,6 @@ class Values:
     def __len__(self) -> int:
         return len(self.places)
 
-    def copy(self) -> Values:
-        """Return the same values, to be changed apart from these."""
-        return Values(*(list(getattr(self, one.name)) for one in fields(self)))
-
     def add(self, place: int, part: Part, order: int, start: int, end: int) -> int:
         """Add a value and return it."""
         self.places.append(place)
@@ -68,12 +64,6 @@ class DisjointSets:
 
     def __init__(self) -> None:
         self._parents: dict[int, int] = {}
-
-    def copy(self) -> DisjointSets:
-        """Return the same sets, to be joined apart from these."""
-        made = DisjointSets()
-        made._parents = dict(self._parents)
-        return made
 
     def find(self, value: int) -> int:
         """Return the representative of a value's set."""

@@ -28,13 +28,11 @@ class SavingBasis(StrEnum):
 
     Attributes:
         PROVEN: XLA compiled the program again with the fix; the saving is the difference.
-        SIMULATED: Computed with a model of XLA's buffer assignment, between two bounds.
         AT_MOST: An upper bound: the size of what the fix removes, or, next to the values' own
             bytes, of all that it can change.
     """
 
     PROVEN = "proven"
-    SIMULATED = "simulated"
     AT_MOST = "at most"
 
 
@@ -44,8 +42,6 @@ class Saves:
 
     Attributes:
         bytes: Bytes of memory: of what must fit, or of the peak where a rule says so.
-        low: Least saving, where a range is known.
-        high: Largest saving, where a range is known.
         basis: How sure `bytes`, or the first figure that is known, is; None without any figure.
         wire_bytes: Bytes that each device sends less.
         flops: Arithmetic that each device is spared.
@@ -55,8 +51,6 @@ class Saves:
     """
 
     bytes: int | None = None
-    low: int | None = None
-    high: int | None = None
     basis: SavingBasis | None = None
     wire_bytes: int | None = None
     flops: int | None = None

@@ -51,7 +51,6 @@ class Findings(Result):
         findings: The findings, suppressed ones included.
         undecided: Code of each rule that a dump does not decide, with the reason.
         left_out: Numbers of findings that settings leave out, each with the reason.
-        not_simulated: Why savings that could be simulated are upper bounds; empty if none is.
         unread: Source files of findings that are not there, so that comments in them are not read.
     """
 
@@ -70,7 +69,6 @@ class Findings(Result):
     findings: tuple[Finding, ...]
     undecided: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
-    not_simulated: str = ""
     unread: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[Row]:
@@ -107,8 +105,6 @@ def finding_fact(finding: Finding) -> FindingFact:
         changes=tuple(ChangeFact(kind=one.kind, target=one.target) for one in finding.remedies),
         saves=SavingFact(
             bytes=saves.bytes,
-            low=saves.low,
-            high=saves.high,
             basis=None if saves.basis is None else str(saves.basis),
             wire_bytes=saves.wire_bytes,
             flops=saves.flops,
@@ -123,7 +119,6 @@ def findings_basis(found: Findings) -> FindingsBasis:
     return FindingsBasis(
         undecided=tuple(UndecidedFact(code=c, reason=text) for c, text in found.undecided),
         left_out=tuple(LeftOutFact(reason=text, count=n) for text, n in found.left_out),
-        not_simulated=found.not_simulated or None,
     )
 
 
@@ -151,7 +146,6 @@ def together(one: Findings, other: Findings) -> Findings:
         undecided=(*one.undecided, *other.undecided),
         left_out=_summed((*one.left_out, *other.left_out)),
         unread=tuple(dict.fromkeys((*one.unread, *other.unread))),
-        not_simulated=one.not_simulated or other.not_simulated,
     )
 
 
@@ -181,7 +175,7 @@ def _severity(finding: Finding) -> Severity:
     is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < LEAST_BYTES
     if share < WARNING_SHARE or is_small:
         return Severity.INFO
-    is_sure = saves.basis in (SavingBasis.PROVEN, SavingBasis.SIMULATED) and not finding.has_cost
+    is_sure = saves.basis is SavingBasis.PROVEN and not finding.has_cost
     return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
 
 

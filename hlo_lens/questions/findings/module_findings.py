@@ -1,4 +1,4 @@
-"""Findings of all rules about one module, with simulated savings: the same in every output."""
+"""Findings of all rules about one module: the same in every output."""
 
 from __future__ import annotations
 
@@ -27,17 +27,7 @@ def module_findings(module: ModuleDump) -> Findings:
 
 
 def all_findings(known: ModuleDump) -> Findings:
-    """Return the findings of all rules in one module, with simulated savings."""
-    found = rule_findings(known)
-    if not found.findings or memory_results(known) is None:  # which is not simulated
-        return found
-    from hlo_lens.questions.findings.simulated import simulated_findings  # imports the simulator
-
-    return simulated_findings(known, found)
-
-
-def rule_findings(known: ModuleDump) -> Findings:
-    """Return the findings as rules yield them: no saving is simulated."""
+    """Return the findings of all rules in one module."""
     if not known.has_hlo:
         return Findings(findings=())
     hlo_text(known).links.all_operands()  # rules ask for those of most computations

@@ -41,36 +41,26 @@ class Trial:
         has_program: Whether it can be compiled again: the dump has the text that XLA compiled.
         has_device: Whether the dump names the device to compile for.
         target: Device that the user named, where the dump names none; empty for none.
-        has_memory: Whether it can be simulated.
         example: A device of the backend that the program was compiled for.
     """
 
     has_program: bool = True
     has_device: bool = True
     target: str = ""
-    has_memory: bool = True
     example: str = "v5e:2x4"
 
-    def options(self, remedies: Sequence[Remedy]) -> str | None:
+    @property
+    def options(self) -> str | None:
         """Return the options that changes need; None where nothing can make them."""
         if self.has_program and (self.has_device or self.target):
             return "" if self.has_device else f"--target {shell_word(self.target)}"
-        from hlo_lens.questions.what_if.simulation.simulate import KINDS  # imports the simulator
-
-        if self.has_memory and {one.kind for one in remedies}.issubset(KINDS):
-            return "--simulate"
         return "--target NAME" if self.has_program else None
 
     @property
     def note(self) -> str:
         """What more ``what-if`` needs; empty for nothing."""
-        if not self.has_program and self.has_memory:
-            return "what-if only simulates: there is no text from before optimizations"
         if not self.has_program:
-            return (
-                "what-if has no program to compile or simulate: the text is not in execution "
-                "order, and not named as one from before optimizations"
-            )
+            return "what-if has no program to compile: there is no text from before optimizations"
         if not self.has_device and not self.target:
             return (
                 f"what-if compiles with --target, such as {self.example}: the dump names no device"
@@ -222,7 +212,7 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
         yield from finding_facts([one])
         for text in one.evidence[:_MOST_EVIDENCE]:
             yield "  see", text
-        trial = view.trial.options(one.remedies) if one.remedies else None
+        trial = view.trial.options if one.remedies else None
         if trial is not None:
             yield "  try", what_if_command(one.remedies, view.path, view.options, trial)
             rest = len(one.remedies) - _MOST_REMEDIES
@@ -281,8 +271,6 @@ def _notes(view: FindingsView) -> Iterator[str]:
         yield f"{plural(count, 'finding')} left out: {reason}"
     for reason, codes in undecided_rules(view.findings).items():
         yield f"not decided: {', '.join(codes)}: {reason}"
-    if view.findings.not_simulated:
-        yield f"savings not simulated: {view.findings.not_simulated}{_simulation(view)}"
     if view.trial.note and any(one.remedies for one in view.findings.counted):
         yield view.trial.note
     if view.findings.unread:
@@ -294,14 +282,6 @@ def _notes(view: FindingsView) -> Iterator[str]:
             "what a code means, and when it is fine: hlo-lens explain "
             f"{view.findings.counted[0].code}"
         )
-
-
-def _simulation(view: FindingsView) -> str:
-    """Return the command that simulates the first fix that changes can express; may be empty."""
-    remedies = next((one.remedies for one in view.findings.counted if one.remedies), ())
-    if not remedies:
-        return ""
-    return f"; to simulate one: {what_if_command(remedies, view.path, view.options, '--simulate')}"
 
 
 _MOST_REASONS = 3

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
 SAVING_COLUMNS = (
     Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
-    Column("low_bytes", Unit.BYTES, "least saving, where a range is known"),
-    Column("high_bytes", Unit.BYTES, "largest saving, where a range is known"),
     Column("own_bytes", Unit.BYTES, "part of it of the values of the finding themselves"),
-    Column("basis", Unit.NONE, "how sure the saving is: proven, simulated or at most"),
+    Column("basis", Unit.NONE, "how sure the saving is: proven or at most"),
     Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
     Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
     Column("seconds", Unit.SECONDS, "time that a step is shorter"),
@@ -26,6 +24,6 @@ SAVING_COLUMNS = (
 def saving_cells(saves: Saves | SavingFact) -> Row:
     """Return the cells of a saving, one for each of `SAVING_COLUMNS`."""
     return (
-        *(saves.bytes, saves.low, saves.high, saves.own_bytes, saves.basis),
+        *(saves.bytes, saves.own_bytes, saves.basis),
         *(saves.wire_bytes, saves.flops, saves.seconds),
     )

@@ -143,7 +143,7 @@ def lint(
     """Find what a program wastes: what the fix saves, the line to blame, what to write instead.
 
     PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
-    are sorted by what they save. Savings are proven, simulated, or at most. A comment
+    are sorted by what they save. Savings are proven or at most. A comment
     "# hlo-lens: ignore[M003]" at the line of a finding suppresses it. Exit codes: 0; 1 with
     --fail-on, 4 where that cannot be decided.
     """

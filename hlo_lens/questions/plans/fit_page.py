@@ -252,12 +252,9 @@ class _Page:
             known, limit = one.figures, self.module.limit_bytes
             if known is None or limit is None or (known.temp_bytes or 0) <= limit:
                 continue
-            place = known.peak_source or "PLACE"
             yield (
                 "temporaries alone are more than the limit, so that no change of arguments makes "
-                "it fit: save less for the gradients (jax.checkpoint; an estimate: hlo-lens "
-                f"what-if {shell_word(self.path)} --simulate --remat {shell_word(place)}), or "
-                "take a smaller batch"
+                "it fit: save less for the gradients (jax.checkpoint), or take a smaller batch"
             )
 
     # ---- JSON ----------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from hlo_lens.questions.findings.registry import all_rules
 from hlo_lens.questions.findings.rules_page import rule_object
 from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, with_options
 from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
-from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.lint_baseline import sieve_of
 from hlo_lens.questions.plans.proof import Proof, proven_findings
 from hlo_lens.questions.plans.sifted import with_sifted_findings
@@ -193,7 +192,6 @@ def _trial(known: ModuleDump, targets: Sequence[str]) -> Trial:
         has_program=known.has_program,
         has_device=own_target(known, backend_of_dump(known)) is not None,
         target=next(iter(targets), ""),
-        has_memory=memory_results(known) is not None,
         example="h100_sxm" if backend_of_dump(known) == "gpu" else "v5e:2x4",
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.questions.findings.findings import Findings, judged
-from hlo_lens.questions.findings.simulated import SIMULATED, TOTAL, less_text, saving, with_evidence
 from hlo_lens.questions.findings.whole import whole
 from hlo_lens.questions.what_if.api import changed_module
 from hlo_lens.questions.what_if.recompiled import Change
@@ -84,13 +83,13 @@ def _of_module(
     changed: dict[int, Finding] = {}
     for one in wanted:
         if obstacle:
-            changed[id(one)] = with_evidence(one, f"not proven: {obstacle}")
+            changed[id(one)] = _with_evidence(one, f"not proven: {obstacle}")
         elif time.monotonic() >= until:
-            changed[id(one)] = with_evidence(one, LATE)
+            changed[id(one)] = _with_evidence(one, LATE)
         else:
             proven = _proven(one, known, base, pool)
             is_late = proven.saves.basis is not SavingBasis.PROVEN and time.monotonic() >= until
-            changed[id(one)] = with_evidence(one, LATE) if is_late else proven
+            changed[id(one)] = _with_evidence(one, LATE) if is_late else proven
     findings = tuple(changed.get(id(one), one) for one in found.findings)
     return replace(found, findings=judged(findings, known, is_kept=True))
 
@@ -123,19 +122,16 @@ def _proven(finding: Finding, known: ModuleDump, base: Base, pool: Compiler) -> 
     row = changed_module(base, changes, pool)
     before, after = base.figures or base.own, row.predicted
     if after is None:
-        return with_evidence(finding, f"not proven: {_reason(row)}")
+        return _with_evidence(finding, f"not proven: {_reason(row)}")
     refused = [one for one in row.changes if not one.applies]
-    saved = saving(before.to_dict(), after.to_dict(), TOTAL)
-    sent = saving(before.to_dict(), after.to_dict(), "wire_bytes_per_device")
-    work = None if before.flops is None or after.flops is None else before.flops - after.flops
-    others = tuple(one for one in finding.evidence if not one.startswith(SIMULATED))
+    saved = _less(before.total_bytes, after.total_bytes)
+    sent = _less(before.wire_bytes_per_device, after.wire_bytes_per_device)
+    work = _less(before.flops, after.flops)
     differences = _differences(saved, sent, work)
-    found = with_evidence(
-        replace(finding, evidence=others), f"compiled again with the fix: {differences}"
-    )
+    found = _with_evidence(finding, f"compiled again with the fix: {differences}")
     if refused:
         text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0].why_not}"
-        found = with_evidence(found, text)
+        found = _with_evidence(found, text)
     elif _is_useless(finding, saved, sent, work):
         found = replace(found, fix=f"does not help: {differences} ({finding.fix})")
     program = whole(known)
@@ -146,14 +142,22 @@ def _proven(finding: Finding, known: ModuleDump, base: Base, pool: Compiler) -> 
         found,
         saves=Saves(
             bytes=None if saved is None else max(0, saved),
-            low=saved,
-            high=saved,
             basis=SavingBasis.PROVEN,
             wire_bytes=_gain(sent),
             flops=_gain(work),
         ),
         severity=None if is_worth else Severity.INFO,
     )
+
+
+def _with_evidence(finding: Finding, text: str) -> Finding:
+    """Return a finding with further evidence, which comes first."""
+    return replace(finding, evidence=(text, *finding.evidence))
+
+
+def _less(before: int | None, after: int | None) -> int | None:
+    """Return the decrease of a figure; None if it is not known on either side."""
+    return None if before is None or after is None else before - after
 
 
 def _gain(part: int | None) -> int | None:
@@ -175,7 +179,7 @@ def _is_useless(finding: Finding, saved: int | None, sent: int | None, work: int
 def _differences(saved: int | None, sent: int | None, work: int | None) -> str:
     """Return the differences of the compile with the fix."""
     parts = [
-        f"{words} {less_text(part, show)}"
+        f"{words} {show(abs(part))} {'more' if part < 0 else 'less'}"
         for words, part, show in (
             ("must fit", saved, format_bytes),
             ("sent in a run", sent, format_bytes),

@@ -256,9 +256,8 @@ class SavingFact:
 
     Attributes:
         bytes: Bytes of memory.
-        low: Least saving of memory, where a range is known.
-        high: Largest saving of memory, where a range is known.
-        basis: ``proven``, ``simulated`` or ``at most``; None without any figure.
+        basis: ``proven`` or ``at most``, in older snapshots ``simulated`` too; None without any
+            figure.
         wire_bytes: Bytes that each device sends less.
         flops: Arithmetic that each device is spared.
         seconds: Time that a step is shorter.
@@ -266,8 +265,6 @@ class SavingFact:
     """
 
     bytes: int | None = None
-    low: int | None = None
-    high: int | None = None
     basis: str | None = None
     wire_bytes: int | None = None
     flops: int | None = None
@@ -344,12 +341,10 @@ class FindingsBasis:
     Attributes:
         undecided: Rules that are not decided.
         left_out: Findings that settings leave out.
-        not_simulated: Why savings that could be simulated are upper bounds; None if none is.
     """
 
     undecided: tuple[UndecidedFact, ...] = ()
     left_out: tuple[LeftOutFact, ...] = ()
-    not_simulated: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,6 @@ from hlo_lens.questions.what_if.recompiling import (
     compiled_again,
     compiled_base,
 )
-from hlo_lens.questions.what_if.simulating import simulate_command, simulated_modules
 from hlo_lens.text.errors import MissingPackageError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ class Asked:
         edits: Changes of the program: kind and value, all made together.
         versions: Versions of jax to compile with: ``jax==0.9.2``.
         meshes: Sizes of mesh axes: ``data=8,model=4``; ``*`` for every split of the devices.
-        is_simulated: Whether to answer from the compiled program, without compiling.
     """
 
     targets: tuple[str, ...] = ()
@@ -63,17 +61,6 @@ class Asked:
     edits: tuple[tuple[str, str], ...] = ()
     versions: tuple[str, ...] = ()
     meshes: tuple[str, ...] = ()
-    is_simulated: bool = False
-
-    @property
-    def changes(self) -> list[tuple[str, str]]:
-        """All changes, kind and value."""
-        found = [("target", one) for one in self.targets]
-        found += [("with", one) for one in self.versions]
-        found += [("mesh", one) for one in self.meshes]
-        flags = self.flags.items()
-        found += [("flag", f"{name}={value}") for name, values in flags for value in values]
-        return [*found, *self.edits]
 
     def combinations(self, base: Base) -> list[tuple[Change, ...]]:
         """Return the changes of each combination of values; one of no changes for none.
@@ -148,8 +135,6 @@ def what_if(
     constraint: str | Sequence[str] = (),
     mesh: str | Sequence[str] = (),
     versions: str | Sequence[str] = (),
-    simulate: bool = False,
-    remat: str | Sequence[str] = (),
     output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
@@ -169,10 +154,6 @@ def what_if(
         constraint: Sharding constraints: ``"drop step.py:31"``, ``"add step.py:31=P('data')"``.
         mesh: Sizes of mesh axes, ``"data=8,model=4"``; ``"*"`` for every split of the devices.
         versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
-        simulate: Whether to answer at once from the compiled program, without jax: donations,
-            shardings and element types, exact or with bounds.
-        remat: Source lines, ``"model.py:33"``, whose saved activations are computed again; only
-            simulated.
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
         minutes: Longest time of one compile.
@@ -187,14 +168,12 @@ def what_if(
     edits += [("shard", f"{name}={_spec_text(spec)}") for name, spec in (shard or {}).items()]
     edits += [("dtype", f"{name}={element}") for name, element in (dtype or {}).items()]
     edits += [("constraint", one) for one in _texts(constraint)]
-    edits += [("remat", one) for one in _texts(remat)]
     asked = Asked(
         targets=_texts(target),
         flags=given,
         edits=tuple(edits),
         versions=_texts(versions),
         meshes=_texts(mesh),
-        is_simulated=simulate,
     )
     means = Means(python=python, minutes=minutes)
     found = modules_of(program, module=module)
@@ -239,9 +218,9 @@ def what_if_modules(
         UsageError: If there are too many modules.
         OutputError: If the folder is not empty or cannot be written.
     """
-    modules = _chosen(modules, asked, output)
-    if asked.is_simulated:
-        return WhatIf(path=path, modules=simulated_modules(modules, asked.changes, path))
+    modules = [one for one in modules if one.has_program] or modules
+    if len(modules) > _MOST_MODULES:
+        raise UsageError(f"there are {len(modules)} modules; choose some with --module")
     refuse_full(output)
     for one in asked.targets:
         parse_target(one)  # an error before the first compile
@@ -252,10 +231,7 @@ def what_if_modules(
         try:
             bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
         except MissingPackageError as error:
-            option = modules[0].module_option if len(modules) == 1 else ""
-            command = simulate_command(path, asked.changes, option)
-            text = f"{error}, or --with 'jax==0.10.2'; without jax: {command}"
-            raise MissingPackageError(text) from error
+            raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
         rows = [(base, changes) for base in bases for changes in asked.combinations(base)]
         pool.expect(len(rows))
         found = tuple(workers.map(lambda row: changed_module(row[0], row[1], pool), rows))
@@ -263,41 +239,7 @@ def what_if_modules(
         found = tuple(_with_parts(one, base, pool) for one, base in zip(found, bases, strict=True))
     if output is not None:
         found = kept_dumps(found, Path(output))
-    lacking = {
-        one.dump.title: simulate_command(path, asked.changes, one.dump.module_option)
-        for one in bases
-        if one.program is None and one.own.total_bytes
-    }
-    found = tuple(
-        replace(one, notes=(*one.notes, f"without it: {lacking[one.name]}"))
-        if one.name in lacking
-        else one
-        for one in found
-    )
     return WhatIf(path=path, modules=found)
-
-
-def _chosen(
-    modules: Sequence[ModuleDump], asked: Asked, output: str | Path | None
-) -> Sequence[ModuleDump]:
-    """Return the modules to answer for.
-
-    Raises:
-        UsageError: If there are too many, or the options do not go together.
-    """
-    if asked.is_simulated:
-        modules = [
-            one for one in modules if one.hlo is not None and one.hlo.is_scheduled
-        ] or modules
-        if output is not None:
-            raise UsageError("--simulate compiles nothing: there is no new dump for -o")
-    else:
-        modules = [one for one in modules if one.has_program] or modules
-        if any(kind == "remat" for kind, _ in asked.edits):
-            raise UsageError("--remat is only simulated: add --simulate")
-    if len(modules) > _MOST_MODULES:
-        raise UsageError(f"there are {len(modules)} modules; choose some with --module")
-    return modules
 
 
 def changed_module(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:

@@ -26,7 +26,6 @@ Example:
   hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
   hlo-lens what-if DIR --mesh '*' --dtype 'opt/**=bf16'
   hlo-lens what-if DIR --with 'jax==0.9.2'
-  hlo-lens what-if DIR --simulate --donate 'state.opt.*' --remat model.py:33
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
 
@@ -83,18 +82,6 @@ Example:
     metavar="jax==V",
     help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs them).",
 )
-@click.option(
-    "--simulate",
-    "is_simulated",
-    is_flag=True,
-    help="Answer at once from the compiled program, without jax: exact, or with bounds.",
-)
-@click.option(
-    "--remat",
-    multiple=True,
-    metavar="FILE:LINE",
-    help="Compute saved activations of a line again: an estimate, with --simulate only.",
-)
 @compiling_options("Longest time of one compile.")
 @module_option
 @click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
@@ -112,8 +99,6 @@ def what_if(
     constraint: Sequence[str],
     meshes: Sequence[str],
     versions: Sequence[str],
-    is_simulated: bool,
-    remat: Sequence[str],
     compiling: Compiling,
     pattern: NamePattern | None,
     folder: str | None,
@@ -134,7 +119,6 @@ def what_if(
         ("shard", shard),
         ("dtype", dtype),
         ("constraint", constraint),
-        ("remat", remat),
     )
     edits = [(kind, value) for kind, values in edited for value in values]
     asked = Asked(
@@ -143,7 +127,6 @@ def what_if(
         edits=tuple(edits),
         versions=tuple(versions),
         meshes=tuple(meshes),
-        is_simulated=is_simulated,
     )
     modules = select_modules(read_dump(path).modules, pattern)
     with progress_bar("compiling") as progress:

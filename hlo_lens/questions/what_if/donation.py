@@ -57,31 +57,17 @@ class DonatedPairs:
         return {*self.outputs, *self.donors}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DonationPlan:
-    """Donated arguments before and after a change.
-
-    Attributes:
-        before: Pairs of the text.
-        after: Pairs with the change.
-        changes: One for each argument of the requests.
-    """
-
-    before: DonatedPairs
-    after: DonatedPairs
-    changes: tuple[Change, ...]
-
-
-def plan_donation(
-    arrays: EntryArrays, *, donate: Iterable[str] = (), undonate: Iterable[str] = ()
-) -> DonationPlan:
-    """Return the pairs that JAX makes with other donated arguments.
+def edit_donation(
+    module: HloModule, *, donate: Iterable[str] = (), undonate: Iterable[str] = ()
+) -> ProgramEdit:
+    """Return the text's change for donated arguments.
 
     Args:
-        arrays: Arguments and results.
+        module: The program before optimizations.
         donate: Patterns of arguments to donate.
         undonate: Patterns of arguments that are no longer donated.
     """
+    arrays = EntryArrays.of(module)
     before = _pairs_of_text(arrays)
     wanted, unwanted = list(donate), list(undonate)
     chosen = [(pattern, arrays.arguments_of(pattern)) for pattern in wanted]
@@ -102,24 +88,9 @@ def plan_donation(
             refused = Change.refused("undonate", pattern, arrays.nothing_matches(pattern))
             changes.append(refused.for_request(pattern))
         changes += [_undonated(arrays, one, before).for_request(pattern) for one in places]
-    return DonationPlan(before=before, after=after, changes=tuple(changes))
-
-
-def edit_donation(
-    module: HloModule, *, donate: Iterable[str] = (), undonate: Iterable[str] = ()
-) -> ProgramEdit:
-    """Return the text's change for donated arguments.
-
-    Args:
-        module: The program before optimizations.
-        donate: Patterns of arguments to donate.
-        undonate: Patterns of arguments that are no longer donated.
-    """
-    arrays = EntryArrays.of(module)
-    plan = plan_donation(arrays, donate=donate, undonate=undonate)
-    if plan.before == plan.after:
-        return ProgramEdit(changes=plan.changes)
-    return _edit(arrays, plan.after, plan.changes)
+    if before == after:
+        return ProgramEdit(changes=tuple(changes))
+    return _edit(arrays, after, changes)
 
 
 def renew_donation(module: HloModule) -> ProgramEdit:

@@ -44,11 +44,26 @@ def edit_dtype(module: HloModule, requests: Iterable[str]) -> ProgramEdit:
         UsageError: If a request is malformed, or its type is not known.
     """
     arrays = EntryArrays.of(module)
-    plan = plan_dtype(arrays, requests)
+    found: dict[int, Retyped] = {}
+    followers = becomes(arrays)
+    changes: list[Change] = []
+    for text, (pattern, element_type) in [(text, _request(text)) for text in requests]:
+        places = arrays.arguments_of(pattern)
+        made = []
+        for place in places:
+            one = _retyped(arrays, place, element_type, followers.get(place))
+            if place in found:
+                one = f"it is {element_type} already"
+            if not isinstance(one, str):
+                found[place] = one
+            made.append(_change(arrays, place, one))
+        if not places:
+            made = [Change.refused("dtype", pattern, arrays.nothing_matches(pattern))]
+        changes += [change.for_request(text) for change in made]
     caster = _Caster(arrays)
-    for one in plan.values:
+    for one in found.values():
         caster.change(one)
-    return ProgramEdit(changes=plan.changes, replacements=caster.edits.replacements())
+    return ProgramEdit(changes=tuple(changes), replacements=caster.edits.replacements())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,48 +81,6 @@ class Retyped:
     old: str
     new: str
     result: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DtypePlan:
-    """Arguments that are stored as another type.
-
-    Attributes:
-        changes: One for each argument of the requests.
-        values: Those to which they apply.
-    """
-
-    changes: tuple[Change, ...]
-    values: tuple[Retyped, ...]
-
-
-def plan_dtype(arrays: EntryArrays, requests: Iterable[str]) -> DtypePlan:
-    """Return the arguments that are stored as another type.
-
-    Args:
-        arrays: Arguments and results.
-        requests: As for `edit_dtype`.
-
-    Raises:
-        UsageError: If a request is malformed, or its type is not known.
-    """
-    found: dict[int, Retyped] = {}
-    followers = becomes(arrays)
-    changes: list[Change] = []
-    for text, (pattern, element_type) in [(text, _request(text)) for text in requests]:
-        places = arrays.arguments_of(pattern)
-        made = []
-        for place in places:
-            one = _retyped(arrays, place, element_type, followers.get(place))
-            if place in found:
-                one = f"it is {element_type} already"
-            if not isinstance(one, str):
-                found[place] = one
-            made.append(_change(arrays, place, one))
-        if not places:
-            made = [Change.refused("dtype", pattern, arrays.nothing_matches(pattern))]
-        changes += [change.for_request(text) for change in made]
-    return DtypePlan(changes=tuple(changes), values=tuple(found.values()))
 
 
 def _retyped(

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.what_if.recompiled import FIGURES
-from hlo_lens.questions.what_if.simulated_page import simulated_facts, simulated_figures
+from hlo_lens.questions.what_if.recompiled import FIGURES, RECOMPILED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
@@ -51,7 +50,6 @@ def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
     versions = next((row.versions for row in rows if row.versions), {})
     data = envelope(
         "what-if",
-        engine="simulate" if any(row.is_simulated for row in rows) else "recompile",
         target=targets.pop() if len(targets) == 1 else None,
         versions=dict(versions),
         modules=[_object(row) for row in rows],
@@ -74,7 +72,7 @@ def _object(row: Recompiled) -> dict[str, object]:
     found = row.reproduction
     return {
         "name": row.name,
-        "basis": row.basis,
+        "basis": RECOMPILED,
         "target": row.target or None,
         "reproduced": found.is_equal,
         "differences": [asdict(one) for one in found.differences],
@@ -88,8 +86,6 @@ def _object(row: Recompiled) -> dict[str, object]:
         "own": row.own.to_dict(),
         "base": row.base.to_dict(),
         "predicted": _figures_object(row.predicted),
-        "low": _figures_object(row.low),
-        "high": _figures_object(row.high),
         "memory_limit_bytes": row.memory_limit,
         "memory_limit_source": row.memory_source or None,
         "fits": row.fits,
@@ -132,10 +128,7 @@ def _change_object(change: Change) -> dict[str, object]:
 
 
 def _section(row: Recompiled, path: str) -> Section:
-    if row.is_simulated:
-        facts = [*simulated_facts(row), *_target_facts(row)]
-    else:
-        facts = [("compiled again", _reproduced_text(row)), *_target_facts(row)]
+    facts = [("compiled again", _reproduced_text(row)), *_target_facts(row)]
     if row.predicted is not None and row.base.peak_source != row.predicted.peak_source:
         facts.append(("peak at", _arrow(row.base.peak_source, row.predicted.peak_source)))
     if row.fits is False:
@@ -143,8 +136,7 @@ def _section(row: Recompiled, path: str) -> Section:
     if row.dump is not None:
         facts.append(("new dump", row.dump))
         facts.append(("next", _command("diff", row, path, row.dump)))
-    made = simulated_figures(row, _LABELS) if row.is_simulated else _figure_tables(row)
-    tables = (*made, *_change_tables(row), *_difference_tables(row))
+    tables = (*_figure_tables(row), *_change_tables(row), *_difference_tables(row))
     return Section(title=row.name, facts=tuple(facts), tables=tables, notes=row.notes)
 
 
@@ -261,7 +253,7 @@ def _alone(row: Recompiled, change: Change) -> int | None:
 
 
 def _difference_tables(row: Recompiled) -> Iterator[Table]:
-    if row.reproduction.differences and not row.is_simulated:
+    if row.reproduction.differences:
         yield Table.of(row.reproduction, title="Figures that are not reproduced")
 
 

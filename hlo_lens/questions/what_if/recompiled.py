@@ -212,9 +212,6 @@ class Recompiled:
         seconds: Seconds that compiling with the changes took; without changes, that of `base`.
         base_seconds: Those of `base`.
         notes: Sentences on limits of the answer.
-        basis: How sure `predicted` is: `RECOMPILED`, or as the simulation says.
-        low: Least that a simulation's figures may be; None where they are recompiled.
-        high: Most that they may be.
         module_option: Option with which commands on the dump read the module alone; may be empty.
     """
 
@@ -239,15 +236,7 @@ class Recompiled:
     base_versions: Mapping[str, str] = field(default_factory=dict)
     base_seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    basis: str = RECOMPILED
-    low: Figures | None = None
-    high: Figures | None = None
     module_option: str = ""
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the figures are simulated."""
-        return self.basis != RECOMPILED
 
     @property
     def is_answered(self) -> bool:

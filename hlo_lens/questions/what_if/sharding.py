@@ -80,35 +80,6 @@ class Resharded:
     is_result: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardingPlan:
-    """Arguments and results that get another sharding.
-
-    Attributes:
-        changes: One for each argument and result of the requests.
-        values: Those to which they apply, and results that follow.
-    """
-
-    changes: tuple[Change, ...]
-    values: tuple[Resharded, ...]
-
-
-def plan_sharding(
-    arrays: EntryArrays, requests: Iterable[str], *, meshes: Sequence[Mesh] = ()
-) -> ShardingPlan:
-    """Return the arguments and results that get another sharding.
-
-    Args:
-        arrays: Arguments and results.
-        requests: As for `edit_sharding`.
-        meshes: Meshes of a program whose text names none.
-
-    Raises:
-        UsageError: If a request is malformed.
-    """
-    return _Sharder(arrays, meshes).plan([(text, *_request(text)) for text in requests])
-
-
 def _request(text: str) -> tuple[str, PartitionSpec]:
     pattern, sign, spec = text.rpartition("=")
     if not sign or not pattern:
@@ -129,12 +100,6 @@ class _Sharder:
         self.parameters = {one.parameter_number: one for one in module.entry.parameters}
 
     def edit(self, requests: Sequence[tuple[str, str, PartitionSpec]]) -> ProgramEdit:
-        plan = self.plan(requests)
-        for one in plan.values:
-            self._apply(one)
-        return ProgramEdit(changes=plan.changes, replacements=self.edits.replacements())
-
-    def plan(self, requests: Sequence[tuple[str, str, PartitionSpec]]) -> ShardingPlan:
         changes: list[Change] = []
         values: list[Resharded] = []
         followers = donated_results(self.arrays)
@@ -151,7 +116,9 @@ class _Sharder:
                 reason = self.arrays.nothing_matches(pattern)
                 made.append(Change.refused("shard", pattern, reason))
             changes += [change.for_request(text) for change in made]
-        return ShardingPlan(changes=tuple(changes), values=tuple(values))
+        for one in values:
+            self._apply(one)
+        return ProgramEdit(changes=tuple(changes), replacements=self.edits.replacements())
 
     def _apply(self, one: Resharded) -> None:
         """Edit the sharding of one argument or result."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hlo_lens
 from hlo_lens.load.module import ModuleDump, already_read
 from hlo_lens.questions.dumps.listing_facts import hashed_facts
-from hlo_lens.questions.findings.module_findings import rule_findings
+from hlo_lens.questions.findings.module_findings import all_findings
 from hlo_lens.text.dump_kinds import DumpKind
 from tests.hlo_texts import without_elements
 
@@ -43,7 +43,7 @@ def findings_of(
     """
     listed = []
     for spelling in (text, without_elements(text)):
-        found = rule_findings(analysis_of_text(spelling, before))
+        found = all_findings(analysis_of_text(spelling, before))
         assert (code not in dict(found.undecided)) == is_decided
         listed.append(tuple(one for one in found.findings if one.code == code))
     assert listed[0] == listed[1]

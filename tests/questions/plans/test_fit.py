@@ -142,8 +142,8 @@ def test_nothing_fits_exits_with_1_and_names_the_closest() -> None:
 
 @pytest.mark.usefixtures("fake_compiler")
 def test_temporaries_that_alone_are_too_large_are_named() -> None:
-    assert "--remat" in str(hlo_lens.fit(WASTEFUL, limit="7MiB", target="cpu"))
-    assert "--remat" not in str(hlo_lens.fit(WASTEFUL, limit="9MiB", target="cpu"))
+    assert "jax.checkpoint" in str(hlo_lens.fit(WASTEFUL, limit="7MiB", target="cpu"))
+    assert "jax.checkpoint" not in str(hlo_lens.fit(WASTEFUL, limit="9MiB", target="cpu"))
 
 
 @pytest.mark.usefixtures("fake_compiler")

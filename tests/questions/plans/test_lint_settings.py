@@ -100,8 +100,8 @@ def test_annotations_are_at_the_lines_of_the_program(monkeypatch: pytest.MonkeyP
     (line,) = [line for line in out.splitlines() if line.startswith("::")]
     assert line.startswith(
         "::warning file=sample_dumps/compile_program.py,line=165,title=M001 undonated-argument::"
-        "argument params (2 of 3 arrays, 4.00MiB) is not donated (saves 4.00MiB (7%25), "
-        "simulated); "
+        "argument params (2 of 3 arrays, 4.00MiB) is not donated (saves at most "
+        "4.00MiB (7%25)); "
     )
 
 

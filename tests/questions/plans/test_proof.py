@@ -26,10 +26,9 @@ def test_a_donation_is_compiled_and_its_saving_is_the_difference() -> None:
     found = hlo_lens.lint(WASTEFUL, select=["M001"], prove=True, minutes=5)
     (one,) = found.findings
     assert one.saves.basis is SavingBasis.PROVEN
-    assert one.saves.bytes == one.saves.low == one.saves.high
     assert one.evidence[0].startswith("compiled again with the fix: must fit 4.00MiB less")
-    (simulated,) = hlo_lens.lint(WASTEFUL, select=["M001"]).findings
-    assert one.saves.bytes == pytest.approx(simulated.saves.bytes, rel=0.1)
+    (bound,) = hlo_lens.lint(WASTEFUL, select=["M001"]).findings
+    assert one.saves.bytes == pytest.approx(bound.saves.bytes, rel=0.1)
 
 
 def test_without_time_nothing_is_proven() -> None:

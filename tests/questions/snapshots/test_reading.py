@@ -60,6 +60,20 @@ def test_a_snapshot_of_schema_1_compares_like_a_new_one() -> None:
         assert before[hidden + 1 :] == now[hidden + 1 :]
 
 
+def test_a_snapshot_with_simulated_savings_is_read(tmp_path: Path) -> None:
+    """As written while savings could be simulated, with ranges."""
+    data = json.loads(_text(SAMPLES / "cpu" / "wasteful"))
+    (module,) = data["modules"]
+    saves = {"bytes": 4 << 20, "low": 0, "high": 4 << 20, "basis": "simulated"}
+    module["report"]["findings"][0]["saves"] = saves
+    module["report"]["findings_basis"]["not_simulated"] = "440 instructions, more than 100"
+    made = _saved(tmp_path, json.dumps(data))
+    assert hlo_lens.diff(made, SAMPLES / "cpu" / "wasteful").identical
+    findings = read_snapshot_file(made).modules[0].facts.findings
+    assert findings is not None
+    assert (findings[0].saves.bytes, findings[0].saves.basis) == (4 << 20, "simulated")
+
+
 def test_figures_of_an_older_definition_are_not_compared() -> None:
     (old,) = hlo_lens.diff(SCHEMA_1, SAMPLES / "pairs" / "gpu" / "f32_upcast.tar.xz").modules
     assert old.memory is not None

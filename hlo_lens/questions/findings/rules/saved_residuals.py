@@ -15,8 +15,7 @@ Fix:
     Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
     prevent_cse=False) in flax. A policy keeps what is expensive to compute again:
     policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable. --prove cannot apply it: what
-    is computed again is decided when JAX differentiates, before the program is text. what-if
-    --simulate --remat FILE:LINE estimates it for the values of one line.
+    is computed again is decided when JAX differentiates, before the program is text.
 
 Fine when:
     The program fits, and time matters more than memory; or the body is under jax.checkpoint with a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hlo_lens.questions.findings.module_findings import rule_findings
+from hlo_lens.questions.findings.module_findings import all_findings
 from tests.questions.findings.programs import analysis_of_text, findings_of
 from tests.timing import cpu_seconds
 
@@ -81,6 +81,6 @@ def test_time_grows_with_the_arrays_that_xla_combined() -> None:
     assert len(findings_of(combined(3), "C009")) == 1
     seconds = []
     for count in (500, 4000):
-        runs = [partial(rule_findings, analysis_of_text(combined(count))) for _ in range(3)]
+        runs = [partial(all_findings, analysis_of_text(combined(count))) for _ in range(3)]
         seconds.append(min(map(cpu_seconds, runs)))
     assert seconds[1] < 24 * seconds[0], "8 times is linear, 64 times quadratic"

@@ -27,9 +27,8 @@ export const view = {
     + "that several devices hold alike. wire: bytes that a device sends to others. exposed: a transfer "
     + "that other work cannot hide. coverage: how much of the text hlo-lens understood.",
     "A finding names a change of the program and what it saves. At most: an upper bound, XLA may "
-    + "save less. Proven: the program was compiled with the change. Simulated: XLA's assignment of "
-    + "memory was repeated with the change. Of its own: the bytes of the value alone, where values "
-    + "computed from it may follow.",
+    + "save less. Proven: the program was compiled with the change. Of its own: the bytes of the value "
+    + "alone, where values computed from it may follow.",
     "A sign ~ after a source line means that the line was inferred from neighbours, because the value "
     + "has none of its own.",
   ],
@@ -114,9 +113,6 @@ function saving(saves) {
     return `saves ${parts.join(", ")}`;
   }
   if (saves.bytes) parts.push(formatBytes(saves.bytes));
-  else if (saves.low || saves.high) {
-    parts.push(`${formatBytes(saves.low ?? 0)} to ${formatBytes(saves.high)}`);
-  }
   if (saves.wire_bytes) parts.push(`${formatBytes(saves.wire_bytes)} on the wire`);
   if (saves.seconds) parts.push(`${saves.seconds} s`);
   if (!parts.length) return "";

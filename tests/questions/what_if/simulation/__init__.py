@@ -1,1 +1,0 @@
-"""Tests of questions.what_if.simulation."""
