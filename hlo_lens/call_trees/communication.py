@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.call_trees.tree import NO_PARENT, Places, path_text
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.call_trees.tree import CallFrame, CallTree
     from hlo_lens.text.name_pattern import NamePattern
@@ -95,60 +95,58 @@ _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)
 _RULES = re.compile(r"(?:^|/)_?ops/")
 
 
+class CommunicationFunction(NamedTuple):
+    """A function that communicates."""
+
+    calls: Annotated[int, Unit.COUNT, "calls, repeats counted"]
+    outermost: Annotated[int, Unit.COUNT, "calls below no other such function"]
+    kind: Annotated[str, "collective, redistribution, or matched by --find"]
+    function: Annotated[str, "function"]
+    place: Annotated[str | None, "file and line, relative to the program's folder"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class CommunicationFunctions(Result):
+class CommunicationFunctions(Records[CommunicationFunction]):
     """Functions that communicate, collectives first, the most frequent first."""
 
     KIND: ClassVar[str] = "communication-functions"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("calls", Unit.COUNT, "calls, repeats counted"),
-        Column("outermost", Unit.COUNT, "calls below no other such function"),
-        Column("kind", Unit.NONE, "collective, redistribution, or matched by --find"),
-        Column("function", Unit.NONE, "function"),
-        Column("place", Unit.NONE, "file and line, relative to the program's folder"),
-    )
-    RECORDS: ClassVar[str] = "found"
-    found: tuple[tuple[int, int, str, str, str | None], ...]
-
-    def totals(self) -> Mapping[str, int]:
-        """Return the number of outermost calls, which include those inside them."""
-        return {"outermost": sum(row[1] for row in self.found)}
+    TOTALS: ClassVar[tuple[str, ...]] = ("outermost",)  # they include the calls inside them
+    found: tuple[CommunicationFunction, ...]
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return the calls of each function of a kind, the most frequent first."""
         counts: Counter[str] = Counter()
-        for calls, _, of_kind, name, _ in self.found:
-            if of_kind == kind:
-                counts[name] += calls
+        for row in self.found:
+            if row.kind == kind:
+                counts[row.function] += row.calls
         return _ranked(counts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Communication:
+class Communication(NamedTuple):
     """Calls of one communicating function by one caller, from one line of the model.
 
-    Fields are the columns of `CommunicationPaths`. Caller and model have the last part of their
-    places: ``name, file:line``; the places are relative to the program's folder.
+    Caller and model have the last part of their places: ``name, file:line``; the places are
+    relative to the program's folder.
     """
 
-    calls: int
-    idle: int
-    function: str
-    kind: str
-    operator: str | None
-    caller: str | None
-    model: str | None
-    function_place: str | None
-    caller_place: str | None
-    model_place: str | None
-    collectives: int
-    leads_to: str
-    path: str
-    line: int | None
+    calls: Annotated[int, Unit.COUNT, "number of calls"]
+    collectives: Annotated[int, Unit.COUNT, "collectives at or below them"]
+    idle: Annotated[int, Unit.COUNT, "calls that lead to no collective"]
+    function: Annotated[str, "function that triggers communication"]
+    caller: Annotated[str | None, "innermost function above that is no communication"]
+    model: Annotated[str | None, "innermost function of the program above it"]
+    operator: Annotated[str | None, "sharding rules called before it"]
+    leads_to: Annotated[str, "collectives with their numbers of calls"]
+    path: Annotated[str, "functions from the model line to it"]
+    kind: Annotated[str, "collective, redistribution, or matched by --find"]
+    line: Annotated[int | None, "line of the text that draws the first of them"]
+    function_place: Annotated[str | None, "file and line of the function"]
+    model_place: Annotated[str | None, "file and line of the model function"]
+    caller_place: Annotated[str | None, "file and line of the caller"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommunicationPaths(Result):
+class CommunicationPaths(Records[Communication]):
     """Calls that trigger communication: those below no other such call.
 
     Those with the most collectives come first.
@@ -159,33 +157,9 @@ class CommunicationPaths(Result):
     """
 
     KIND: ClassVar[str] = "communication-paths"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("calls", Unit.COUNT, "number of calls"),
-        Column("collectives", Unit.COUNT, "collectives at or below them"),
-        Column("idle", Unit.COUNT, "calls that lead to no collective"),
-        Column("function", Unit.NONE, "function that triggers communication"),
-        Column("caller", Unit.NONE, "innermost function above that is no communication"),
-        Column("model", Unit.NONE, "innermost function of the program above it"),
-        Column("operator", Unit.NONE, "sharding rules called before it"),
-        Column("leads_to", Unit.NONE, "collectives with their numbers of calls"),
-        Column("path", Unit.NONE, "functions from the model line to it"),
-        Column("kind", Unit.NONE, "collective, redistribution, or matched by --find"),
-        Column("line", Unit.NONE, "line of the text that draws the first of them"),
-        Column("function_place", Unit.NONE, "file and line of the function"),
-        Column("model_place", Unit.NONE, "file and line of the model function"),
-        Column("caller_place", Unit.NONE, "file and line of the caller"),
-    )
-    RECORDS: ClassVar[str] = "found"
+    TOTALS: ClassVar[tuple[str, ...]] = ("calls", "idle", "collectives")
     found: tuple[Communication, ...]
     functions: CommunicationFunctions
-
-    def totals(self) -> Mapping[str, int]:
-        """Return the number of calls and of collectives."""
-        return {
-            "calls": sum(group.calls for group in self.found),
-            "idle": sum(group.idle for group in self.found),
-            "collectives": sum(group.collectives for group in self.found),
-        }
 
 
 def communication_paths(
@@ -265,12 +239,14 @@ def _functions(
     for node in outermost:
         outer[tree.frame_ids[node]] += tree.own[node]
     rows = [
-        (calls[number], outer[number], kind, frame.function, places.place(frame))
+        CommunicationFunction(
+            calls[number], outer[number], kind, frame.function, places.place(frame)
+        )
         for number, (frame, kind) in enumerate(zip(tree.frames, kinds, strict=True))
         if kind
     ]
     order = (COLLECTIVE, REDISTRIBUTION, FOUND)
-    rows.sort(key=lambda row: (order.index(row[2]), -row[0], row[3], row[4] or ""))
+    rows.sort(key=lambda row: (order.index(row.kind), -row.calls, row.function, row.place or ""))
     return CommunicationFunctions(found=tuple(rows))
 
 

@@ -14,55 +14,36 @@ is that of a and b with base and head exchanged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from hlo_lens.call_trees.facts import PathNodes, merge_paths
+from hlo_lens.call_trees.facts import PathNodes, columns_in_bytes, merge_paths
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CallTree, Places, path_text, with_below
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Column, Records, Row, Unit
 from hlo_lens.text.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallChange:
-    """One difference; fields are the columns of `CallTreeDiff`.
+class CallChange(NamedTuple):
+    """One difference.
 
     ``added`` and ``removed`` stand for a whole subtree, ``changed`` for one path. The place is that
     in the head tree, of a removed path that in the base tree.
     """
 
-    status: Literal["added", "removed", "changed"]
-    base: int
-    head: int
-    function: str
-    place: str | None
-    path: str
-    base_line: int | None
-    head_line: int | None
-
-    @property
-    def delta(self) -> int:
-        """Head minus base."""
-        return self.head - self.base
-
-
-def _columns(unit: Unit) -> tuple[Column, ...]:
-    return (
-        Column("status", Unit.NONE, "added, removed, changed"),
-        Column("base", unit, "amount in the base tree"),
-        Column("head", unit, "amount in the head tree"),
-        Column("delta", unit, "head minus base"),
-        Column("function", Unit.NONE, "function"),
-        Column("place", Unit.NONE, "file and line of the function"),
-        Column("path", Unit.NONE, "functions from the outermost one to it"),
-        Column("base_line", Unit.NONE, "line of the base text"),
-        Column("head_line", Unit.NONE, "line of the head text"),
-    )
+    status: Annotated[Literal["added", "removed", "changed"], "added, removed, changed"]
+    base: Annotated[int, Unit.COUNT, "amount in the base tree"]
+    head: Annotated[int, Unit.COUNT, "amount in the head tree"]
+    delta: Annotated[int, Unit.COUNT, "head minus base"]
+    function: Annotated[str, "function"]
+    place: Annotated[str | None, "file and line of the function"]
+    path: Annotated[str, "functions from the outermost one to it"]
+    base_line: Annotated[int | None, "line of the base text"]
+    head_line: Annotated[int | None, "line of the head text"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallTreeDiff(Result):
+class CallTreeDiff(Records[CallChange]):
     """All differences, the largest first.
 
     Attributes:
@@ -74,8 +55,7 @@ class CallTreeDiff(Result):
     """
 
     KIND: ClassVar[str] = "call-tree-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.COUNT)
-    RECORDS: ClassVar[str] = "changes"
+    TOTALS: ClassVar[tuple[str, ...]] = ("delta",)
     changes: tuple[CallChange, ...]
     base_total: int
     head_total: int
@@ -89,16 +69,12 @@ class CallTreeDiff(Result):
             return ()
         return (("changed", base, head, head - base, "[without a stack]", None, None, None, None),)
 
-    def totals(self) -> Mapping[str, int]:
-        """Return the difference of the totals."""
-        return {"delta": self.head_total - self.base_total}
-
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBytesDiff(CallTreeDiff):
     """The same for amounts that are bytes."""
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_in_bytes(CallChange, "base", "head", "delta")
 
 
 def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
@@ -162,6 +138,7 @@ def _changes(trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
             status=status,
             base=base,
             head=head,
+            delta=head - base,
             function=tree.frame(node).function,
             place=tree.frame(node).place,
             path=path_text(tree, node),

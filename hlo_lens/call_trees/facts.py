@@ -4,72 +4,61 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, NO_PARENT, Places
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Column, Records, Row, Unit, columns_of
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.call_trees.tree import CallTree
 
 # ---- groups -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CallGroup:
-    """Nodes of one function, file or package; fields are the columns of `CallTreeBy`.
+class CallGroup(NamedTuple):
+    """Nodes of one function, file or package.
 
     A group of files has no function and line, one of packages no file either.
     """
 
-    own: int
-    total: int
-    share: float | None
-    nodes: int
-    callers: int
-    function: str | None
-    file: str | None
-    line: int | None
-    package: str
-    unknown: int = 0
+    own: Annotated[int, Unit.COUNT, "own amounts of the nodes"]
+    total: Annotated[int, Unit.COUNT, "amounts with all below them, recursion once"]
+    share: Annotated[float | None, Unit.RATIO, "share of the whole tree at or below them, 0 to 1"]
+    nodes: Annotated[int, Unit.COUNT, "number of nodes"]
+    callers: Annotated[int, Unit.COUNT, "functions of other groups that call them"]
+    function: Annotated[str | None, "function"]
+    file: Annotated[str | None, "its file, relative to the program's folder"]
+    line: Annotated[int | None, "its line"]
+    package: Annotated[str, "folder of the file"]
+    unknown: Annotated[int, Unit.COUNT, "items with an unknown amount"] = 0
 
 
-def _columns(unit: Unit) -> tuple[Column, ...]:
-    return (
-        Column("own", unit, "own amounts of the nodes"),
-        Column("total", unit, "amounts with all below them, recursion once"),
-        Column("share", Unit.RATIO, "share of the whole tree at or below them, 0 to 1"),
-        Column("nodes", Unit.COUNT, "number of nodes"),
-        Column("callers", Unit.COUNT, "functions of other groups that call them"),
-        Column("function", Unit.NONE, "function"),
-        Column("file", Unit.NONE, "its file, relative to the program's folder"),
-        Column("line", Unit.NONE, "its line"),
-        Column("package", Unit.NONE, "folder of the file"),
-        Column("unknown", Unit.COUNT, "items with an unknown amount"),
-    )
+def columns_in_bytes(record: type, *names: str) -> tuple[Column, ...]:
+    """Return the columns of a record, some of which count bytes."""
+    columns = columns_of(record)
+    return tuple(replace(c, unit=Unit.BYTES) if c.name in names else c for c in columns)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallTreeBy(Result):
+class CallTreeBy(Records[CallGroup]):
     """Groups of nodes, largest first.
 
     Attributes:
-        by: ``function``, ``file`` or ``package``.
         groups: The groups.
+        by: ``function``, ``file`` or ``package``.
         total: Sum of the tree.
         residuals: Bracketed label and amount of items without a node.
     """
 
     KIND: ClassVar[str] = "call-tree-by"
-    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.COUNT)
-    RECORDS: ClassVar[str] = "groups"
-    by: str
+    TOTALS: ClassVar[tuple[str, ...]] = ("own", "nodes")
     groups: tuple[CallGroup, ...]
+    by: str
     total: int
     residuals: tuple[tuple[str, int], ...] = ()
 
@@ -80,16 +69,12 @@ class CallTreeBy(Result):
             for label, amount in self.residuals
         )
 
-    def totals(self) -> Mapping[str, int]:
-        """Return the sum of the tree, and the number of nodes."""
-        return {"own": self.total, "nodes": sum(group.nodes for group in self.groups)}
-
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBytesBy(CallTreeBy):
     """The same for amounts that are bytes."""
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = _columns(Unit.BYTES)
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_in_bytes(CallGroup, "own", "total")
 
 
 def _share(amount: int, whole: int) -> float | None:
@@ -170,8 +155,19 @@ def subtree_shapes(tree: CallTree) -> Sequence[int]:
     return shapes
 
 
+class RepeatedSubtree(NamedTuple):
+    """A subtree that occurs more than once."""
+
+    times: Annotated[int, Unit.COUNT, "number of occurrences in the drawing"]
+    nodes: Annotated[int, Unit.COUNT, "nodes of each"]
+    share: Annotated[float, Unit.RATIO, "share of the tree's nodes in all occurrences, 0 to 1"]
+    function: Annotated[str, "function at its top"]
+    place: Annotated[str | None, "file and line of that function"]
+    line: Annotated[int | None, "line of the text that draws the first of them"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class CallTreeRepeats(Result):
+class CallTreeRepeats(Records[RepeatedSubtree]):
     """Subtrees that occur more than once, those with the most nodes in all first.
 
     A subtree that only occurs inside those of another row is left out. There are no
@@ -179,16 +175,7 @@ class CallTreeRepeats(Result):
     """
 
     KIND: ClassVar[str] = "call-tree-repeats"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("times", Unit.COUNT, "number of occurrences in the drawing"),
-        Column("nodes", Unit.COUNT, "nodes of each"),
-        Column("share", Unit.RATIO, "share of the tree's nodes in all occurrences, 0 to 1"),
-        Column("function", Unit.NONE, "function at its top"),
-        Column("place", Unit.NONE, "file and line of that function"),
-        Column("line", Unit.NONE, "line of the text that draws the first of them"),
-    )
-    RECORDS: ClassVar[str] = "found"
-    found: tuple[tuple[int, int, float, str, str | None, int | None], ...]
+    found: tuple[RepeatedSubtree, ...]
 
 
 def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
@@ -211,8 +198,10 @@ def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
             frame = tree.frame(node)
             share = times[shape] * nodes / len(tree)
             place = places.place(frame)
-            rows.append((times[shape], nodes, share, frame.function, place, tree.line(node)))
-    rows.sort(key=lambda row: (-row[0] * row[1], row[3], row[5] or 0))
+            rows.append(
+                RepeatedSubtree(times[shape], nodes, share, frame.function, place, tree.line(node))
+            )
+    rows.sort(key=lambda row: (-row.times * row.nodes, row.function, row.line or 0))
     return CallTreeRepeats(found=tuple(rows))
 
 

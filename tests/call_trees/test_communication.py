@@ -85,7 +85,7 @@ main, /w/m.py:1
 """)
     found = communication_paths(tree)
     assert found.totals() == {"calls": 1, "idle": 0, "collectives": 1}
-    assert [row[:2] for row in found.functions.rows()] == [(1, 1), (1, 0)]
+    assert [(row.calls, row.outermost) for row in found.functions.found] == [(1, 1), (1, 0)]
 
 
 def test_operator_is_not_taken_from_the_call_before() -> None:
