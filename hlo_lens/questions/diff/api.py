@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines
-from hlo_lens.questions.diff.matching.instruction_edits import Noise
+from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.questions.diff.pairs import pair_modules

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.diff.causes import Stack
-    from hlo_lens.questions.diff.matching.instruction_edits import Change, Edit
+    from hlo_lens.questions.diff.matching.edits import Change, Edit
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
 
 

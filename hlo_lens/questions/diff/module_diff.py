@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from hlo_lens.questions.diff.line_diff import LineDiff, line_diff
-from hlo_lens.questions.diff.matching.instruction_edits import Noise
+from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
 from hlo_lens.questions.diff.pairs import with_folders_of
 from hlo_lens.questions.diff.shardings import (

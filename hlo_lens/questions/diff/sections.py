@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.matching.instruction_edits import Change, Noise
+from hlo_lens.questions.diff.matching.edits import Change, Noise
 from hlo_lens.questions.diff.memory import PEAK, MemoryDiff
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE

@@ -103,7 +103,7 @@ class LoadedSide:
 
     def with_graphs(self) -> LoadedSide:
         """Return the side with the graphs of long programs."""
-        from hlo_lens.questions.diff.matching.graphs import graph_alone
+        from hlo_lens.questions.diff.matching.graph_pair import graph_alone
 
         return self._with(
             dataclasses.replace(one, graph=graph_alone(one.hlo))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.matching.instruction_edits import Added, Edit, Moved, Removed
+from hlo_lens.questions.diff.matching.edits import Added, Edit, Moved, Removed
 from hlo_lens.questions.dumps.across_processes import SAME_BUT_NAMES, ProcessDifference
 from hlo_lens.text.units import format_count, plural
 

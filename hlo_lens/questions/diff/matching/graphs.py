@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate, chain, compress, islice, repeat
 from operator import add, eq, gt, sub
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.instruction import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import value_flow
-from hlo_lens.questions.diff.matching.matching import KnownBodies, fingerprints
+from hlo_lens.questions.diff.matching.fingerprints import KnownBodies, fingerprints
 from hlo_lens.questions.diff.matching.meanings import (
     AttributeColumns,
     AttributeText,
@@ -32,7 +32,6 @@ from hlo_lens.questions.diff.matching.meanings import (
     Labels,
     axis_numbers,
 )
-from hlo_lens.questions.diff.matching.noise import style_of
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.calls import Call
     from hlo_lens.hlo.columns import InstructionColumns
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.matching import NodeKey
-    from hlo_lens.questions.diff.matching.noise import Style
     from hlo_lens.shapes.shape import ShapeIndex
 
 
@@ -811,136 +808,3 @@ def _own(own: dict[int, list[int]], content: int, computation: int) -> int:
     if not left:
         return computation
     return left.pop() if len(left) > 1 else left[0]
-
-
-GraphPair: TypeAlias = "tuple[ProgramGraph | None, ProgramGraph | None]"
-
-NO_GRAPHS: Final[GraphPair] = (None, None)
-
-
-def graph_alone(module: HloModule) -> ProgramGraph:
-    """Return the graph of a module that is compared with one of the same print style."""
-    style = style_of(module)
-    return program_graph(module, _labels_for(style, style), {})
-
-
-def graph_pair(
-    base: HloModule, head: HloModule, known: GraphPair = NO_GRAPHS
-) -> tuple[ProgramGraph, ProgramGraph]:
-    """Return both graphs, without what only one of the texts prints.
-
-    Args:
-        base: Module of the base.
-        head: Module of the head.
-        known: Graphs of both that were made alone, or None.
-    """
-    styles = style_of(base), style_of(head)
-    sugared = [s.has_sugar for s in styles]
-    has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
-    labels = _labels_for(*styles)
-    mine, yours = known
-    if mine is not None and yours is not None and not has_sugar and _fit(labels, mine, yours):
-        _join(mine, yours)
-        graphs = mine, yours
-    else:
-        hints: dict[str, int] = {}
-        graphs = (
-            program_graph(base, labels, hints, with_sugar=has_sugar),
-            program_graph(head, labels, hints, with_sugar=has_sugar),
-        )
-    for graph in graphs:
-        share_bodies(graph)
-    return graphs
-
-
-def _labels_for(one: Style, other: Style) -> Labels:
-    """Return the labels of texts of two print styles, still empty."""
-    styles, ways = (one, other), ((one, other), (other, one))
-    return Labels(
-        with_layouts=one.has_layouts == other.has_layouts,
-        with_shapes=one.has_shapes == other.has_shapes,
-        with_literals=not any(s.has_dots for s in styles),
-        with_scalars=not any(s.has_scalar_dots for s in styles),
-        with_configs=not any(s.leaves_out_configs(other) for s, other in ways),
-        with_controls=not any(s.leaves_out_controls(other) for s, other in ways),
-    )
-
-
-def _fit(labels: Labels, *graphs: ProgramGraph) -> bool:
-    """Return whether graphs were made with labels of the same contents as these."""
-    return all(graph.labels.what_counts == labels.what_counts for graph in graphs)
-
-
-def _join(base: ProgramGraph, head: ProgramGraph) -> None:
-    """Give the graph of the head the labels of the base."""
-    own, labels = head.labels, base.labels
-    labels.axes[id(head.module.reader)] = axis_numbers(head.module)
-    numbers = labels.adopt(own)
-    head.label = list(map(numbers.__getitem__, head.label))
-    edges = [labels.edges.setdefault(link, len(labels.edges)) for link in own.edges]
-    head.edges = list(map(edges.__getitem__, head.edges))
-    head.labels, head.hints = labels, base.hints
-    number_bodies(head)
-
-
-class Unmatched:
-    """Unmatched nodes of two computations.
-
-    Args:
-        graphs: Base and head.
-        computations: A computation of each.
-        partners: For each node of each graph its partner; -1 for none.
-
-    Attributes:
-        computations: The same.
-        spread: Key function to the number of matched nodes when it was last applied.
-    """
-
-    def __init__(
-        self,
-        graphs: tuple[ProgramGraph, ProgramGraph],
-        computations: tuple[int, int],
-        partners: tuple[list[int], list[int]],
-    ) -> None:
-        self.spread: dict[NodeKey, int] = {}
-        self._graphs = graphs
-        self.computations = computations
-        self._partners = partners
-        self._nodes: list[Sequence[int]] = [
-            graph.nodes[computation]
-            for graph, computation in zip(graphs, computations, strict=True)
-        ]
-        self._users: list[Mapping[int, Sequence[int]] | None] = [None, None]
-        self.update()
-
-    def __bool__(self) -> bool:
-        return bool(self._nodes[0] and self._nodes[1])
-
-    def nodes(self, side: int) -> Sequence[int]:
-        """Return the nodes of base (0) or head (1) unmatched at the last `update`, in order."""
-        return self._nodes[side]
-
-    def update(self) -> None:
-        """Drop nodes that have been matched since."""
-        for side, partners in enumerate(self._partners):
-            self._nodes[side] = [node for node in self._nodes[side] if partners[node] < 0]
-
-    def users(self, side: int) -> Mapping[int, Sequence[int]]:
-        """Return the users of nodes, each once, in order; of matched nodes the unmatched users."""
-        known = self._users[side]
-        if known is None:
-            graph = self._graphs[side]
-            nodes = graph.nodes[self.computations[side]]
-            known = self._users[side] = _users(graph, nodes, frozenset(self.nodes(side)))
-        return known
-
-
-def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
-    """Return all users of unmatched nodes, and the unmatched users of others."""
-    found: dict[int, list[int]] = {}
-    for user in sorted(left.union(graph.operands.users(left, nodes))):
-        is_left, taken = user in left, graph.operands[user]
-        for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
-            if operand >= 0 and (is_left or operand in left):
-                found.setdefault(operand, []).append(user)
-    return found

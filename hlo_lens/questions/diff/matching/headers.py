@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.matching.instruction_edits import Change
+from hlo_lens.questions.diff.matching.edits import Change
 from hlo_lens.questions.diff.matching.matching import parameter_numbers
 from hlo_lens.questions.diff.matching.meanings import (
     SHARDY,

@@ -23,20 +23,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.questions.diff.matching.graphs import NO_GRAPHS, graph_pair
-from hlo_lens.questions.diff.matching.headers import Roles, module_changes
-from hlo_lens.questions.diff.matching.instruction_edits import (
+from hlo_lens.questions.diff.matching.edits import (
     Added,
     Change,
     Changed,
     Edit,
-    EditGroup,
-    EditGrouping,
     Moved,
     Noise,
     Removed,
-    find_edits,
 )
+from hlo_lens.questions.diff.matching.graph_pair import NO_GRAPHS, graph_pair
+from hlo_lens.questions.diff.matching.headers import Roles, module_changes
+from hlo_lens.questions.diff.matching.instruction_edits import EditGroup, EditGrouping, find_edits
 from hlo_lens.questions.diff.matching.matching import matching
 from hlo_lens.render.result import Column, Result, Row, Unit
 
@@ -44,8 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.graphs import GraphPair, ProgramGraph
-    from hlo_lens.questions.diff.matching.instruction_edits import Edit
+    from hlo_lens.questions.diff.matching.edits import Edit
+    from hlo_lens.questions.diff.matching.graph_pair import GraphPair
+    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.questions.diff.matching.matching import Matching
 
 

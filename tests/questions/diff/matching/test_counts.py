@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.questions.diff.matching import noise as noise_counts
-from hlo_lens.questions.diff.matching.instruction_edits import Noise
+from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.matching.noise import without_lines
 from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.sections import program_diff_json

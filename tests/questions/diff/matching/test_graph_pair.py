@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.graphs import graph_alone, graph_pair
+from hlo_lens.questions.diff.matching.graph_pair import graph_alone, graph_pair
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.questions.diff.matching.programs import changes_between
 from tests.strategies.modules import modules, novelties

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.instruction_edits import Changed, Noise
+from hlo_lens.questions.diff.matching.edits import Changed, Noise
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.questions.diff.matching.programs import changes_between
 

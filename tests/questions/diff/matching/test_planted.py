@@ -10,7 +10,7 @@ import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.questions.diff.matching.digest import program_fingerprint
-from hlo_lens.questions.diff.matching.instruction_edits import Added, Changed, Moved, Noise, Removed
+from hlo_lens.questions.diff.matching.edits import Added, Changed, Moved, Noise, Removed
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.corpus import SAMPLES, read
 from tests.questions.diff.matching.programs import parsed

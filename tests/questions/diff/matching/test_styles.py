@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.instruction_edits import Noise
+from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.questions.diff.matching.programs import changes_between
 
