@@ -19,7 +19,7 @@ from hlo_lens.hlo import patterns
 from hlo_lens.hlo.columns import STRIDE, ComputationColumns, ComputationParts
 from hlo_lens.hlo.gaps import HloGaps
 from hlo_lens.hlo.scan import HloScan
-from hlo_lens.load.processes.second_process import SecondProcess, start_second
+from hlo_lens.text.processes import SecondProcess, start_second
 
 if TYPE_CHECKING:
     from array import array

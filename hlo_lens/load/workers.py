@@ -11,16 +11,15 @@ import gc
 import multiprocessing
 import signal
 import time
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.load.processes.forks import cores, is_fork_safe
+from hlo_lens.text.processes import cores, is_fork_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from multiprocessing.context import BaseContext
 
     from hlo_lens.load.module import ModuleDump
 
@@ -53,25 +52,18 @@ def map_modules(
         processes: Number of processes; None means one per core, or one for little work.
     """
     count = min(len(modules), processes or _processes(modules))
+    results: dict[int, R | None] = {}
     if count <= 1:
-        results: list[R | None] = []
         for done, module in enumerate(modules):
             if progress is not None:
                 progress(done, len(modules))
-            results.append(_run(function, module))
-        return results
-    found: dict[int, R] = {}
-    dead: set[int] = set()
-    while len(found) + len(dead) < len(modules):
-        left = [k for k in range(len(modules)) if k not in found and k not in dead]
-        try:
-            _in_pool(function, modules, left, count, found, progress)
-        except BrokenProcessPool:
-            missing = [k for k in left if k not in found]
-            if count == 1 and missing:
-                dead.add(missing[0])
+            results[done] = _run(function, module)
+    while missing := [place for place in range(len(modules)) if place not in results]:
+        if not _in_pool(function, modules, missing, count, results, progress):
+            if count == 1:  # the module without a result that was processed first
+                results[next(place for place in missing if place not in results)] = None
             count = 1  # one at a time, so that the module that kills it is known
-    return [found.get(k) for k in range(len(modules))]
+    return [results[place] for place in range(len(modules))]
 
 
 def _processes(modules: Sequence[ModuleDump]) -> int:
@@ -94,47 +86,35 @@ def _size(module: ModuleDump) -> int:
 def _in_pool(
     function: Callable[[ModuleDump], R],
     modules: Sequence[ModuleDump],
-    left: Sequence[int],
+    places: Sequence[int],
     count: int,
-    found: dict[int, R],
+    results: dict[int, R | None],
     progress: Progress | None,
-) -> None:
-    """Add the results for the modules in `left` to `found`; raises BrokenProcessPool."""
+) -> bool:
+    """Add the results for the modules at some places; False if a process died."""
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, mp_context=_context(), initializer=_begin)
-    futures: dict[Future[R], int] = {}
+    context = multiprocessing.get_context("fork" if is_fork_safe() else "spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
+    is_whole = True
     try:
-        for k in left:
-            futures[pool.submit(_run, function, modules[k])] = k
+        futures = {pool.submit(_run, function, modules[place]): place for place in places}
         for future in as_completed(futures):
-            found[futures[future]] = future.result()
-            if progress is not None:
-                progress(len(found), len(modules))
-    except BrokenProcessPool:
-        _take_finished(futures, found)
-        raise
+            try:
+                results[futures[future]] = future.result()
+            except BrokenProcessPool:
+                is_whole = False
+            else:
+                if progress is not None:
+                    progress(len(results), len(modules))
+    except BrokenProcessPool:  # from submitting
+        is_whole = False
     except BaseException:
         for child in set(multiprocessing.active_children()) - others:
             child.terminate()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _take_finished(futures: dict[Future[R], int], found: dict[int, R]) -> None:
-    for future, k in futures.items():
-        if future.done() and not future.cancelled():
-            try:
-                found[k] = future.result()
-            except (BrokenProcessPool, CancelledError):
-                continue
-
-
-def _context() -> BaseContext:
-    """Return the start method of processes: fork where it is safe, since it is fast."""
-    if is_fork_safe():
-        return multiprocessing.get_context("fork")
-    return multiprocessing.get_context("spawn")
+    return is_whole
 
 
 def _begin() -> None:

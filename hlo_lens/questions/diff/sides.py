@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.load import STDIN, load
 from hlo_lens.load.module import Dump, ModuleDump
-from hlo_lens.load.processes.second_process import start_second
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.load.stored import require
 from hlo_lens.questions.dumps.text_copies import text_copies
@@ -20,6 +19,7 @@ from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapsho
 from hlo_lens.questions.snapshots.snapshot_files import is_snapshot_file, read_snapshot_file
 from hlo_lens.questions.what_if.origin import target_of, toolchain_of
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.processes import start_second
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

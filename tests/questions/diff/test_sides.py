@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.load.processes.second_process import SecondProcess
 from hlo_lens.questions.diff import sides
 from hlo_lens.questions.diff.sides import load_sides, snapshot
 from hlo_lens.questions.snapshots.writing import snapshot_text
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.processes import SecondProcess
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Processes: where a fork is safe, and functions that run in a second process."""
