@@ -122,11 +122,10 @@ def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
     code = (
         "import os, time\n"
         "import hlo_lens.questions.dumps.listing_facts as facts\n"
-        "def slow(dump, **options):\n"
+        "def slow(*arguments):\n"
         f"    os.write({writing}, b'.')\n"
         f"    time.sleep({PATIENCE_SECONDS})\n"
-        "slow.__module__, slow.__qualname__ = facts.__name__, 'listing_facts'\n"
-        "facts.listing_facts = slow\n"
+        "facts._read = slow\n"
         "from hlo_lens.cli import main\n"
         f"main(['ls', {str(tmp_path)!r}])\n"
     )
