@@ -196,7 +196,10 @@ def statement_tables(memory: MemoryDiff) -> Iterator[Table]:
     hidden = len(changed) - len(shown)
     counts = ((len(rows) - len(changed), "without change"), (hidden, "of small spaces not shown"))
     notes = tuple(f"{plural(number, 'figure')} {what}" for number, what in counts if number)
-    table = table_of("memory-statement", "Memory of one device", _COLUMNS, changed)
+    sides = zip(("base", "head"), memory.kinds, strict=True)
+    estimated = " and ".join(side for side, kind in sides if kind is Kind.ESTIMATE)
+    title = f"Memory of one device{f', {estimated} estimated' if estimated else ''}"
+    table = table_of("memory-statement", title, _COLUMNS, changed)
     names = [f"spaces[{peak.space}]." for peak in memory.peaks if peak.color == DEFAULT_SPACE]
     short = [(str(row[0]).removeprefix("".join(names[:1])), *row[1:]) for row in shown]
     text = table_of("memory-statement", table.title, _COLUMNS, short)

@@ -103,22 +103,9 @@ def memory_estimate(
     if why_no_estimate(table, in_text_order=in_text_order) is not None:
         return None
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
-    return estimate_of_flow(dataflow(table, rules.measure, rules.color, rules.whole), rules)
-
-
-def estimate_of_flow(flow: Dataflow, rules: BackendRules) -> MemoryEstimate:
-    """Return the memory of a module whose values and live ranges are known.
-
-    Args:
-        flow: Values of the module.
-        rules: Rules of its backend.
-    """
-    laid, temp_bytes = layout_of_flow(flow, rules)
-    return MemoryEstimate(
-        backend=rules.backend,
-        temp_bytes=temp_bytes,
-        layout=laid,
-    )
+    flow = dataflow(table, rules.measure, rules.color, rules.whole)
+    layout, temp_bytes = layout_of_flow(flow, rules)
+    return MemoryEstimate(backend=rules.backend, temp_bytes=temp_bytes, layout=layout)
 
 
 def layout_of_flow(flow: Dataflow, rules: BackendRules) -> tuple[MemoryLayout, int]:

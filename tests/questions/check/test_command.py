@@ -72,3 +72,13 @@ def test_a_rule_that_informs_has_the_figures_of_both_sides(tmp_path: Path, colum
     for text in ("base", "head", "change", "fails_if", "384.00MiB", "768.00MiB", "+100%"):
         assert text in table.split()
     assert max(map(len, table.splitlines())) <= columns
+
+
+def test_estimates_are_marked() -> None:
+    text = str(SAMPLES / "cpu" / "tp_mlp" / "compiled.txt")
+    rules = ("--fail-on", "memory.total_bytes>1GiB", "--fail-on", "memory.total_bytes>300MiB")
+    code, out = _run("check", text, *rules, columns=200)
+    assert (code, "~ 320.06MiB  >1GiB" in out, "~ marks an estimate" in out) == (4, True, True)
+    rows = json.loads(_run("check", text, *rules, "-f", "json")[1])["rules"]
+    found = {row["status"]: (row["head_is_estimate"], row["base_is_estimate"]) for row in rows}
+    assert found == {"undecided": (True, False), "pass": (True, False)}

@@ -61,3 +61,10 @@ def test_text_leaves_out_the_name_of_the_default_space_and_data_has_it() -> None
     text, data = statement_tables(dataclasses.replace(diff, metrics=metrics))
     assert [row[0] for row in text.read_rows()][-1] == "peak_bytes"
     assert [row[0] for row in data.read_rows()][-1] == "spaces[HBM].peak_bytes"
+
+
+def test_estimates_are_marked() -> None:
+    diff = dataclasses.replace(_diff(hbm=1 << 19), base_source="estimate")
+    assert ("memory", "total ~ 1.00MiB -> 1.50MiB, +512.0KiB (+50%)") in list(memory_facts(diff))
+    text, _ = statement_tables(diff)
+    assert text.title == "Memory of one device, base estimated"

@@ -74,6 +74,15 @@ def test_a_snapshot_with_simulated_savings_is_read(tmp_path: Path) -> None:
     assert (findings[0].saves.bytes, findings[0].saves.basis) == (4 << 20, "simulated")
 
 
+def test_an_estimate_that_an_earlier_version_called_exact_is_not(tmp_path: Path) -> None:
+    data = json.loads(_text(SAMPLES / "cpu" / "tp_mlp" / "compiled.txt"))
+    bounds = {"temp_bytes": [5, 5], "peak_bytes": None}
+    data["modules"][0]["report"]["memory"] |= {"is_exact": True, "range": bounds}
+    (module,) = read_snapshot_file(_saved(tmp_path, json.dumps(data))).modules
+    assert module.facts.memory is not None
+    assert module.facts.memory.is_exact is False
+
+
 def test_figures_of_an_older_definition_are_not_compared() -> None:
     (old,) = hlo_lens.diff(SCHEMA_1, SAMPLES / "pairs" / "gpu" / "f32_upcast.tar.xz").modules
     assert old.memory is not None
