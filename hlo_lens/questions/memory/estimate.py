@@ -104,14 +104,12 @@ def memory_estimate(
         return None
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
     flow = dataflow(table, rules.measure, rules.color, rules.whole)
-    layout, temp_bytes = layout_of_flow(flow, rules)
-    return MemoryEstimate(backend=rules.backend, temp_bytes=temp_bytes, layout=layout)
-
-
-def layout_of_flow(flow: Dataflow, rules: BackendRules) -> tuple[MemoryLayout, int]:
-    """Return allocations and values, and the temporary bytes that XLA would report."""
-    layout = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
-    return _laid(flow, layout.allocations, rules.notes), _temp_bytes(flow, rules, layout)
+    heaps = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+    return MemoryEstimate(
+        backend=rules.backend,
+        temp_bytes=_temp_bytes(flow, rules, heaps),
+        layout=_laid(flow, heaps.allocations, rules.notes),
+    )
 
 
 def sizes_of(
