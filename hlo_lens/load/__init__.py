@@ -8,16 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.load.file_readers import Opened, modules_of
+from hlo_lens.load.files import STDIN, DiskFile, MemoryFile, StoredFile, cannot_be_read, read_source
 from hlo_lens.load.module import Dump, ModuleDump, SkippedCounter, SkippedFiles
-from hlo_lens.load.stored import (
-    STDIN,
-    DiskFile,
-    MemoryFile,
-    StoredFile,
-    cannot_be_read,
-    read_source,
-)
+from hlo_lens.load.readers import Opened, modules_of
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import UnreadableError
@@ -54,7 +47,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     """
     name = str(path)
     if name != STDIN and _is_folder(path):
-        from hlo_lens.load.module_files import files_of
+        from hlo_lens.load.folder import files_of
 
         left = SkippedCounter()
         files = _counted(list(files_of(Path(path), left)), progress)
@@ -80,8 +73,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
 
 def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dump:
     """Return the modules of a file; of files that XLA printed into it, as of a folder."""
-    from hlo_lens.load.folder import folder_modules, siblings_of
-    from hlo_lens.load.module_files import sort_files
+    from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
 
     left, printed = SkippedCounter(), list[StoredFile]()
 
@@ -110,8 +102,7 @@ def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
 def _folder_dump(
     path: str, files: Iterable[StoredFile], left: SkippedCounter, *, strict: bool
 ) -> Dump:
-    from hlo_lens.load.folder import folder_modules
-    from hlo_lens.load.module_files import sort_files
+    from hlo_lens.load.folder import folder_modules, sort_files
 
     groups = sort_files(files, left, opens_archives=True)
     if not groups:
@@ -174,7 +165,7 @@ def load_log(path: str | Path) -> ModuleDump:
     Raises:
         UnreadableError: If it cannot be read.
     """
-    from hlo_lens.load.lazy_texts import lazy_log
+    from hlo_lens.load.readers import lazy_log
 
     source = read_source(DiskFile(str(path)))
     return ModuleDump(

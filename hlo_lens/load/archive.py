@@ -7,7 +7,7 @@ rest is unpacked again on access.
 An archive in a folder is read as a folder of its name; archives in archives are not opened.
 
 Refused are member names and links that point out of the archive, devices, encrypted members, and
-archives that unpack to more than `compressed` allows. Links inside the archive are skipped.
+archives that unpack to more than `check_growth` allows. Links inside the archive are skipped.
 """
 
 from __future__ import annotations
@@ -24,8 +24,16 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, BinaryIO
 
-from hlo_lens.load import compressed
-from hlo_lens.load.stored import DiskFile, MemoryFile, StoredFile, chunks, head_kind
+from hlo_lens.load.files import (
+    CHUNK,
+    DiskFile,
+    MemoryFile,
+    StoredFile,
+    check_growth,
+    chunks,
+    head_kind,
+    is_packed,
+)
 from hlo_lens.text.dump_kinds import part_of
 from hlo_lens.text.errors import UnreadableError
 
@@ -169,7 +177,7 @@ def _zip_files(file: StoredFile, left: SkippedCounter) -> Iterator[StoredFile]:
         whole = opened.seek(0, os.SEEK_END)
     stated = sum(i.compress_size for i in infos)  # members may overlap
     methods = {i.compress_type for i in infos}
-    compressed.check_growth(
+    check_growth(
         sum(i.file_size for i in infos),
         min(stated, whole),
         file.path,
@@ -253,7 +261,7 @@ class _Stream(io.RawIOBase):
         self.allowed: int | None = _MOST_HEADER
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = compressed.CHUNK if size is None or size < 0 else size
+        wanted = CHUNK if size is None or size < 0 else size
         while len(self._held) < wanted and (piece := next(self._chunks, None)) is not None:
             self._held += piece
         data, self._held = self._held[:wanted], self._held[wanted:]
@@ -282,15 +290,15 @@ def _members(
             return
         opened = tar.extractfile(member) if member.isreg() else None
         yield member, opened
-        while opened is not None and opened.read(compressed.CHUNK):
+        while opened is not None and opened.read(CHUNK):
             pass
 
 
 def _tar_files(file: StoredFile, left: SkippedCounter, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
-            is_packed = compressed.is_packed(opened.read(compressed.CHUNK))
-        if not is_packed:
+            is_plain = not is_packed(opened.read(CHUNK))
+        if is_plain:
             with tarfile.open(file.path, "r:") as tar:
                 for member in tar:
                     if (name := _regular(file.path, member, left)) is not None:
@@ -310,7 +318,7 @@ def _kept_files(
         if name is None or opened is None:
             continue
         place = _place(file.path, name)
-        head = opened.read(compressed.CHUNK)
+        head = opened.read(CHUNK)
         kind = head_kind(MemoryFile(*place, head))
         if part_of(kind) is None:
             is_kept = name.endswith(_SMALL)

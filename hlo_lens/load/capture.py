@@ -1,20 +1,133 @@
-"""All programs that jax compiles while a block runs."""
+"""Programs that jax compiles while a block runs, seen by hooks on the methods that compile."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import threading
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hlo_lens.load.jax.compile_hooks import listening
-from hlo_lens.load.jax.programs import dump_of_compile
+from hlo_lens.load.jax import dump_of_compile
 from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.errors import HloLensError, MissingPackageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hlo_lens.load.module import ModuleDump
+
+
+if TYPE_CHECKING:
+    Listener: TypeAlias = Callable[[Any, Any], None]
+    """Called with jax's lowering and the executable that it was compiled to."""
+
+_INNER = (
+    ("jax._src.interpreters.pxla", "MeshComputation"),
+    ("jax._src.interpreters.pxla", "PmapComputation"),
+)
+_OUTER = ("jax._src.stages", "Lowered")
+_MARK = "_hlo_lens_original"
+
+_of_context: ContextVar[tuple[Listener, ...]] = ContextVar("hlo_lens_listeners", default=())
+_of_all_threads: list[Listener] = []
+_lock = threading.Lock()
+_active = 0
+
+
+@contextmanager
+def listening(listener: Listener, *, all_threads: bool) -> Iterator[tuple[str, ...]]:
+    """Call a listener for each compile while the block runs; yield notes on unseen compiles.
+
+    Args:
+        listener: Called after each compile of a program that was not compiled before.
+        all_threads: Whether it hears the compiles of all threads, or those of this thread (or
+            task) only.
+
+    Raises:
+        MissingPackageError: If jax is not installed.
+    """
+    notes = _install()
+    if all_threads:
+        _of_all_threads.append(listener)
+    else:
+        _of_context.set((*_of_context.get(), listener))
+    try:
+        yield notes
+    finally:
+        if all_threads:
+            _of_all_threads.remove(listener)
+        else:
+            _of_context.set(tuple(one for one in _of_context.get() if one != listener))
+        _uninstall()
+
+
+def _install() -> tuple[str, ...]:
+    """Wrap the methods that compile, unless they are wrapped; return notes on unseen compiles."""
+    global _active  # one count for the process, as there is one jax
+    with _lock:
+        targets, notes = _targets()
+        for owner in targets:
+            if not hasattr(owner.__dict__["compile"], _MARK):
+                owner.compile = _wrapped(owner.__dict__["compile"])
+        _active += 1
+    return notes
+
+
+def _uninstall() -> None:
+    """Restore the methods when the last listener leaves; wrappers of others stay."""
+    global _active  # as above
+    with _lock:
+        _active -= 1
+        if _active:
+            return
+        for owner in _targets()[0]:
+            original = getattr(owner.__dict__["compile"], _MARK, None)
+            if original is not None:
+                owner.compile = original
+
+
+def _targets() -> tuple[list[Any], tuple[str, ...]]:
+    """Return the classes whose ``compile`` is wrapped, and notes on unseen compiles."""
+    import_jax()
+    inner = [owner for place in _INNER if (owner := _owner(*place)) is not None]
+    if inner:
+        return inner, ()
+    outer = _owner(*_OUTER)
+    note = "this version of jax compiles in an unknown place: only calls of .compile() are seen"
+    return ([] if outer is None else [outer]), (note,)
+
+
+def import_jax() -> Any:
+    """Return the module jax; raises MissingPackageError if it is not installed."""
+    try:
+        return importlib.import_module("jax")
+    except ImportError as error:
+        raise MissingPackageError("jax is not installed: pip install 'hlo-lens[jax]'") from error
+
+
+def _owner(module: str, name: str) -> Any:
+    try:
+        owner = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+    return owner if owner is not None and callable(owner.__dict__.get("compile")) else None
+
+
+def _wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 # it replaces that method
+        before = getattr(self, "_executable", None)
+        executable = original(self, *args, **kwargs)
+        if executable is not before:  # else it had been compiled before
+            for listener in (*_of_context.get(), *_of_all_threads):
+                listener(self, executable)
+        return executable
+
+    setattr(compile, _MARK, original)
+    return compile
 
 
 class Capture:

@@ -14,8 +14,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from hlo_lens.load.archive import archive_files
+from hlo_lens.load.files import DiskFile, StoredFile, chunks, head_of, name_of
 from hlo_lens.load.module import SkippedCounter
-from hlo_lens.load.stored import DiskFile, StoredFile, chunks, head_of, name_of
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.errors import UnreadableError
 

@@ -1,24 +1,330 @@
-"""Modules of a folder or archive, each at its latest stage, and the files next to one file."""
+"""Modules of a folder or archive: the files that ``--xla_dump_to`` wrote, by module and stage.
+
+The files of one module share folder, number, name and change list; time stamps may differ. Where
+XLA left out the name because the file name would have been too long, the number decides. A second
+text of the same stage with another time stamp begins a second run of the program.
+
+Other HLO texts named after a module are stages unknown to this version if their header names the
+same module; else they are parts that XLA wrote separately, such as fusions, and are skipped.
+
+Archives in a folder are read as folders of their names. Archives next to a folder of the same name
+are skipped as duplicates; so are archives without dumps and archives in archives.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.file_readers import SiblingFiles, lazy_module, modules_of, proto_buffers
-from hlo_lens.load.lazy_texts import buffer_texts
-from hlo_lens.load.module import Lazy, ModuleDump, SkippedCounter, Stage
-from hlo_lens.load.module_files import ModuleFiles, sort_files
-from hlo_lens.load.stored import STDIN, DiskFile, StoredFile, name_of, read_source
-from hlo_lens.text.dump_files import BEFORE, split_file_name, stage_order, stage_rank
-from hlo_lens.text.dump_kinds import PROTO, DumpKind
+from hlo_lens.load.files import (
+    STDIN,
+    DiskFile,
+    StoredFile,
+    cannot_be_read,
+    head_kind,
+    head_of,
+    name_of,
+    read_source,
+)
+from hlo_lens.load.module import (
+    CUT_OUT,
+    LINKED_FOLDER,
+    REFUSED,
+    REPEATED,
+    SPECIAL,
+    UNPACKED,
+    UNREADABLE,
+    UNREADABLE_FOLDER,
+    Lazy,
+    ModuleDump,
+    SkippedCounter,
+    Stage,
+)
+from hlo_lens.load.readers import SiblingFiles, buffer_texts, lazy_module, modules_of, proto_buffers
+from hlo_lens.text.content_kind import archive_form
+from hlo_lens.text.dump_files import (
+    BEFORE,
+    PACKED,
+    DumpFileName,
+    split_file_name,
+    stage_order,
+    stage_rank,
+    title_of,
+    without_archive_end,
+    without_stamp,
+)
+from hlo_lens.text.dump_kinds import PROTO, DumpKind, part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from hlo_lens.load.archive import Kept
+
+
+@dataclass(slots=True)
+class ModuleFiles:
+    """The files of one module.
+
+    Attributes:
+        key: Number, name and change list as in the file names.
+        folder: Folder below what was loaded.
+        number: Its number; None for a text of no stage.
+        stages: Files by stage (empty for none) and part (empty for the HLO text).
+        settings: Files on target and options, by the end of their names.
+        mlir: The program as lowered to MLIR, if there is one.
+    """
+
+    key: str
+    folder: str
+    number: int | None
+    stages: dict[str, dict[str, StoredFile]] = field(default_factory=dict)
+    settings: dict[str, StoredFile] = field(default_factory=dict)
+    mlir: StoredFile | None = None
+
+    def has(self, name: DumpFileName) -> bool:
+        """Whether there is a text of this stage and part already."""
+        return name.part in self.stages.get(name.stage or "", {})
+
+    def put(self, name: DumpFileName, file: StoredFile, left: SkippedCounter) -> None:
+        """Add a text; a second text of the same stage and part is counted as skipped."""
+        if self.has(name):
+            left.add(REPEATED, file.path)
+        else:
+            self.stages.setdefault(name.stage or "", {})[name.part] = file
+
+
+def files_of(folder: Path, left: SkippedCounter) -> Iterator[DiskFile]:
+    """Yield the files of a folder and its subfolders, in order.
+
+    Args:
+        folder: The folder.
+        left: Counts folders and files that cannot be read, links to folders, pipes and sockets.
+
+    Raises:
+        UnreadableError: If the folder itself cannot be read.
+    """
+
+    def count_unreadable(error: OSError) -> None:
+        if error.filename == str(folder):
+            raise cannot_be_read(str(folder), error) from error
+        left.add(UNREADABLE_FOLDER, error.filename)
+
+    for directory, folders, names in os.walk(folder, onerror=count_unreadable):
+        folders.sort()
+        below = os.path.relpath(directory, folder)
+        for link in (Path(directory, name) for name in folders):
+            if link.is_symlink():
+                left.add(LINKED_FOLDER, str(link))
+        for file in (Path(directory, name) for name in sorted(names)):
+            skipped = _reason_to_skip(file)
+            if skipped is None:
+                yield DiskFile(str(file), "" if below == "." else below)
+            else:
+                left.add(skipped, str(file))
+
+
+def _reason_to_skip(file: Path) -> str | None:
+    """Return the kind under which an entry of a folder is skipped; None for a file to read."""
+    try:
+        if file.is_file():
+            return None
+        return SPECIAL if file.exists() else UNREADABLE
+    except OSError:
+        return UNREADABLE
+
+
+def sort_files(
+    files: Iterable[StoredFile], left: SkippedCounter, *, opens_archives: bool = False
+) -> list[ModuleFiles]:
+    """Return the files by module, in the order of folder and number.
+
+    Args:
+        files: In any order.
+        left: Counts the files that belong to no module.
+        opens_archives: Whether to read archives on disk as folders; else they are skipped.
+    """
+    groups: dict[tuple[str, str], list[ModuleFiles]] = {}
+    later: list[tuple[StoredFile, DumpFileName]] = []
+    settings: dict[tuple[str, str], dict[str, StoredFile]] = {}
+    lowered: dict[tuple[str, str], StoredFile] = {}
+    kinds = ((file, head_kind(file)) for file in files)
+    for file, kind in _with_archives_open(kinds, left) if opens_archives else kinds:
+        name = split_file_name(name_of(file))
+        if part_of(kind) != name.part:
+            left.add(UNREADABLE if kind is None else kind.value, file.path)
+            if setting := _SETTING.fullmatch(name_of(file)):
+                owner = _place(file), without_stamp(setting[1])
+                settings.setdefault(owner, {}).setdefault(setting[2], file)
+            elif _INNER_SETTING.fullmatch(name_of(file)):
+                folder = PurePath(_place(file))
+                own = settings.setdefault((str(folder.parent), folder.name), {})
+                own[name_of(file)] = file
+            elif kind is DumpKind.MLIR and _LOWERED.fullmatch(name_of(file)):
+                folder = PurePath(_place(file))
+                lowered[str(folder.parent), folder.name] = file
+        elif name.stage is None and name.number is not None:
+            later.append((file, name))
+        else:
+            _put(groups, file, name, left)
+    _join_nameless(groups)
+    for file, name in later:
+        _put_late(groups, file, name, left)
+    for key, runs in groups.items():
+        for group in runs:
+            group.settings = settings.get(key, {})
+            group.mlir = lowered.get(key)
+    found = [group for runs in groups.values() for group in runs]
+    found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
+    return _join_split(found)
+
+
+def _with_archives_open(
+    files: Iterable[tuple[StoredFile, DumpKind | None]], left: SkippedCounter
+) -> Iterator[tuple[StoredFile, DumpKind | None]]:
+    """Yield files with their kinds; for an archive with dumps, its members."""
+    from hlo_lens.load.archive import Kept
+
+    kept = Kept()
+    for file, kind in files:
+        if kind is not DumpKind.ARCHIVE or not isinstance(file, DiskFile):
+            yield file, kind
+        elif _is_unpacked_beside(file):
+            left.add(UNPACKED, file.path)
+        else:
+            yield from _archive_members(file, left, kept)
+
+
+def _is_unpacked_beside(file: DiskFile) -> bool:
+    path = Path(file.path)
+    return path.with_name(without_archive_end(path.name)).is_dir()
+
+
+def _archive_members(
+    file: DiskFile, left: SkippedCounter, kept: Kept
+) -> Iterator[tuple[StoredFile, DumpKind | None]]:
+    """Yield the members of an archive as files of a folder of its name."""
+    from hlo_lens.load.archive import archive_files
+
+    form = archive_form(head_of(file))
+    links = SkippedCounter()
+    folder = "/".join(filter(None, (file.folder, PurePath(file.path).name)))
+    found: list[tuple[StoredFile, DumpKind | None]] = []
+    try:
+        for member in archive_files(file, form or "", links, kept):
+            below = "/".join(filter(None, (folder, member.folder)))
+            found.append((replace(member, folder=below), head_kind(member)))  # type: ignore[type-var] # all are dataclasses
+    except UnreadableError:
+        left.add(REFUSED, file.path)
+        return
+    if not any(part_of(kind) is not None for _, kind in found):
+        left.add(DumpKind.ARCHIVE.value, file.path)
+        return
+    left.add_all(links)
+    yield from found
+
+
+def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
+    """Join a text from before optimizations with the later texts that got another number.
+
+    XLA may renumber a module during compilation (openxla/xla#7193). A module with that text alone
+    is joined with the next module of the same name that lacks it.
+    """
+    waiting: dict[tuple[str, str], ModuleFiles] = {}
+    joined = []
+    for group in groups:
+        place = (group.folder, title_of(group.key))
+        if group.number is not None and set(group.stages) == {BEFORE}:
+            waiting[place] = group
+        elif BEFORE not in group.stages and place in waiting and group.number is not None:
+            first = waiting.pop(place)
+            group.stages[BEFORE] = first.stages[BEFORE]
+            group.mlir = group.mlir or first.mlir
+            group.settings = {**first.settings, **group.settings}
+            joined.append(id(first))
+        else:
+            waiting.pop(place, None)
+    return [group for group in groups if id(group) not in joined]
+
+
+def _put(
+    groups: dict[tuple[str, str], list[ModuleFiles]],
+    file: StoredFile,
+    name: DumpFileName,
+    left: SkippedCounter,
+) -> None:
+    runs = groups.setdefault((_place(file), name.key), [])
+    if not runs or (runs[-1].has(name) and name.is_stamped):
+        runs.append(ModuleFiles(key=name.key, folder=file.folder, number=name.number))
+    runs[-1].put(name, file, left)
+
+
+def _place(file: StoredFile) -> str:
+    return str(PurePath(file.path).parent)
+
+
+_SETTING = re.compile(
+    r"(.+)\.(target_arguments\.txt|execution_options\.txt|hlo_module_config\.txt|config\.pbtxt"
+    rf"|gpu_target_config\.pbtxt|debug_options|tpu_comp_env\.txt){PACKED}"
+)
+_INNER_SETTING = re.compile(r"(?:topology|compile_options)\.textproto")
+"""Files on target and options; the second kind is in a folder with the name of the module's."""
+
+_LOWERED = re.compile(rf"module\.mlir{PACKED}")
+"""The program as lowered, in a folder that has the name of the module's files."""
+
+_NUMBER_ALONE = re.compile(r"module_\d{4,}$")
+
+
+def _join_nameless(groups: dict[tuple[str, str], list[ModuleFiles]]) -> None:
+    """Join files without a module name with the module of the same number."""
+    for place, key in [key for key in groups if _NUMBER_ALONE.match(key[1])]:
+        named = [k for k in groups if k[0] == place and k[1].startswith(f"{key}.")]
+        if len(named) != 1 or len(groups[named[0]]) != len(groups[place, key]):
+            continue
+        for target, nameless in zip(groups[named[0]], groups.pop((place, key)), strict=True):
+            for stage, parts in nameless.stages.items():
+                target.stages.setdefault(stage, {}).update(
+                    {k: f for k, f in parts.items() if k not in target.stages.get(stage, {})}
+                )
+
+
+def _put_late(
+    groups: dict[tuple[str, str], list[ModuleFiles]],
+    file: StoredFile,
+    name: DumpFileName,
+    left: SkippedCounter,
+) -> None:
+    """Add an HLO text of unknown stage to its module, or count it as skipped part of a module."""
+    place, whole = _place(file), name.key
+    owners = [k for k in groups if k[0] == place and whole.startswith(f"{k[1]}.")]
+    if not owners:
+        _put(groups, file, name, left)
+        return
+    owner = max(owners, key=lambda k: len(k[1]))
+    stage = _EXTENSIONS.sub("", whole[len(owner[1]) + 1 :])
+    own = _title_name(file)
+    texts = [parts[""] for parts in groups[owner][0].stages.values() if "" in parts]
+    if own is None or own not in {_title_name(other) for other in texts}:
+        left.add(CUT_OUT, file.path)
+        return
+    known = DumpFileName(module=owner[1], number=name.number, stage=stage, part="")
+    groups[owner][-1].put(known, file, left)
+
+
+_EXTENSIONS = re.compile(rf"\.(?:txt|hlo){PACKED}$")
+_NAME = re.compile(rb"^[ \t]*HloModule[ \t]+%?([\w.-]+)", re.MULTILINE)
+
+
+def _title_name(file: StoredFile) -> str | None:
+    """Return the module name in the header of an HLO text; None if its beginning has none."""
+    found = _NAME.search(head_of(file))
+    return found[1].decode("ascii", "replace") if found else None
 
 
 def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> Iterator[ModuleDump]:

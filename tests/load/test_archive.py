@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, UnreadableError, load
-from hlo_lens.load import archive as archive_module, compressed as packed
+from hlo_lens.load import archive as archive_module, files as packed
 from tests.corpus import SAMPLES
 from tests.load.test_load import hlo, roots, write
 

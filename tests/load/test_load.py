@@ -20,7 +20,7 @@ from tests import corpus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-packed_module = sys.modules["hlo_lens.load.compressed"]
+packed_module = sys.modules["hlo_lens.load.files"]
 
 
 def hlo(name: str = "m", entry: str = "main", opcode: str = "negate") -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hlo_lens.load.devices.targets import parse_target
+from hlo_lens.load.devices import parse_target
 from hlo_lens.questions.what_if.api import Asked
 from hlo_lens.questions.what_if.process.process import toolchain_of
 from tests.corpus import ROOT

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hlo_lens.hlo.opcodes import is_collective_like
 from hlo_lens.hlo.query import InstructionTable, evident_partitions
-from hlo_lens.load.devices.assignment import device_assignment
+from hlo_lens.load.devices import device_assignment
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import Origins, origins
 from hlo_lens.program.runs import CallCounts, call_counts

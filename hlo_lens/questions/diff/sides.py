@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.load import STDIN, load
+from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
-from hlo_lens.load.stored import require
 from hlo_lens.questions.dumps.text_copies import text_copies
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.questions.snapshots.snapshot_files import is_snapshot_file, read_snapshot_file

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.targets import CPU, Target, parse_target
+from hlo_lens.load.devices import CPU, Target, parse_target
 from hlo_lens.load.programs import Program, Progress, modules_of
 from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.check.api import compare

@@ -19,7 +19,7 @@ from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_aga
 from hlo_lens.text.errors import HloLensError, UsageError
 
 if TYPE_CHECKING:
-    from hlo_lens.load.devices.targets import Target
+    from hlo_lens.load.devices import Target
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.what_if.process.program import SourceProgram
     from hlo_lens.text.name_pattern import NamePattern

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.targets import Target, parse_target
+from hlo_lens.load.devices import Target, parse_target
 from hlo_lens.questions.plans.fit_places import places
 from hlo_lens.questions.plans.fitting import Attempt, FittedModule, Place, chosen_plans, closest
 from hlo_lens.questions.plans.plan_search import search, worth_trying

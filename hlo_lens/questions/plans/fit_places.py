@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.targets import all_slices, device_count, parse_target
+from hlo_lens.load.devices import all_slices, device_count, parse_target
 from hlo_lens.questions.plans.fitting import Place
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.program_changes import edited, mesh_splits, mesh_text, program_mesh
@@ -18,7 +18,7 @@ from hlo_lens.text.units import format_bytes, listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.load.devices.targets import Target
+    from hlo_lens.load.devices import Target
     from hlo_lens.questions.what_if.process.program import SourceProgram
     from hlo_lens.questions.what_if.recompiling import Base
 

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.assignment import device_assignment
-from hlo_lens.load.devices.topology import topology_of
+from hlo_lens.load.devices import device_assignment, topology_of
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.report.first_page import command_on, others_sections
 from hlo_lens.questions.report.html.page import page_of_modules

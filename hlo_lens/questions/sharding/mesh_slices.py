@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.assignment import slices_of
+from hlo_lens.load.devices import slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

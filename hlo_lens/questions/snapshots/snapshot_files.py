@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load import read_source
-from hlo_lens.load.stored import DiskFile, head_of
+from hlo_lens.load.files import DiskFile, head_of
 from hlo_lens.questions.snapshots.reading import read_snapshot
 from hlo_lens.text.errors import DumpSyntaxError
 

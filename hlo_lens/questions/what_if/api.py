@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.targets import Target, parse_target
+from hlo_lens.load.devices import Target, parse_target
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of
 from hlo_lens.questions.what_if.arguments import EntryArrays

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.load.devices.targets import parse_target
+from hlo_lens.load.devices import parse_target
 from hlo_lens.questions.what_if.edit_program import EditRequest, edit_program
 from hlo_lens.questions.what_if.process.program import foreign_calls, text_of
 from hlo_lens.questions.what_if.recompiled import Change, ChangedPart

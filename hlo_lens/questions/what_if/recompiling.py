@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.targets import Target, parse_target
+from hlo_lens.load.devices import Target, parse_target
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.memory.results import memory_results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.load.devices.assignment import device_assignment, slices_of
+from hlo_lens.load.devices import device_assignment, slices_of
 from hlo_lens.load.module import already_read
 from hlo_lens.text.dump_kinds import DumpKind
 

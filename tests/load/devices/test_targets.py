@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.load.devices.targets import (
-    CPU,
-    gpu_names,
-    gpu_target,
-    gpu_topology,
-    parse_target,
-    tpu_target,
-)
+from hlo_lens.load.devices import CPU, gpu_names, gpu_target, gpu_topology, parse_target, tpu_target
 from hlo_lens.text.errors import UnknownNameError, UsageError
 
 ARGUMENTS = """\

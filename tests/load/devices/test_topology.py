@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from hlo_lens.load.devices.targets import parse_target, tpu_target
-from hlo_lens.load.devices.topology import ChipPlace, topology_of
+from hlo_lens.load.devices import ChipPlace, parse_target, topology_of, tpu_target
 
 ARGUMENTS = """tpu_topology_args {
   version: TPU_VERSION_VIPERFISH

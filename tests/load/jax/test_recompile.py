@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.load.devices.targets import CPU, gpu_config, parse_target
+from hlo_lens.load.devices import CPU, gpu_config, parse_target
 from hlo_lens.load.module import already_read
 from hlo_lens.questions.what_if.process.cache import (
     bound_compiles,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.load.devices.assignment import device_assignment
+from hlo_lens.load.devices import device_assignment
 from hlo_lens.load.fact import plant
 from hlo_lens.questions.collectives.collective_groups import collectives_by
 from hlo_lens.questions.collectives.collectives import Collective, Collectives, collectives

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.load.devices.targets import all_slices, device_count, parse_target
+from hlo_lens.load.devices import all_slices, device_count, parse_target
 from hlo_lens.questions.plans import fit_module as api
 from hlo_lens.questions.plans.fit_places import expanded_targets, places
 from hlo_lens.questions.what_if.process.program import source_program

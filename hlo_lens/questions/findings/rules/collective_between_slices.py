@@ -29,8 +29,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.assignment import device_assignment
-from hlo_lens.load.devices.hosts import joined_gpus
+from hlo_lens.load.devices import device_assignment, joined_gpus
 from hlo_lens.program.summary import backend_of_dump, num_devices
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.sums import WIRE, run_sum

@@ -30,8 +30,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.load.devices.matrix_units import MATRIX_UNITS, SMALLEST_SIDE, SUBLANES
-from hlo_lens.load.devices.targets import TARGET_ARGUMENTS, tpu_target
+from hlo_lens.load.devices import (
+    MATRIX_UNITS,
+    SMALLEST_SIDE,
+    SUBLANES,
+    TARGET_ARGUMENTS,
+    tpu_target,
+)
 from hlo_lens.program.flops import ProductSizes, WorkFinder, flops, product_sizes
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import call_counts

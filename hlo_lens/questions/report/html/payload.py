@@ -12,7 +12,7 @@ from hlo_lens.text.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hlo_lens.load.devices.topology import Topology
+    from hlo_lens.load.devices import Topology
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.matching.program_diff import ComputationPair
     from hlo_lens.questions.diff.module_diff import ModuleDiff

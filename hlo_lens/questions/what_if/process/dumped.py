@@ -16,7 +16,7 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.load.devices.targets import Target
+    from hlo_lens.load.devices import Target
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.what_if.process.process import Compilation
     from hlo_lens.questions.what_if.process.program import SourceProgram

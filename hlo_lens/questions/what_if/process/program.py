@@ -12,8 +12,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices.assignment import device_assignment
-from hlo_lens.load.devices.targets import CPU, Target, gpu_target, gpu_topology, tpu_target
+from hlo_lens.load.devices import (
+    CPU,
+    Target,
+    device_assignment,
+    gpu_target,
+    gpu_topology,
+    tpu_target,
+)
 from hlo_lens.questions.what_if.process.request import CompileRequest
 from hlo_lens.text.dump_files import BEFORE
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.load.devices.targets import gpu_config
+from hlo_lens.load.devices import gpu_config
 from hlo_lens.questions.report.html.payload import Strings, encoded
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report

@@ -17,7 +17,7 @@ from hlo_lens.questions.report.html.payload import printable_list
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.load.devices.topology import Topology
+    from hlo_lens.load.devices import Topology
     from hlo_lens.questions.report.html.payload import Strings, Subject
     from hlo_lens.shapes.mesh import Mesh
 

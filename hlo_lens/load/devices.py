@@ -1,9 +1,4 @@
-"""Targets of a compile by name: ``v5p:4x4x4``, ``h100_sxm``, ``h100_sxm:1x2x8``, ``cpu``.
-
-Memory of TPUs is the memory available to a program, as libtpu 0.0.52 prints it when a program
-does not fit ("exceeds available HBM (15.75G)"), rounded by it to a hundredth of a GiB; of GPUs the
-memory of the device in XLA's target configuration (``gpu_specs/README.md``).
-"""
+"""Devices of a compile: targets by name, the places of a program on them, and their figures."""
 
 from __future__ import annotations
 
@@ -12,14 +7,80 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.load.fact import fact
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.lazy_pattern import lazy_pattern
 from hlo_lens.text.nearest_names import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from importlib.resources.abc import Traversable
+
+    from hlo_lens.load.module import ModuleDump
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixUnit:
+    """The matrix unit of a TPU.
+
+    Attributes:
+        side: Rows and columns of the unit.
+        peak_flops: FLOP of bf16 that a chip does in one second.
+        memory_bandwidth: Bytes that a chip reads from its memory in one second.
+    """
+
+    side: int
+    peak_flops: float
+    memory_bandwidth: float
+
+    @property
+    def flops_per_byte(self) -> float:
+        """FLOP done in the time in which one byte is read."""
+        return self.peak_flops / self.memory_bandwidth
+
+
+MATRIX_UNITS = {
+    "v2": MatrixUnit(side=128, peak_flops=4.6e13, memory_bandwidth=7.16e11),
+    "v3": MatrixUnit(side=128, peak_flops=1.40e14, memory_bandwidth=8.25e11),
+    "v4": MatrixUnit(side=128, peak_flops=2.75e14, memory_bandwidth=1.23e12),
+    "v5e": MatrixUnit(side=128, peak_flops=1.97e14, memory_bandwidth=8.20e11),
+    "v5p": MatrixUnit(side=128, peak_flops=4.59e14, memory_bandwidth=2.46e12),
+    "v6e": MatrixUnit(side=256, peak_flops=9.20e14, memory_bandwidth=1.64e12),
+    "tpu7x": MatrixUnit(side=256, peak_flops=2.31e15, memory_bandwidth=7.40e12),
+}
+"""Matrix unit of each kind of `targets.TPU_KINDS`, by name."""
+
+SMALLEST_SIDE = min(unit.side for unit in MATRIX_UNITS.values())
+"""Side of the unit of a TPU that is not known."""
+
+SUBLANES = 8
+"""Rows of the matrix that is multiplied by one in the unit: ``[8, 128] @ [128, 128]``."""
+
+
+USUAL_GPUS = 8
+"""GPUs of a host, for GPUs whose machine is not known."""
+
+_RACKS = {"GB200": 72, "GB300": 72}
+"""GPUs of a rack that NVLink joins, by a part of the GPU's name."""
+
+_NAME = lazy_pattern(r'device_description_str: "([^"]*)"')
+
+
+def joined_gpus(config: str | None) -> int:
+    """Return the number of GPUs that NVLink joins.
+
+    >>> joined_gpus('device_description_str: "NVIDIA GB200"'), joined_gpus(None)
+    (72, 8)
+
+    Args:
+        config: Text of the target configuration; None if not known.
+    """
+    name = _NAME.search(config or "")
+    found = (count for part, count in _RACKS.items() if name is not None and part in name[1])
+    return next(found, USUAL_GPUS)
+
 
 _GIB = 1 << 30
 _TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
@@ -120,7 +181,7 @@ def gpu_config(name: str) -> str:
 def _gpu_specs() -> Traversable:
     from importlib import resources  # slow to import, and most commands name no GPU
 
-    return resources.files("hlo_lens.load.devices") / "gpu_specs"
+    return resources.files("hlo_lens.load") / "gpu_specs"
 
 
 def parse_target(text: str) -> Target:
@@ -217,12 +278,11 @@ def all_slices(text: str) -> tuple[Target, ...]:
 
 
 _MEMORY = lazy_pattern(r"(?m)^\s*device_memory_size: (\d+)")
-_DESCRIPTION = lazy_pattern(r'device_description_str: "([^"]*)"')
 
 
 def gpu_target(config: str, *, name: str = "", topology: str = "") -> Target:
     """Return the target of a GPU's target configuration."""
-    memory, described = _MEMORY.search(config), _DESCRIPTION.search(config)
+    memory, described = _MEMORY.search(config), _NAME.search(config)
     return Target(
         backend="gpu",
         name=name or (described[1] if described else "GPU"),
@@ -293,3 +353,119 @@ def gpu_topology(target: Target, devices: int) -> str:
         return target.topology
     hosts = math.ceil(devices / 8)
     return f"1x{hosts}x{devices if hosts == 1 else 8}"
+
+
+SLICE_STRIDE = 100_000
+"""Difference of the ids of the first devices of two TPU slices."""
+
+_DEVICES = re.compile(r"computation_devices \{([^{}]*)\}")
+_ID = re.compile(r"replica_device_ids: (\d+)")
+_SETTINGS = (
+    ("execution_options.txt", "device_assignment"),
+    ("hlo_module_config.txt", "static_device_assignment"),
+    ("config.pbtxt", "static_device_assignment"),
+    ("compile_options.textproto", "device_assignment"),
+)
+
+
+@fact
+def device_assignment(dump: ModuleDump) -> tuple[tuple[int, ...], ...] | None:
+    """Return the device ids by replica and partition that a dump has; None if it has none."""
+    for name, block in _SETTINGS:
+        text = dump.setting(name) or ""
+        start = text.find(f"{block} {{")
+        if start < 0:
+            continue
+        columns = [tuple(map(int, _ID.findall(inside))) for inside in _devices(text, start)]
+        if columns and columns[0] and len({len(column) for column in columns}) == 1:
+            return tuple(zip(*columns, strict=True))
+    return None
+
+
+def _devices(text: str, start: int) -> Iterator[str]:
+    """Yield the devices of each computation of the assignment that begins at a place."""
+    depth, end = 0, start
+    for match in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if match[0] == "{" else -1
+        end = match.end()
+        if depth == 0:
+            break
+    yield from _DEVICES.findall(text[start:end])
+
+
+def slices_of(assignment: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the flattened numbers of the devices in each TPU slice, slices in order of their ids.
+
+    >>> slices_of([[100000, 200000, 100001, 200001]])
+    ((0, 2), (1, 3))
+
+    The text of a slice counts its devices in this order: compared with texts of libtpu 0.0.51 for
+    meshes of two slices whose devices take turns, and whose ids do not ascend.
+    """
+    found: dict[int, list[int]] = {}
+    for number, device in enumerate(one for row in assignment for one in row):
+        found.setdefault(device // SLICE_STRIDE, []).append(number)
+    return tuple(tuple(found[key]) for key in sorted(found))
+
+
+class ChipPlace(NamedTuple):
+    """Place of a device: slice, coordinates of the chip, core."""
+
+    slice: int
+    x: int
+    y: int
+    z: int
+    core: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Slices that a program was compiled for.
+
+    Attributes:
+        name: Name of the target.
+        sizes: Chips of a slice along x, y and z.
+        wraps: Whether each axis has links from its last chip to the first.
+        places: Place of each device, by its number in the program.
+    """
+
+    name: str
+    sizes: tuple[int, int, int]
+    wraps: tuple[bool, bool, bool]
+    places: tuple[ChipPlace, ...]
+
+
+def topology_of(target: Target, assignment: Sequence[Sequence[int]]) -> Topology | None:
+    """Return the places of the devices of a program; None if the target has no known topology.
+
+    >>> from hlo_lens.load.devices import parse_target
+    >>> topology_of(parse_target("v5e:2x4"), [[0, 1, 2, 3]]).places[3]
+    ChipPlace(slice=0, x=1, y=1, z=0, core=0)
+
+    Args:
+        target: The target.
+        assignment: Device ids by replica and partition.
+    """
+    shape = target.topology.rpartition(":")[2]
+    if target.backend != "tpu" or not shape:
+        return None
+    counts = [int(size) for size in shape.split("x")]
+    x, y, z = (*counts, 1, 1, 1)[:3]
+    cores = cores_of(target)
+    found = []
+    for device in (device for row in assignment for device in row):
+        number, local = divmod(device, SLICE_STRIDE)
+        chip, core = divmod(local, cores)
+        if chip >= x * y * z:
+            return None
+        found.append(ChipPlace(number, chip % x, chip // x % y, chip // (x * y), core))
+    if not found or len(set(found)) != len(found):
+        return None
+    given = target.options.get("wrap")
+    wraps = [*given, False, False, False] if isinstance(given, list) else [False] * 3
+    return Topology(
+        name=target.name,
+        sizes=(x, y, z),
+        wraps=(bool(wraps[0]), bool(wraps[1]), bool(wraps[2])),
+        places=tuple(found),
+    )

@@ -1,30 +1,35 @@
-"""The modules in a single file, by the kind of its content, and lazy readers of them."""
+"""The modules in a single file, by the kind of its content, and lazy readers of their texts."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from hlo_lens.load.compressed import CHUNK
-from hlo_lens.load.embedded_dumps import (
-    Around,
-    Part,
-    around_modules,
-    around_parts,
-    buffer_parts,
-    files_alone,
-    files_of_parts,
-    printed_files,
+from hlo_lens.load.files import (
+    CHUNK,
+    MemoryFile,
+    StoredFile,
+    chunks,
+    name_of,
+    read_source,
+    source_of,
 )
-from hlo_lens.load.lazy_texts import buffer_texts, later_buffers, lazy_log, lazy_trees
 from hlo_lens.load.module import BufferTexts, Lazy, ModuleDump, Stage, already_read
-from hlo_lens.load.stored import StoredFile, chunks, name_of, source_of
 from hlo_lens.text import log_words
 from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
 from hlo_lens.text.dump_files import split_file_name
-from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_PARTS, PROTO, ROW_OF, DumpKind
+from hlo_lens.text.dump_kinds import (
+    BUFFER_HEADERS,
+    BUFFER_PARTS,
+    BUFFER_ROWS,
+    PROTO,
+    ROW_OF,
+    DumpKind,
+)
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.line_leads import without_leads
 from hlo_lens.text.log_entries import without_entries
@@ -33,10 +38,273 @@ from hlo_lens.text.quotations import without_quotation
 from hlo_lens.text.source import Source, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from hlo_lens.buffers.live_range import HloLiveRange
+    from hlo_lens.call_trees.tree import CallTrees
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.logs.log import LogText
+    from hlo_lens.text.source import Source
 
+
+_VALUES = re.compile(r"^(?:Total bytes used: [^\n]*\n\s*)?Used values:", re.MULTILINE)
+"""Header of the used values, the only one that may begin on an earlier line."""
+
+_OTHERS = re.compile(
+    rf"^(?![ \t]|$|allocation \d|<\d|\d|-{{4}}|{'|'.join(map(re.escape, BUFFER_HEADERS))}"
+    r"|cumulative_size;|The rest )",
+    re.MULTILINE,
+)
+"""Start of a line that no buffer-side text has."""
+
+
+_BEGIN = re.compile(r"^\*\*\* Begin ([^\s/]+) \*\*\*[ \t]*(?:\n|\Z)", re.MULTILINE)
+_END = re.compile(r"^\*\*\* (?:End|Begin) [^\s/]+ \*\*\*[ \t]*(?:\n|\Z)", re.MULTILINE)
+
+
+def printed_files(source: Source) -> tuple[list[MemoryFile], Around]:
+    """Return the files that XLA printed between markers, and the text around them.
+
+    A file whose end is missing ends before the next one.
+    """
+    text, files, spans = source.text, list[MemoryFile](), list[tuple[int, int]]()
+    begin = _BEGIN.search(text) if "*** Begin " in text else None
+    while begin is not None:
+        end = _END.search(text, begin.end())
+        stop = len(text) if end is None else end.start()
+        data = text[begin.end() : stop].encode("utf-8", errors="surrogatepass")
+        files.append(MemoryFile(path=f"{source.path}/{begin[1]}", data=data))
+        is_ended = end is not None and end[0].startswith("*** End")
+        spans.append((begin.start(), end.end() if end is not None and is_ended else stop))
+        begin = _BEGIN.search(text, spans[-1][1])
+    return files, Around(source, tuple(spans))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A buffer-side text in a log.
+
+    Attributes:
+        kind: Part of the module, as in XLA's file names.
+        start: Offset of its start.
+        end: Offset of its end.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+def buffer_parts(text: str) -> list[Part]:
+    """Return the buffer-side texts in a text, in order, without overlaps."""
+    starts: list[tuple[int, str]] = []
+    for row in BUFFER_ROWS:
+        places = _line_starts(text, row.headers[0])
+        if row.kind is DumpKind.BUFFER_VALUES and places:
+            places = [match.start() for match in _VALUES.finditer(text)]
+        starts += [(place, row.part or "") for place in places]
+    found: list[Part] = []
+    for start, kind in sorted(starts):
+        if found and start < found[-1].end:
+            continue
+        other = _OTHERS.search(text, start + 1)
+        found.append(Part(kind, start, len(text) if other is None else other.start()))
+    return found
+
+
+def _line_starts(text: str, word: str) -> list[int]:
+    found = [0] if text.startswith(word) else []
+    place = text.find(f"\n{word}") + 1
+    while place:
+        found.append(place)
+        place = text.find(f"\n{word}", place) + 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The text around the dumps in a text.
+
+    Attributes:
+        source: The whole text.
+        dumps: Spans of the dumps in it, in order.
+    """
+
+    source: Source
+    dumps: tuple[tuple[int, int], ...] = ()
+
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Whether any of some words occurs outside the dumps."""
+        text = self.source.text
+        ends = (*(start for start, _ in self.dumps), len(text))
+        spans = list(zip((0, *(end for _, end in self.dumps)), ends, strict=True))
+        return any(text.find(word, start, end) >= 0 for word in words for start, end in spans)
+
+    @property
+    def dump_lines(self) -> int:
+        """Number of lines in dumps."""
+        return sum(self.source.text.count("\n", start, end) for start, end in self.dumps)
+
+    def rest(self) -> Source:
+        """Return the text with blank lines in place of the dumps; offsets stay the same."""
+        if not self.dumps:
+            return self.source
+        text = self.source.text
+        pieces: list[str] = []
+        done = 0
+        for start, end in self.dumps:
+            lines = text.count("\n", start, end)
+            pieces += (text[done:start], " " * (end - start - lines), "\n" * lines)
+            done = end
+        pieces.append(text[done:])
+        return replace(self.source, text="".join(pieces))
+
+
+def around_parts(source: Source, parts: Sequence[Part]) -> Around:
+    """Return the text around buffer-side texts."""
+    return Around(source, tuple((part.start, part.end) for part in parts))
+
+
+def around_modules(modules: Sequence[HloModule]) -> Around:
+    """Return the text around the modules of one text, and the lines inside them that are no HLO."""
+    source = modules[0].columns.source
+    dumps: list[tuple[int, int]] = []
+    done = 0
+    for start, end in (span for module in modules for span in module.strange_spans):
+        first = source.line_bounds(start)[0]
+        dumps.append((done, start if source.text[first:start].strip() else max(done, first)))
+        done = end
+    dumps.append((done, len(source.text)))
+    return Around(source, tuple(span for span in dumps if span[0] < span[1]))
+
+
+def files_of_parts(
+    source: Source, parts: Sequence[Part], lines: Sequence[int]
+) -> list[dict[str, StoredFile]]:
+    """Return, for each module, the buffer-side texts between it and the next one: kind to file.
+
+    Args:
+        source: The log.
+        parts: Its buffer-side texts.
+        lines: First line of each module; texts before the first module belong to it too.
+    """
+    found: list[dict[str, StoredFile]] = [{} for _ in lines]
+    for part in parts:
+        line = source.line_column(part.start)[0]
+        place = max((k for k, first in enumerate(lines) if first <= line), default=0)
+        found[place].setdefault(part.kind, _file(source, part, line))
+    return found
+
+
+def files_alone(source: Source, parts: Sequence[Part]) -> list[dict[str, StoredFile]]:
+    """Return the buffer-side texts of a log without HLO; a repeated kind begins another module."""
+    found: list[dict[str, StoredFile]] = []
+    for part in parts:
+        if not found or part.kind in found[-1]:
+            found.append({})
+        found[-1][part.kind] = _file(source, part, source.line_column(part.start)[0])
+    return found
+
+
+def _file(source: Source, part: Part, line: int) -> MemoryFile:
+    """Return a file of one buffer-side text; its line numbers are those of the log."""
+    text = "\n" * (line - 1) + source.text[part.start : part.end]
+    return MemoryFile(path=source.path, data=text.encode("utf-8", errors="surrogatepass"))
+
+
+def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) -> BufferTexts:
+    """Return lazy readers of the buffer-side texts; before April 2026 one file held several.
+
+    Args:
+        parts: Part of the module, as in `BUFFER_PARTS`, to its file.
+        source: Text of one of these files, if it has been read already.
+    """
+    texts = BufferTexts()
+    for row in BUFFER_ROWS:
+        file = parts.get(row.part or "")
+        if file is not None:
+            setattr(texts, row.field, Lazy(partial(_parsed, row.kind, file, source)))
+    assignment = parts.get(BUFFER_PARTS[DumpKind.BUFFER_ASSIGNMENT])
+    if texts.live_range is None and assignment is not None:
+        texts.live_range = Lazy(partial(_combined_live_range, assignment, source))
+    if texts.assignment is not None:
+        texts.instructions = Lazy(partial(_instructions, texts))
+    return texts
+
+
+def _instructions(texts: BufferTexts) -> HloModule | None:
+    """Return the instructions that the used values print; None without used values."""
+    from hlo_lens.buffers.value_instructions import value_instructions  # imports Lark
+
+    assignment = None if texts.assignment is None else texts.assignment.get()
+    if assignment is None:
+        return None
+    values = assignment.values if texts.values is None else texts.values.get()
+    return None if values is None else value_instructions(assignment, values)
+
+
+def _parsed(kind: DumpKind, file: StoredFile, source: Source | None) -> Any:
+    """Return the content of a file, parsed as its kind; read now unless it has been read."""
+    return _parse(kind, _source(file, source))
+
+
+def _source(file: StoredFile, source: Source | None) -> Source:
+    return source if source is not None and source.path == file.path else read_source(file)
+
+
+def _parse(kind: DumpKind, source: Source) -> Any:
+    module, _, function = ROW_OF[kind].parser.partition(":")
+    return getattr(import_module(module), function)(source)
+
+
+def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRange | None:
+    """Return the live ranges after the allocations (one file until April 2026), or None."""
+    text = _source(file, source)
+    found: HloLiveRange | None = None
+    if "\nHloLiveRange " in text.text:
+        found = _parse(DumpKind.LIVE_RANGE, text)
+    return found
+
+
+def later_buffers(read: Callable[[], BufferTexts]) -> BufferTexts:
+    """Return lazy readers of a buffer assignment and its heap traces, found together."""
+    buffers = Lazy(read)
+    return BufferTexts(
+        assignment=Lazy(partial(_text_of, buffers, "assignment")),
+        traces=Lazy(partial(_text_of, buffers, "traces")),
+    )
+
+
+def _text_of(buffers: Lazy[BufferTexts], field: str) -> Any:
+    lazy = getattr(buffers.get(), field)
+    return None if lazy is None else lazy.get()
+
+
+def lazy_trees(source: Source) -> Lazy[CallTrees]:
+    """Return the lazy reader of the call trees in a text."""
+    return Lazy(partial(_parse, DumpKind.CALL_TREE, source))
+
+
+def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0) -> Lazy[LogText]:
+    """Return the lazy reader of a log.
+
+    Args:
+        source: Its text.
+        may_be_empty: Whether it may hold nothing that is read.
+        dump_lines: Number of its lines that are blank because they are dumps, read as such.
+    """
+    return Lazy(partial(_parse_log, source, may_be_empty, dump_lines))
+
+
+def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
+    from hlo_lens.logs.logs_log import parse_log
+
+    log = parse_log(source, may_be_empty=may_be_empty)
+    log.dump_lines = dump_lines
+    return log
+
+
+if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 

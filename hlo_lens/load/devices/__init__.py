@@ -1,1 +1,0 @@
-"""Devices that programs are compiled for: names, topologies, memory, with sources."""
