@@ -12,8 +12,7 @@ import hlo_lens
 from hlo_lens.load.fact import fact, plant
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.summary import backend_of_dump, instruction_table
-from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.dump_kinds import DumpKind
@@ -56,7 +55,7 @@ def test_memory_beyond_the_limit_is_not_estimated(monkeypatch: pytest.MonkeyPatc
     (text,) = (SAMPLES / "gpu" / "tp_mlp").glob("*after_optimizations.txt")
     alone = hlo_lens.parse_hlo(text.read_text("utf-8"))
     one = hlo_lens.modules_of(alone)[0]
-    limit = "hlo_lens.questions.memory.estimate_limit.MOST_ESTIMATED"
+    limit = "hlo_lens.questions.memory.estimate.MOST_ESTIMATED"
     monkeypatch.setattr(limit, len(alone.columns))
     assert memory_results(one.stating(limits_estimate=True)) is not None
     monkeypatch.setattr(limit, len(alone.columns) - 1)

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from hlo_lens.cli import commands, exit_codes, main
-from hlo_lens.questions.memory.estimate_limit import MOST_ESTIMATED
+from hlo_lens.questions.memory.results import MOST_ESTIMATED
 from tests.corpus import ROOT
 from tests.docs.documents import DOCUMENTS, MANUAL, README, TOPICS, blocks, prose
 

@@ -17,7 +17,7 @@ import pytest
 import hlo_lens
 from hlo_lens.buffers.assignment import HeapEventKind
 from hlo_lens.load import protos
-from hlo_lens.questions.memory.live_ranges import TRACES
+from hlo_lens.questions.memory.estimate import TRACES
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.content_kind import proto_message
 from hlo_lens.text.dump_kinds import DumpKind

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits, ProgramLines, main_opcodes
 from hlo_lens.questions.diff.shardings import ADDED, REMOVED, RESHAPED, RESHARDED, label_of
-from hlo_lens.questions.memory.differentiation import RECOMPUTED
+from hlo_lens.questions.memory.roles import RECOMPUTED
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from hlo_lens.questions.diff.pairs import (
     renamed_source,
     split_source,
 )
-from hlo_lens.questions.memory.differentiation import RECOMPUTED
+from hlo_lens.questions.memory.roles import RECOMPUTED
 from hlo_lens.questions.sharding.sources import custom_call_target
 from hlo_lens.text.library_files import is_library_file
 

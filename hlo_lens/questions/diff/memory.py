@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins
 from hlo_lens.questions.diff.pairs import Delta, SidePair, last_scopes, pair_items, portable_source
-from hlo_lens.questions.memory import estimate_limit
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.makers import instructions_by_name, values_of
-from hlo_lens.questions.memory.occupancy import owned_bytes
-from hlo_lens.questions.memory.peak import LiveValue, PeakMemory, peak_memory
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE, owned_bytes
+from hlo_lens.questions.memory.peak import (
+    LiveValue,
+    PeakMemory,
+    instructions_by_name,
+    peak_memory,
+    values_of,
+)
+from hlo_lens.questions.memory.results import MOST_ESTIMATED, not_estimated_text
 from hlo_lens.questions.memory.statement import FEW_BYTES
 from hlo_lens.questions.snapshots.facts import MemoryFacts, SpaceFacts
 from hlo_lens.questions.snapshots.rows import AliveGroup, SpacePeak
@@ -325,10 +329,10 @@ def code_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
 def missing_memory(module: ModuleSnapshot) -> str:
     """Return why the memory of a module was not estimated; empty where it could not be."""
     instructions = module.facts.instructions or 0
-    is_left_out = module.facts.is_scheduled and instructions > estimate_limit.MOST_ESTIMATED
+    is_left_out = module.facts.is_scheduled and instructions > MOST_ESTIMATED
     if not is_left_out:
         return ""
-    return estimate_limit.not_estimated_text(instructions, module.path, module.name)
+    return not_estimated_text(instructions, module.path, module.name)
 
 
 def _metrics(

@@ -15,8 +15,7 @@ from hlo_lens.load.fact import fact
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump, coverage_of, instruction_table
-from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
 from hlo_lens.text.dump_files import BEFORE, title_of
 from hlo_lens.text.errors import HloLensError
 

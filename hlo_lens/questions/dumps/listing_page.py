@@ -16,7 +16,7 @@ from hlo_lens.questions.dumps.across_processes import (
 )
 from hlo_lens.questions.dumps.module_groups import MOST_MEMORY, STEP, ModuleGroup, ModuleGroups
 from hlo_lens.questions.dumps.process_differences import difference_lines
-from hlo_lens.questions.memory.estimate_limit import MOST_ESTIMATED
+from hlo_lens.questions.memory.results import MOST_ESTIMATED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of

@@ -15,7 +15,7 @@ from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.dumps.show_page import ShownInstruction, ShownProgram, instructions_page
 from hlo_lens.questions.memory.instruction_values import InstructionValues, instruction_values
-from hlo_lens.questions.memory.makers import rows_of_names
+from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import memory_roles
 from hlo_lens.questions.report.leading import training_step_first

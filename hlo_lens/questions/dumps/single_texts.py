@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.memory.single_texts import buffer_text_sections
+from hlo_lens.questions.memory.page import buffer_text_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,11 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.findings import Findings, judged
 from hlo_lens.questions.findings.registry import all_rules
 from hlo_lens.questions.findings.rule import MEMORY, PEAK, ModuleRule
-from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out, not_estimated_text
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.results import (
+    is_estimate_left_out,
+    memory_results,
+    not_estimated_text,
+)
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
 if TYPE_CHECKING:
@@ -58,6 +61,6 @@ def _why(known: ModuleDump) -> str:
     """Return why the memory of a module is not known."""
     if is_estimate_left_out(known):
         return not_estimated_text(len(hlo_text(known).columns), known.path, known.address)
-    from hlo_lens.questions.memory.estimate import why_no_estimate  # imports the estimate
+    from hlo_lens.questions.memory.estimate import why_no_estimate
 
     return why_no_estimate(instruction_table(known)) or "the dump has no buffer assignment"

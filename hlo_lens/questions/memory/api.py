@@ -11,16 +11,14 @@ from hlo_lens.load.programs import Program, Progress, analysis_of, with_progress
 from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.dumps.single_texts import SingleTexts
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree
-from hlo_lens.questions.memory.instants import at_instant
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.loop_bands import loop_bands
 from hlo_lens.questions.memory.page import MemoryView, ViewedMemory, memory_page
+from hlo_lens.questions.memory.peak import at_instant
 from hlo_lens.questions.memory.plot import Timeline, plot_timelines, timeline_image
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.role_series import role_series
-from hlo_lens.questions.memory.roles import memory_roles
+from hlo_lens.questions.memory.roles import memory_roles, role_series
 from hlo_lens.questions.memory.statement import space_name
-from hlo_lens.questions.memory.timeline import memory_timeline
+from hlo_lens.questions.memory.timeline import loop_bands, memory_timeline
 from hlo_lens.questions.report.leading import training_step_first
 from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError

@@ -1,36 +1,24 @@
-"""Memory of a program, estimated from its scheduled HLO text alone.
-
-For users with only `compiled.as_text()` or one ``after_optimizations.txt``. From a text in
-execution order, the values, their live ranges and offsets follow by XLA's own rules:
-`hlo_lens.buffers.estimate`. It remains an estimate: flags that change the rules, and a
-few facts about the chip, are not in the text.
-
-Figures follow from the layout (`hlo_lens.questions.memory.statement`), except the temporaries of a
-TPU: only space 0 counts, rounded up to 16 KiB; it counts as 0 if it contains only tables of tuples
-and integer scalars, which are never in memory (observed with libtpu 0.0.51; older versions report
-up to twice as much).
-
-Limits: places in VMEM and CMEM (spaces 1 and 3) come from memory space assignment, which is not
-modelled; their totals are not known.
-"""
+"""Limit of the estimates of memory that are computed together with other results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.buffers.assignment import HeapEventKind, HeapTrace
 from hlo_lens.buffers.estimate.backend_rules import TPU_PAGE, BackendRules, backend_rules, round_up
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.dataflow import dataflow
 from hlo_lens.buffers.estimate.heap_layout import heap_layout
 from hlo_lens.buffers.estimate.shape_tree import NODES
+from hlo_lens.buffers.live_range import LiveRanges
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import backend_of_text, undefined_names
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.shapes.shape import HOST_SPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.buffers.estimate.allocations import Allocation, HeapLayout
     from hlo_lens.buffers.estimate.values import Dataflow
@@ -202,3 +190,95 @@ def _laid_allocation(index: int, allocation: Allocation) -> LaidAllocation:
         is_output=allocation.is_output,
         parameter_number=None if allocation.parameter is None else allocation.parameter[0],
     )
+
+
+_SLACK = 1
+"""Instants by which the start of an asynchronous instruction may be off."""
+
+TRACES = "live ranges follow from the schedule and the heap traces of the proto"
+
+
+def live_ranges(
+    table: InstructionTable, *, backend: str | None = None, traces: Iterable[HeapTrace] = ()
+) -> LiveRanges | None:
+    """Return the live ranges of values; None if the text has no schedule.
+
+    Args:
+        table: The module.
+        backend: ``cpu``, ``gpu`` or ``tpu`` if the caller knows it.
+        traces: Its heap traces.
+    """
+    if why_no_estimate(table) is not None:
+        return None
+    flow = dataflow(table, *sizes_of(table, backend))
+    name_of = flow.table.module.columns.name
+    ranges: dict[str, tuple[int, int]] = {}
+    values = flow.values
+    for place, start, end in zip(values.places, values.starts, values.ends, strict=True):
+        row, node = divmod(place, NODES)
+        index = flow.tree(row).index(node) if node else ()
+        ranges[f"{name_of(row)}{{{','.join(map(str, index))}}}"] = (start, end)
+    found = LiveRanges(
+        schedule=[name_of(row) for row in flow.schedule],
+        ranges=ranges,
+        is_complete=not flow.skipped,
+    )
+    listed = tuple(traces)
+    return _traced(found, listed) if listed else found
+
+
+def _traced(found: LiveRanges, traces: Sequence[HeapTrace]) -> LiveRanges:
+    """Return the ranges with the ends that the heap traces allow."""
+    ranges = dict(found.ranges)
+    moved: list[str] = []
+    for trace in traces:
+        starts = _starts(trace, ranges)
+        if starts is None:
+            continue
+        for value, (least, most) in _bounds(trace, starts, len(found.schedule)).items():
+            start, end = ranges.get(value, (starts[value], least))
+            kept = min(max(end, least), most)
+            if abs(kept - end) > _SLACK or value not in ranges:
+                ranges[value] = (start, max(start, kept))
+                moved.append(value)
+    return replace(found, ranges=ranges, moved=tuple(moved), source=TRACES)
+
+
+def _starts(trace: HeapTrace, ranges: Mapping[str, tuple[int, int]]) -> dict[str, int] | None:
+    """Return the instant at which each value of a trace is allocated, in ascending order.
+
+    None if the order is not that of the schedule, as in the fast memory of a TPU, which is
+    assigned earlier.
+    """
+    if not trace.is_whole_module:
+        return None
+    starts: dict[str, int] = {}
+    now = 0
+    for event in trace.events:
+        if event.kind is not HeapEventKind.FREE and event.value not in starts:
+            known = ranges.get(event.value)
+            if known is not None and known[0] < now - _SLACK:
+                return None
+            now = now if known is None else max(now, known[0])
+            starts[event.value] = now
+    return starts
+
+
+def _bounds(trace: HeapTrace, starts: Mapping[str, int], end: int) -> dict[str, tuple[int, int]]:
+    """Return the first and the last instant at which the live range of each value may end."""
+    bounds: dict[str, tuple[int, int]] = {}
+    now = 0
+    waiting: list[str] = []
+    for event in trace.events:
+        if event.kind is HeapEventKind.FREE:
+            if event.value in starts:
+                bounds[event.value] = (now, end)
+                waiting.append(event.value)
+            continue
+        then = starts[event.value]
+        if then > now:
+            for value in waiting:
+                bounds[value] = (bounds[value][0], then)
+            waiting.clear()
+            now = then
+    return bounds

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.makers import instructions_by_name
-from hlo_lens.questions.memory.occupancy import occupied_bytes
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE, occupied_bytes
+from hlo_lens.questions.memory.peak import instructions_by_name
 from hlo_lens.questions.memory.statement import SAME_DEVICE
 
 if TYPE_CHECKING:

@@ -1,14 +1,15 @@
-"""Page of ``hlo-lens memory``: statement, values at an instant, groups, timeline."""
+"""Facts and notes on the memory of a module."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.logs.page import gap_notes
 from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.memory.grouping import peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.page_facts import memory_facts, memory_notes, where_text
+from hlo_lens.questions.memory.peak import instructions_by_name, loop_path
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import (
     FEW_BYTES,
@@ -28,12 +29,247 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hlo_lens.buffers.live_range import HloLiveRange
+    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.buffers.values import BufferValues
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.memory.grouping import MemoryBy, MemoryTree
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.memory.role_series import RoleSeries
+    from hlo_lens.questions.memory.roles import RoleSeries
     from hlo_lens.questions.memory.timeline import MemoryTimeline
+
+
+def memory_facts(
+    results: MemoryResults, instant: PeakMemory | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines on the memory of a module and on the bytes in use at an instant.
+
+    Args:
+        results: The memory of the module.
+        instant: An instant or memory space other than the peak of the default one.
+    """
+    statement = results.statement
+    layout = results.layout
+    word = "" if layout.is_complete else "of a text that is not complete: "
+
+    def text(figure: str, size_bytes: int) -> str:
+        return memory_amount(statement, figure, size_bytes, results.stated).text(format_bytes)
+
+    yield (
+        "memory",
+        f"{word}{text('total', statement.total_bytes)} must fit{_same_device_text(results)}: "
+        f"arguments {format_bytes(statement.argument_bytes)} "
+        f"({format_bytes(statement.alias_bytes)} reused for outputs), "
+        f"outputs {text('output', statement.output_bytes)}, "
+        f"temp {text('temp', statement.temp_bytes)}, "
+        f"constants {format_bytes(statement.constant_bytes)}",
+    )
+    peak = results.peak
+    if peak is not None:
+        bound = "" if layout.is_complete and layout.are_ranges_complete else "at least "
+        size = text("peak", peak.total_bytes)
+        yield "peak", f"{word}{bound}{size} {where_text(results, peak)}"
+    if instant is not None and instant is not peak:
+        space = space_name(instant.color, results.backend)
+        what = "peak" if instant.is_peak else "in use"
+        size = text("peak", instant.total_bytes)
+        yield f"{what} {space}", f"{word}{size} {where_text(results, instant)}"
+
+
+def _same_device_text(results: MemoryResults) -> str:
+    """Return the bytes of other memory spaces that the same device must hold; empty for none."""
+    return "".join(
+        f", plus {format_bytes(space.total_bytes or 0)} {space.name} memory (color {space.color}) "
+        "on the same device"
+        for space in results.statement.on_same_device(results.backend)
+    )
+
+
+def where_text(results: MemoryResults, peak: PeakMemory) -> str:
+    """Return the place of an instant in the program: position, instruction, loop, source line."""
+    length = len(results.layout.schedule or ())
+    if peak.position is None:
+        return "during the whole program (no temporaries)"
+    if peak.instruction is None:
+        return f"at the end of the schedule ({peak.position} of {length})"
+    text = f"at {peak.instruction} ({peak.position} of {length})"
+    if results.module is None:
+        return text
+    instruction = instructions_by_name(results.module, {peak.instruction}).get(peak.instruction)
+    if instruction is None:
+        return text
+    loops = loop_path(instruction)
+    if loops:
+        text += f" in {' > '.join(loops)}"
+    elif not instruction.computation.is_entry:
+        text += f" in {instruction.computation.name}"
+    source = peak.instruction_origin.marked_source
+    return text if source is None else f"{text}, {source}"
+
+
+def memory_notes(results: MemoryResults) -> Iterator[str]:
+    """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
+    yield from results.statement.notes
+    yield from _framework_notes(results)
+    layout = results.layout
+    if not layout.is_complete:
+        parts = [f"{plural(layout.unassigned, 'value')} without memory"] * bool(layout.unassigned)
+        if layout.misfits:
+            parts.append(f"{plural(layout.misfits, 'size')} that do not fit the others")
+        lost = f": {', '.join(parts)}" if parts else ""
+        yield f"the buffer assignment is not complete{lost}; sums are of the part that is there"
+    if results.unknown_values:
+        yield (
+            f"{plural(results.unknown_values, 'value')} of instructions that the HLO text does "
+            "not have"
+        )
+    if not layout.are_ranges_complete:
+        yield "the live ranges are not complete: the peak is at least what is found"
+    if layout.schedule is not None and layout.unplaced_held and not layout.are_ranges_complete:
+        yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
+    if layout.schedule is not None and layout.unplaced:
+        yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
+    for name, flag in results.missing:
+        yield f"missing: {name}; XLA writes it with {flag}"
+    yield from _other_tools(results)
+
+
+def _framework_notes(results: MemoryResults) -> Iterator[str]:
+    for name, ours, theirs in results.mismatches:
+        yield (
+            f"memory_analysis() has {name} {theirs:,}, hlo-lens {ours:,}: trust neither until the "
+            "difference is explained"
+        )
+    if results.stated and not results.mismatches:
+        is_told = any(value for name, value in results.stated.items() if "size_in" in name)
+        yield (
+            "equal to memory_analysis()"
+            if is_told
+            else "memory_analysis() is all zeros here, so nothing was compared"
+        )
+
+
+def _other_tools(results: MemoryResults) -> Iterator[str]:
+    """Yield the peaks of other tools that differ from ours."""
+    texts = []
+    for one in results.other_peaks:
+        size = "not known" if one.peak_bytes is None else format_bytes(one.peak_bytes)
+        texts.append(f"{one.tool} {size} ({one.definition})")
+    if texts:
+        yield f"peaks of other tools: {'; '.join(texts)}"
+
+
+def buffer_text_sections(dump: ModuleDump) -> Iterator[Section]:
+    """Yield a section for each buffer-side text of a module without a buffer assignment."""
+    usage, ranges, values = dump.memory_usage_report, dump.live_range, dump.buffer_values
+    if usage is not None:
+        yield _usage_section(dump.name, usage)
+    if ranges is not None:
+        yield _live_range_section(dump.name, ranges)
+    if values is not None:
+        yield _values_section(dump.name, values)
+
+
+def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
+    spaces: list[Row] = [(s.name, s.color, s.total_bytes) for s in usage.spaces]
+    if not usage.is_by_memory_space:
+        spaces = [("all", None, usage.total_bytes)]
+    rows: list[Row] = [
+        (row.size.text, row.offset, row.used_by_n_values, _shapes(row.shapes))
+        for table in (
+            *(table for space in usage.spaces for table in space.tables),
+            *(a.table for a in usage.allocations if a.table is not None),
+        )
+        for row in table.rows
+    ]
+    return Section(
+        title=f"{name}: memory-usage report",
+        facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),
+        tables=(
+            table_of(
+                "usage-spaces",
+                "Memory spaces, under the names that XLA prints",
+                (
+                    Column("name", Unit.NONE, "XLA's name, which may be misleading"),
+                    Column("color", Unit.NONE, "its number"),
+                    Column("total_bytes", Unit.BYTES, "sum of its allocations"),
+                ),
+                spaces,
+            ),
+            table_of(
+                "usage-rows",
+                "Values by offset, in the order of the report",
+                (
+                    Column("size", Unit.NONE, "size of the largest value there, as printed"),
+                    Column("offset", Unit.NONE, "first byte in its allocation"),
+                    Column("values", Unit.COUNT, "number of values that begin there"),
+                    Column("shapes", Unit.NONE, "their shapes, without layout"),
+                ),
+                rows,
+            ),
+        ),
+        notes=gap_notes(usage.gaps, usage.is_complete),
+    )
+
+
+def _shapes(shapes: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(text if count == 1 else f"{count} x {text}" for count, text in shapes)
+
+
+def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
+    if not ranges.is_available:
+        return Section(
+            title=f"{name}: live ranges",
+            notes=("XLA had no live ranges: the executable was finalized or came from a proto",),
+        )
+    facts = [("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction"))]
+    facts.append(("values", plural(len(ranges.buffer_live_ranges), "live range")))
+    if ranges.peak_moment is not None and ranges.peak_bytes is not None:
+        text = (
+            f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
+            f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
+        )
+        facts.append(("XLA's peak", text))
+    rows: list[Row] = [
+        (value.size_bytes, value.instruction_name, _index(value[1])) for value in ranges.peak_values
+    ]
+    return Section(
+        title=f"{name}: live ranges",
+        facts=tuple(facts),
+        tables=(
+            table_of(
+                "live-at-printed-peak",
+                "Values alive at the peak that XLA prints",
+                (
+                    Column("size_bytes", Unit.BYTES, "bytes without padding"),
+                    Column("instruction", Unit.NONE, "instruction that defines it"),
+                    Column("index", Unit.NONE, "shape index of its result"),
+                ),
+                rows,
+            ),
+        ),
+        notes=(
+            *gap_notes(ranges.gaps, ranges.is_complete),
+            "with the buffer assignment of the same compile, hlo-lens finds the true "
+            f"peak; XLA writes it with {TEXT_FLAGS}",
+        ),
+    )
+
+
+def _index(index: tuple[int, ...] | None) -> str:
+    return "" if index is None else f"{{{','.join(map(str, index))}}}"
+
+
+def _values_section(name: str, values: BufferValues) -> Section:
+    facts = [("values", plural(len(values), "used value"))]
+    if values.total_bytes is not None:
+        facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))
+    return Section(
+        title=f"{name}: used values",
+        facts=tuple(facts),
+        notes=gap_notes(values.gaps, values.is_complete),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,39 +1,141 @@
-"""Memory held at one instant of the schedule, by default at the peak.
-
-Arguments, outputs and constants hold their whole allocation during the whole program, used or not;
-of the temporaries the union of those alive is held, tables of tuples apart. The peak is the first
-instant at which that union is largest; there is none where a program has no temporaries. This is
-XProf's peak heap, which lacks scratch memory of SparseCore collectives, and PJRT's
-``peak_memory_in_bytes`` on GPU; XLA's live-range dump prints another one, the sum of values alive
-without their places.
-
-Rows are the held allocations, each named by its argument, output or constant, and the temporary
-values alive, largest first. With the residual ``[bytes counted twice]`` of temporaries that share
-bytes at that instant they sum to the bytes held. Source of the ranges: HloLiveRange, both ends
-inclusive.
-"""
+"""Instructions and values by the names that dumps print, and the loops around an instruction."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, LaidValue, MemoryLayout
-from hlo_lens.questions.memory.makers import rows_of_names, values_of
-from hlo_lens.questions.memory.occupancy import owned_bytes
+from hlo_lens.hlo.printed_names import names_printed_as
+from hlo_lens.hlo.query import rows_named
+from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins, origins, stack_texts
+from hlo_lens.program.value_flow import Value
+from hlo_lens.questions.memory.layout import (
+    DEFAULT_SPACE,
+    LaidAllocation,
+    LaidValue,
+    MemoryLayout,
+    owned_bytes,
+)
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.shapes.shape import Shape
-from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.errors import DumpSyntaxError, UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import Stack
-    from hlo_lens.program.value_flow import Value
+    from hlo_lens.questions.memory.layout import MemoryLayout
+    from hlo_lens.questions.memory.results import MemoryResults
+
+
+_DIGITS = re.compile(r"\d+")
+_STEPS = 64
+"""Loops around an instruction that are followed, at most."""
+
+
+def values_of(module: HloModule | None, names: Iterable[str]) -> dict[str, Value]:
+    """Return values by the name that dumps print, those whose instruction the module has.
+
+    Args:
+        module: The HLO text; None for none, which gives no values.
+        names: Instruction name and shape index: ``fusion.3{1}``.
+    """
+    if module is None:
+        return {}
+    parts = [(one, *one.partition("{")[::2]) for one in names]
+    rows = rows_of_names(module, {name for _, name, _ in parts})
+    return {
+        one: Value(rows[name], tuple(map(int, _DIGITS.findall(element))))
+        for one, name, element in parts
+        if name in rows
+    }
+
+
+def instructions_by_name(module: HloModule, names: set[str]) -> dict[str, HloInstruction]:
+    """Return the instruction of each name; of several, the one in the first computation."""
+    rows = rows_of_names(module, names)
+    return {name: module.instruction(row) for name, row in rows.items()}
+
+
+def rows_of_names(module: HloModule, names: set[str]) -> dict[str, int]:
+    """Return the row of the instruction of each name, as `instructions_by_name`."""
+    owners = module.links.owners
+    found: dict[str, tuple[int, int]] = {}
+    for row, name in rows_named(module, names):
+        place = (owners[row], row)
+        found[name] = min(found.get(name, place), place)
+    return {name: row for name, (_, row) in found.items()}
+
+
+def loop_path(instruction: HloInstruction) -> tuple[str, ...]:
+    """Return the names of the loops around an instruction, outermost first."""
+    path: list[str] = []
+    loop = _loop_around(instruction)
+    while loop is not None and len(path) < _STEPS:
+        path.append(loop.name)
+        loop = _loop_around(loop)
+    return tuple(reversed(path))
+
+
+def _loop_around(instruction: HloInstruction) -> HloInstruction | None:
+    """Return the loop whose body or condition has an instruction; of several the last."""
+    callers = instruction.computation.callers
+    return next((caller for caller in reversed(callers) if caller.opcode == "while"), None)
+
+
+class DescribedValue(NamedTuple):
+    """Opcode of the instruction that made a value, and its origin; None where not known.
+
+    Attributes:
+        opcode: Opcode of the instruction.
+        source: Source line, with the mark of inferred ones.
+        op_name: Operation path, or name of the argument.
+        argument: Argument that it is, or is computed from alone.
+        stack: Call stack, innermost first.
+    """
+
+    opcode: str | None = None
+    source: str | None = None
+    op_name: str | None = None
+    argument: str | None = None
+    stack: str | None = None
+
+
+def described_values(module: ModuleDump, names: Sequence[str]) -> list[DescribedValue]:
+    """Return opcode and origin of values, in the order of their names."""
+    if module.hlo is None:
+        return [DescribedValue()] * len(names)
+    found_origins = origins(module)
+    known = values_of(module.hlo, names)
+    stacks: dict[Stack, str | None] = {}
+    found = []
+    for name in names:
+        value = known.get(name)
+        if value is None:
+            found.append(DescribedValue())
+            continue
+        origin = found_origins.of_value(value)
+        frames = found_origins.stack(origin)
+        if frames not in stacks:
+            stacks[frames] = " < ".join(stack_texts(frames)) or None
+        found.append(
+            DescribedValue(
+                opcode=found_origins.opcode(found_origins.maker(value)),
+                source=origin.marked_source,
+                op_name=origin.op_name,
+                argument=origin.argument,
+                stack=stacks[frames],
+            )
+        )
+    return found
+
 
 SHARED = "[bytes counted twice]"
 
@@ -300,3 +402,47 @@ def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveVa
         )
         for value, occupant, part in zip(values, occupants, owned, strict=True)
     ]
+
+
+def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
+    """Return the memory held at ``peak``, at an instant, or while an instruction runs.
+
+    A value of an instruction that is not in the schedule means the first instant of its life.
+
+    Raises:
+        UnknownNameError: If there is no such instruction, value or instant.
+    """
+    layout = results.layout
+    module = results.module if results.peak is None else results.peak.module
+    if at == "peak" or layout.schedule is None:
+        return peak_memory(layout, color=color, module=module)
+    position = _position(at, layout, layout.schedule)
+    return peak_memory(layout, color=color, at=position, module=module)
+
+
+def _position(at: str, layout: MemoryLayout, schedule: Sequence[str]) -> int:
+    if at.isdecimal():
+        position = int(at)
+        if position > len(schedule):
+            raise UnknownNameError(
+                f"the schedule ends at {len(schedule)}, there is no instant {at}"
+            )
+        return position
+    found = [*dict.fromkeys(names_printed_as(at, schedule))]
+    if not found:
+        starts = {value.instruction_name: value.start or 0 for value in layout.values}
+        found = names_printed_as(at, starts)
+        if len(found) == 1:
+            return starts[found[0]]
+    if len(found) == 1:
+        return list(schedule).index(found[0])
+    raise _unknown(at, found, schedule)
+
+
+def _unknown(at: str, found: Sequence[str], schedule: Sequence[str]) -> UnknownNameError:
+    """Return the error for a name that is that of no instruction, or the end of several."""
+    if found:
+        names = f"{plural(len(found), 'name')}: {listed(found, 4)}"
+        return UnknownNameError(f"{at} is the end of {names}")
+    hint = did_you_mean(at.removeprefix("%"), schedule)
+    return UnknownNameError(f"no instruction {at} in the schedule{hint}")

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.memory.role_names import ROLES
+from hlo_lens.questions.memory.roles import ROLES
 from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.printable import printable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hlo_lens.questions.memory.loop_bands import LoopBand
-    from hlo_lens.questions.memory.role_series import RoleSeries
+    from hlo_lens.questions.memory.roles import RoleSeries
+    from hlo_lens.questions.memory.timeline import LoopBand
 
 FORMATS = (".svg", ".png", ".pdf")
 

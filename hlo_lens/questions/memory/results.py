@@ -11,7 +11,6 @@ from hlo_lens.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.hlo.query import rows_named, unknown_names
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import backend_of_dump, instruction_table
-from hlo_lens.questions.memory.estimate_limit import exceeds_limit
 from hlo_lens.questions.memory.layout import (
     DEFAULT_SPACE,
     MemoryLayout,
@@ -29,6 +28,7 @@ from hlo_lens.questions.memory.statement import (
 )
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError
+from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
+
 
 ESTIMATE = (
     "an estimate: there is no buffer assignment beside this text, so live ranges and places follow "
@@ -183,7 +184,7 @@ def _computed_ranges(dump: ModuleDump, backend: str | None) -> LiveRanges | None
 
     None for modules above the limit, too.
     """
-    from hlo_lens.questions.memory.live_ranges import live_ranges  # imported if needed
+    from hlo_lens.questions.memory.estimate import live_ranges
 
     if dump.hlo is None or exceeds_limit(dump, dump.hlo):
         return None
@@ -192,7 +193,7 @@ def _computed_ranges(dump: ModuleDump, backend: str | None) -> LiveRanges | None
 
 def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     """Return the estimate from HLO text; None without a schedule."""
-    from hlo_lens.questions.memory.estimate import memory_estimate  # imported if needed
+    from hlo_lens.questions.memory.estimate import memory_estimate
 
     target = dump.setting("target_arguments.txt")
     table = instruction_table(dump)
@@ -365,3 +366,37 @@ def _missing(dump: ModuleDump) -> tuple[tuple[str, str], ...]:
         dump.live_range is not None,
     )
     return tuple(writer for writer, is_there in zip(_WRITERS, there, strict=True) if not is_there)
+
+
+MOST_ESTIMATED = 50_000
+"""Instructions of the largest module whose memory is estimated together with other results.
+
+An estimate takes about 12 us per instruction: half a second for so many.
+"""
+
+
+def not_estimated_text(instructions: int, path: str, name: str) -> str:
+    """Return why the memory of a module was not estimated, and the command that does.
+
+    Args:
+        instructions: Number of its instructions.
+        path: File, folder or archive that it was read from; empty if unknown.
+        name: Its name, or address.
+    """
+    command = f"hlo-lens memory {shell_word(path) if path else 'PATH'} --module {shell_word(name)}"
+    return (
+        f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
+        f"for an estimate: {command}"
+    )
+
+
+def exceeds_limit(module: ModuleDump, text: HloModule) -> bool:
+    """Return whether estimates are limited and a text has too many instructions for one."""
+    return module.given.limits_estimate and len(text.columns) > MOST_ESTIMATED
+
+
+def is_estimate_left_out(module: ModuleDump) -> bool:
+    """Return whether memory could be estimated, but the module has too many instructions."""
+    if module.buffers.assignment is not None or module.hlo is None:
+        return False
+    return module.hlo.is_scheduled and exceeds_limit(module, module.hlo)

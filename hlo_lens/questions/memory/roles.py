@@ -1,52 +1,568 @@
-"""Roles of values in memory, such as weights and saved activations, with the evidence for each.
-
-Arguments have the roles of `argument_roles`. Of temporaries
-
-- *gathered weights* are copies of weights: moved, gathered or converted (`argument_copies`); copies
-  of other arguments have their role;
-- *gradients* are the values from which results that replace weights and optimizer state are
-  computed elementwise, back to the products and reductions that make them (`gradients`);
-- *saved activations* are made in the forward pass, and their last use is in the backward pass,
-  whose operation paths have ``transpose(`` (JAX), or a copy of them is saved so;
-- all others are *temporaries*.
-
-Memory of which the text has no value is *other*.
-"""
+"""Roles of values in memory, in the words of those who train models."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from itertools import accumulate
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from hlo_lens.hlo.columns import NOTHING
+from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import Origins, origins
 from hlo_lens.program.signature import EntrySignature, entry_signature
-from hlo_lens.questions.memory.argument_copies import SCALAR, ArgumentCopies
-from hlo_lens.questions.memory.argument_roles import BACKWARD, ArgumentRoles
-from hlo_lens.questions.memory.gradients import gradient_values
-from hlo_lens.questions.memory.makers import rows_of_names, values_of
+from hlo_lens.program.value_flow import Value
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.peak import rows_of_names, values_of
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.role_names import (
-    CONSTANTS,
-    GATHERED,
-    GRADIENTS,
-    NO_ROLE,
-    OUTPUTS,
-    SAVED,
-    TEMPORARIES,
-    WEIGHTS,
-    Role,
-)
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.value_flow import Value
-    from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
+    from hlo_lens.program.origins import InstructionPlaces
+    from hlo_lens.program.signature import EntrySignature
+    from hlo_lens.program.value_flow import ValueFlow
+    from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout, Occupant
+
+
+ROLES: Mapping[str, str] = {
+    "weights": "arguments that products use and results replace",
+    "optimizer state": "arguments that results replace and no product uses",
+    "caches": "arguments that results replace in part",
+    "inputs": "arguments that no result replaces, and copies of them",
+    "constants": "constants of the program",
+    "outputs": "results that have memory of their own",
+    "gathered weights": "copies of weights: gathered, converted or in another layout",
+    "gradients": "values from which replaced arguments are computed elementwise",
+    "saved activations": "values of the forward pass whose last use is in the backward pass",
+    "temporaries": "all other temporary values",
+    "other": "memory whose role is not evident",
+}
+"""Meaning of each role, in the order in which pictures stack them, lowest first."""
+
+WEIGHTS, STATE, CACHES, INPUTS, CONSTANTS, OUTPUTS = list(ROLES)[:6]
+GATHERED, GRADIENTS, SAVED, TEMPORARIES, OTHER = list(ROLES)[6:]
+
+
+class Role(NamedTuple):
+    """Role of a value, and the evidence for it."""
+
+    role: str
+    basis: str
+
+
+NO_ROLE = Role(OTHER, "its role is not evident")
+
+
+SCALAR = 16
+"""Bytes of the largest value that is as insignificant as a scalar."""
+
+_STEPS = 64
+_MOVING = ("all-gather", "collective-permute")
+"""Kinds of collectives whose result has only elements of the operand."""
+
+_TARGET = "custom_call_target"
+_CONCATENATION = "ConcatBitcast"
+"""Custom call of TPUs that joins the parts in which a value was copied on chip."""
+_KERNEL_TARGET = re.compile(r"tpu_custom_call|mosaic|pallas|triton", re.IGNORECASE)
+_MATMUL_TARGET = re.compile(r"gemm|matmul|dot|conv|cublas|cudnn", re.IGNORECASE)
+
+
+class ArgumentCopy(NamedTuple):
+    """Argument that a value is a copy of.
+
+    Attributes:
+        argument: Leaf of a parameter of the entry.
+        is_gathered: Whether an all-gather is on the way.
+        is_copied: Whether any operation is on the way.
+    """
+
+    argument: Value
+    is_gathered: bool = False
+    is_copied: bool = False
+
+
+class ArgumentCopies:
+    """Copies of the arguments of a module, each found when first asked for.
+
+    Args:
+        module: The module.
+        steps: Steps between its values.
+    """
+
+    def __init__(self, module: HloModule, steps: ValueFlow) -> None:
+        self.module = module
+        self.steps = steps
+        self.parameters = {one.row: one.parameter_number for one in module.entry.parameters}
+        self._known: dict[Value, ArgumentCopy | None] = {}
+
+    def of_value(self, value: Value) -> ArgumentCopy | None:
+        """Return the argument that a value is, or is a copy of; None if it is computed."""
+        path: list[tuple[Value, bool]] = []
+        found: ArgumentCopy | None = None
+        for _ in range(_STEPS):
+            value = self.steps.definition(value)
+            if value in self._known or value.row in self.parameters:
+                found = self._known.setdefault(value, ArgumentCopy(value))
+                break
+            before, is_gathered = self.before(value)
+            path.append((value, is_gathered))
+            if before is None:
+                break
+            value = before
+        for one, is_gathered in reversed(path):
+            if found is not None:
+                found = ArgumentCopy(found.argument, found.is_gathered or is_gathered, True)
+            self._known[one] = found
+        return found
+
+    def before(self, value: Value) -> tuple[Value | None, bool]:
+        """Return the value before one copy, None if there is none, and whether it is gathered."""
+        row, index = value
+        opcode = self.steps.opcodes[row]
+        if opcode in ("fusion", "async-start"):
+            root = self.steps.root(row)
+            inner = index[1:] if opcode == "async-start" else index
+            return (None if root is None else Value(root, inner)), False
+        traits = opcode_traits(opcode)
+        base = traits.base
+        is_async_end = base == "async" and traits.is_end
+        if opcode_traits(base).is_moving or base in _MOVING or is_async_end:
+            return self.steps.operand(row, 0), base == "all-gather"
+        if opcode == "custom-call" and _CONCATENATION in self._target(row):
+            return self.steps.operand(row, 0), False
+        return None, False
+
+    def _target(self, row: int) -> str:
+        """Return what a custom call calls."""
+        return self.module.instruction(row).attributes.get(_TARGET, "")
+
+    def product_operands(self) -> Iterator[tuple[int, list[Value]]]:
+        """Yield row and operands of each product and convolution, and the source of gathers."""
+        for row, opcode in enumerate(self.steps.opcodes):
+            if opcode_traits(opcode).is_contraction:
+                yield row, self.steps.operands(row, 2)
+            elif opcode == "gather":
+                yield row, self.steps.operands(row, 1)
+            elif opcode == "custom-call" and _MATMUL_TARGET.search(self._target(row)):
+                yield row, self.steps.operands(row)
+
+    def kernel_operands(self) -> Iterator[Value]:
+        """Yield the operands of kernels that users write, which may be products or not."""
+        for row, opcode in enumerate(self.steps.opcodes):
+            if opcode == "custom-call" and _KERNEL_TARGET.search(self._target(row)):
+                yield from self.steps.operands(row)
+
+    def broadcast_operands(self) -> Iterator[Value]:
+        """Yield the operands of broadcasts that are not scalars."""
+        for row, opcode in enumerate(self.steps.opcodes):
+            operand = self.steps.operand(row, 0) if opcode == "broadcast" else None
+            if operand is not None and self.steps.size(operand) > SCALAR:
+                yield operand
+
+
+RECOMPUTED = "rematted_computation"
+"""Part of the paths of what ``jax.checkpoint`` computes again, for the backward pass."""
+
+
+class _Callers(NamedTuple):
+    """What the callers of a computation show about it.
+
+    Attributes:
+        path: Path of the first caller, from the program on; None if not known.
+        is_forward: Whether a caller is of the forward pass; None if not known.
+    """
+
+    path: str | None
+    is_forward: bool | None
+
+
+_UNKNOWN = _Callers(None, None)
+
+
+class Differentiation:
+    """Passes and whole operation paths of the instructions of a module.
+
+    Args:
+        module: The module.
+        places: Metadata of its instructions.
+    """
+
+    def __init__(self, module: HloModule, places: InstructionPlaces) -> None:
+        self._module = module
+        self._places = places
+        text = module.columns.source.text
+        self._has_backward = BACKWARD in text or RECOMPUTED in text
+
+    def path(self, row: int) -> str | None:
+        """Return the operation path from the program on; the text's own if no caller has one."""
+        own = self._places.op_name(row)
+        return None if own is None else self._whole_path(row, self._callers)
+
+    def is_forward(self, row: int) -> bool | None:
+        """Return whether an instruction is of the forward pass; None if no path decides it.
+
+        Of a computation with several callers the forward pass counts.
+        """
+        if not self._has_backward:
+            return True
+        return self._pass(row, self._callers)
+
+    def _pass(self, row: int, callers: dict[int, _Callers]) -> bool | None:
+        own, owner = self._places.op_name(row), self._module.links.owners[row]
+        if own is not None and (BACKWARD in own or RECOMPUTED in own):
+            return False
+        if owner == self._module.entry.place:
+            return None if own is None else True
+        if own is not None and self._is_whole(own):
+            return True
+        return callers.get(owner, _UNKNOWN).is_forward
+
+    def _is_whole(self, path: str) -> bool:
+        return path.partition("/")[0] in self._programs
+
+    @cached_property
+    def _programs(self) -> frozenset[str]:
+        """Beginnings of whole paths, those of the entry: ``jit(step)``."""
+        names = map(self._places.op_name, self._module.entry.rows)
+        paths = (name.partition("/") for name in names if name is not None)
+        return frozenset(first for first, slash, _ in paths if slash and first.endswith(")"))
+
+    @cached_property
+    def _callers(self) -> dict[int, _Callers]:
+        """What the callers of each computation show; a text has callers after what they call."""
+        found: dict[int, _Callers] = {}
+        calls, entry = self._module.links.calls, self._module.entry.place
+        for place in reversed(range(len(self._module.computations))):
+            if place == entry:
+                continue
+            rows = [call.row for call in calls.of_computation(place)]
+            passes = {self._pass(row, found) for row in rows}
+            is_forward = None
+            if True in passes or passes == {False}:
+                is_forward = True in passes
+            path = self._whole_path(rows[0], found) if rows else None
+            found[place] = _Callers(path, is_forward)
+        return found
+
+    def _whole_path(self, row: int, callers: dict[int, _Callers]) -> str | None:
+        """Return the path of a row from the program on; that of its callers if it has none."""
+        own, owner = self._places.op_name(row), self._module.links.owners[row]
+        above = callers.get(owner, _UNKNOWN).path
+        if own is None or self._is_whole(own) or above is None:
+            return own or above
+        return f"{above}/{own}"
+
+
+_MOST_VISITED = 200_000
+_OPERANDS = 64
+
+
+def gradient_values(copies: ArgumentCopies, results: Iterable[Value]) -> set[Value]:
+    """Return the values from which results are computed, back to products and reductions.
+
+    Copies of arguments and scalars are left out.
+    """
+    steps, summands = copies.steps, _Summands(copies)
+    found: set[Value] = set()
+    waiting = deque(results)
+    seen = set(waiting)
+    while waiting and len(seen) < _MOST_VISITED:
+        for value in summands.of(waiting.popleft()):
+            if value in seen or steps.size(value) <= SCALAR:
+                continue
+            seen.add(value)
+            if copies.of_value(value) is None:
+                found.add(value)
+                waiting.append(value)
+    return found
+
+
+class _Summands:
+    """Values from which others are computed elementwise."""
+
+    def __init__(self, copies: ArgumentCopies) -> None:
+        self._steps, self._links = copies.steps, copies.module.links
+        owners = self._links.owners
+        opcodes = enumerate(self._steps.opcodes)
+        self._ending = {owners[row] for row, opcode in opcodes if opcode_traits(opcode).is_mixing}
+
+    def of(self, value: Value) -> Iterator[Value]:
+        """Yield the values from which one is computed; none for products and reductions."""
+        row = value.row
+        opcode = self._steps.opcodes[row]
+        is_loop = opcode == "while"
+        written = self._steps.written(value) if is_loop else self._steps.update(value)
+        if written is not None:
+            yield self._steps.definition(written)
+            before = self._steps.operand(row, 0, value.element) if is_loop else None
+            if before is not None:
+                yield self._steps.definition(before)
+        elif not is_loop and self._is_passed(row, opcode):
+            yield from map(self._steps.definition, self._steps.operands(row, _OPERANDS))
+
+    def _is_passed(self, row: int, opcode: str) -> bool:
+        if opcode == "fusion":
+            calls = self._links.calls.of_row(row)
+            return not any(call.place == NOTHING or call.place in self._ending for call in calls)
+        traits = opcode_traits(opcode)
+        base = opcode_traits(traits.base)
+        return bool(base.is_elementwise or base.is_moving or base.is_collective or traits.is_end)
+
+
+BACKWARD = "transpose("
+"""Part of the operation paths of the backward pass, as JAX writes them."""
+
+_NEAR, _ARGUMENT_ROLES_OPERANDS = 4, 64
+_WORD = re.compile(r"[a-z]+")
+_WEIGHT_WORDS = {
+    *("param", "params", "parameter", "weight", "weights", "w", "kernel", "bias"),
+    *("embedding", "embed", "scale", "gamma", "beta"),
+}
+_STATE_WORDS = {
+    *("opt", "optimizer", "mu", "nu", "m", "v", "momentum", "velocity", "adam", "trace", "ema"),
+    *("count", "step", "master", "acc", "accumulator", "squares", "avg"),
+}
+_INPUT_WORDS = {
+    *("batch", "input", "inputs", "x", "y", "token", "tokens", "label", "labels", "target"),
+    *("targets", "image", "images", "mask", "data", "positions", "ids", "segment", "example"),
+}
+_CACHE_WORDS = {"cache", "kv"}
+_INTEGER = re.compile(r"(?:pred|[su]\d+)\[")
+_NUMBER = re.compile(r"\d+")
+_FUNCTION_ARGUMENT = re.compile(r"args\[\d+\]|[A-Za-z_]\w*(?=[\[.]\D|\[)")
+
+
+class _Leaf(NamedTuple):
+    """A leaf of a parameter: its name, shape, and the output that replaces it, if any."""
+
+    value: Value
+    name: str
+    shape: str | None
+    output: Value | None
+    is_aliased: bool
+
+
+class ArgumentRoles:
+    """Roles of the leaves of a program's parameters.
+
+    Args:
+        copies: Copies of the arguments.
+        signature: Parameters and outputs.
+    """
+
+    def __init__(self, copies: ArgumentCopies, signature: EntrySignature) -> None:
+        self._copies = copies
+        self._steps = copies.steps
+        self._rows = {number: row for row, number in copies.parameters.items()}
+        self._leaves = {leaf.value: leaf for leaf in self._read(signature)}
+        self._used, self._joined, self._frozen = self._find_used()
+        spread = map(copies.of_value, copies.broadcast_operands())
+        self._spread = {one.argument for one in spread if one is not None}
+        kernels = map(copies.of_value, copies.kernel_operands())
+        self._in_kernels = {one.argument for one in kernels if one is not None}
+        replaced = {
+            leaf.value: self._replaced_role(leaf, leaf.output)
+            for leaf in self._leaves.values()
+            if leaf.output is not None
+        }
+        self._is_training = any(one.role != CACHES for one in replaced.values())
+        self._roles = {
+            value: replaced.get(value) or self._kept_role(leaf)
+            for value, leaf in self._leaves.items()
+        }
+
+    def of_leaf(self, value: Value) -> Role:
+        """Return the role of a leaf of a parameter."""
+        return self._roles.get(value, NO_ROLE)
+
+    def of_number(self, number: int) -> Role:
+        """Return the role of a parameter that is an array."""
+        row = self._rows.get(number)
+        return NO_ROLE if row is None else self.of_leaf(Value(row))
+
+    def is_leaf(self, value: Value) -> bool:
+        """Return whether a value is a leaf of a parameter."""
+        return value in self._leaves
+
+    def name_of(self, value: Value) -> str:
+        """Return the name of an argument."""
+        leaf = self._leaves.get(value)
+        return "an argument" if leaf is None else leaf.name
+
+    def replacing(self) -> Iterator[Value]:
+        """Yield the results that replace weights and optimizer state."""
+        for leaf in self._leaves.values():
+            if leaf.output is not None and self._roles[leaf.value].role in (WEIGHTS, STATE):
+                yield self._steps.definition(leaf.output)
+
+    def _read(self, signature: EntrySignature) -> Iterator[_Leaf]:
+        outputs = self._replacing_outputs(signature)
+        for one in signature.parameters:
+            row = None if one.number is None else self._rows.get(one.number)
+            if row is None:
+                continue
+            value = Value(row, _index(one.index))
+            output = one.aliased_with
+            is_aliased = output is not None
+            replacing = self._output(output) if output is not None else outputs.get(value)
+            yield _Leaf(value, one.name, one.shape, replacing, is_aliased)
+
+    def _output(self, index: str) -> Value | None:
+        root = self._copies.module.entry.root_row
+        return None if root == NOTHING else Value(root, _index(index))
+
+    def _replacing_outputs(self, signature: EntrySignature) -> dict[Value, Value]:
+        """Return outputs without alias that are computed from an argument of their shape nearby.
+
+        Only for programs with a backward pass or other aliases: the output of a residual block is
+        computed from its input too.
+        """
+        aliased = {
+            _index(one.aliased_with)  # of a result that is no tuple, "{}" as the alias of ""
+            for one in signature.parameters
+            if one.aliased_with is not None
+        }
+        if not aliased and BACKWARD not in self._copies.module.columns.source.text:
+            return {}
+        shapes = {
+            Value(self._rows[one.number], _index(one.index)): one.shape
+            for one in signature.parameters
+            if one.number in self._rows
+            and one.aliased_with is None
+            and not _words(one.name) & _INPUT_WORDS
+        }
+        found: dict[Value, Value] = {}
+        for one in signature.outputs:
+            output = self._output(one.index)
+            if _index(one.index) in aliased or output is None or (one.size_bytes or 0) <= SCALAR:
+                continue
+            for argument in self._nearby(output):
+                if argument not in found and shapes.get(argument) == one.shape:
+                    found[argument] = output
+                    break
+        return found
+
+    def _nearby(self, output: Value) -> Iterator[Value]:
+        """Yield the arguments of which copies are a few operations before an output."""
+        waiting = [self._steps.definition(output)]
+        seen = set(waiting)
+        for _ in range(_NEAR):
+            before = []
+            for value in waiting:
+                for one in map(
+                    self._steps.definition,
+                    self._steps.operands(value.row, _ARGUMENT_ROLES_OPERANDS),
+                ):
+                    if one in seen:
+                        continue
+                    seen.add(one)
+                    copy = self._copies.of_value(one)
+                    if copy is not None:
+                        yield copy.argument
+                    elif self._steps.size(one) > SCALAR:
+                        before.append(one)
+            waiting = before[:_ARGUMENT_ROLES_OPERANDS]
+
+    def _find_used(self) -> tuple[set[Value], set[Value], set[str]]:
+        """Return the arguments that products use, and those of them joined with computed values.
+
+        Of those that no result replaces and products of the forward pass join, also the arguments
+        of the function.
+        """
+        used: set[Value] = set()
+        joined: set[Value] = set()
+        forward: set[Value] = set()
+        columns = self._copies.module.columns
+        has_backward = BACKWARD in columns.source.text
+        for row, operands in self._copies.product_operands():
+            copies = [self._copies.of_value(one) for one in operands]
+            arguments = {one.argument for one in copies if one is not None}
+            used |= arguments
+            if None in copies or len(copies) == 1:
+                joined |= arguments
+                if has_backward and BACKWARD not in columns.attributes_text(row):
+                    forward |= arguments
+        leaves = (leaf for value, leaf in self._leaves.items() if value in forward)
+        return used, joined, {_function_argument(one.name) for one in leaves if one.output is None}
+
+    def _kept_role(self, leaf: _Leaf) -> Role:
+        words = _words(leaf.name)
+        is_quantized = leaf.value in self._joined and not self._is_training
+        if leaf.shape is not None and _INTEGER.match(leaf.shape) and not is_quantized:
+            return Role(INPUTS, "integers that no result replaces")
+        if words & _INPUT_WORDS:
+            return Role(INPUTS, "no result replaces it; its name")
+        if words & _WEIGHT_WORDS:
+            return Role(WEIGHTS, "its name; no result replaces it")
+        if self._is_training and _function_argument(leaf.name) in self._frozen:
+            return Role(WEIGHTS, "a product of the forward pass uses it; no result replaces it")
+        if self._is_training:
+            return Role(INPUTS, "no result replaces it, as others")
+        if leaf.value in self._joined:
+            return Role(WEIGHTS, "a product joins it with a computed value")
+        return Role(OTHER, "argument whose use does not show its role")
+
+    def _replaced_role(self, leaf: _Leaf, output: Value) -> Role:
+        words = _words(leaf.name)
+        how = (
+            "a result has its memory"
+            if leaf.is_aliased
+            else "a result of its shape is computed from it"
+        )
+        if words & _CACHE_WORDS or self._is_overwritten(leaf, output):
+            return Role(CACHES, f"{how}: itself with a part overwritten")
+        if leaf.value in self._used:
+            return Role(WEIGHTS, f"{how}, and a product uses it")
+        if words & _STATE_WORDS:
+            return Role(STATE, f"{how}, no product uses it; its name")
+        if words & _WEIGHT_WORDS:
+            return Role(WEIGHTS, f"{how}; its name")
+        if leaf.value in self._spread:
+            return Role(WEIGHTS, f"{how}, and it is broadcast")
+        if leaf.value in self._in_kernels:
+            return Role(OTHER, f"{how}, and a kernel uses it")
+        return Role(STATE, f"{how}, and no product uses it")
+
+    def _is_overwritten(self, leaf: _Leaf, output: Value) -> bool:
+        """Return whether an output is an argument with a part overwritten.
+
+        Not what a loop fills that starts with other contents, as the gradients of stacked weights.
+        """
+        value: Value | None = self._steps.definition(output)
+        if value is not None and self._steps.opcodes[value.row] == "while":
+            first = self._steps.operand(value.row, 0, value.element)
+            source = None if first is None else self._copies.of_value(first)
+            if source is None or source.argument != leaf.value:
+                return False
+            value = self._steps.written(value)
+        return value is not None and self._steps.update(value) is not None
+
+
+def _function_argument(name: str) -> str:
+    """Return the argument of the function that an array belongs to: ``base`` of ``base[0]['w']``.
+
+    >>> _function_argument("base[0]['w']"), _function_argument("args[1].w"), _function_argument("x")
+    ('base', 'args[1]', 'x')
+    """
+    found = _FUNCTION_ARGUMENT.match(name)
+    return name if found is None else found[0]
+
+
+def _words(name: str) -> set[str]:
+    return set(_WORD.findall(name.lower()))
+
+
+def _index(text: str | None) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBER.findall(text or "")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,3 +738,173 @@ class _TextRoles(_Uses):
             last = last if path is None else BACKWARD in path
             found.append(last)
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleSeries(Result):
+    """Bytes of each role over the schedule.
+
+    Attributes:
+        color: Memory space.
+        length: Number of instants.
+        changes: Role to instant to the change of its bytes at that instant, ascending.
+    """
+
+    KIND: ClassVar[str] = "role-series"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("role", Unit.NONE, "role of the values"),
+        Column("position", Unit.NONE, "instant, from 0"),
+        Column("change_bytes", Unit.BYTES_DELTA, "change of its bytes at that instant"),
+    )
+    color: int
+    length: int
+    changes: Mapping[str, Mapping[int, int]]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the changes, role by role."""
+        for role, changes in self.changes.items():
+            for position, change in changes.items():
+                yield role, position, change
+
+    def series(self, role: str) -> list[int]:
+        """Return the bytes of a role at each instant."""
+        changes = self.changes.get(role, {})
+        return list(accumulate(changes.get(t, 0) for t in range(self.length)))
+
+
+def role_series(module: ModuleDump, color: int) -> RoleSeries | None:
+    """Return the bytes of each role over the schedule; None without live ranges."""
+    roles = memory_roles(module)
+    return None if roles is None else series_of_roles(roles.layout, roles, color=color)
+
+
+def series_of_roles(
+    layout: MemoryLayout, roles: MemoryRoles, *, color: int = DEFAULT_SPACE
+) -> RoleSeries | None:
+    """Return the bytes of each role over a schedule; None without live ranges."""
+    if layout.length is None:
+        return None
+    changes: dict[str, dict[int, int]] = {role: defaultdict(int) for role in ROLES}
+    for allocation in layout.held(color):
+        changes[roles.allocations[allocation.index].role][0] += allocation.size
+    groups: dict[int, list[Occupant]] = defaultdict(list)
+    for occupant in layout.occupants(color, is_temp=True):
+        if occupant.size > 0 and occupant.start <= occupant.end and occupant.start < layout.length:
+            groups[occupant.allocation].append(occupant)
+    named = [role.role for role in roles.values]
+    for group in groups.values():
+        _Sweep(group, named, changes).run()
+    found = {
+        role: {t: change for t, change in sorted(of_role.items()) if change and t < layout.length}
+        for role, of_role in changes.items()
+    }
+    return RoleSeries(
+        color=color,
+        length=layout.length,
+        changes={role: of_role for role, of_role in found.items() if of_role},
+    )
+
+
+class _Sweep:
+    """Pieces of one allocation with their owners, swept over time.
+
+    Pieces do not overlap and are sorted. Most values share no bytes with others, or take all those
+    of a value that ends then; each of their events changes one piece.
+    """
+
+    def __init__(
+        self,
+        group: Sequence[Occupant],
+        roles: Sequence[str],
+        changes: Mapping[str, dict[int, int]],
+    ) -> None:
+        self._group = group
+        self._changes = [changes[roles[one.key]] for one in group]
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._owners: list[int] = []
+        self._covered: dict[int, set[int]] = {}
+        self._ended: set[int] = set()
+
+    def run(self) -> None:
+        """Add the changes of all values."""
+        group = self._group
+        events = [(one.start, 1, -one.key, k) for k, one in enumerate(group)]
+        events += [(one.end + 1, 0, 0, k) for k, one in enumerate(group)]
+        events.sort()
+        for instant, begins, _, number in events:
+            if begins:
+                self._begin(instant, number)
+            else:
+                self._end(instant, number)
+
+    def _begin(self, instant: int, number: int) -> None:
+        """Give a value its bytes; older values lose them as long as it lives."""
+        one = self._group[number]
+        start, end = one.offset, one.offset + one.size
+        self._changes[number][instant] += one.size
+        place = bisect_right(self._ends, start)
+        if place == len(self._starts) or self._starts[place] >= end:
+            self._starts.insert(place, start)
+            self._ends.insert(place, end)
+            self._owners.insert(place, number)
+            return
+        below = self._covered[number] = set()
+        for owner, size in self._take(start, end, number):
+            self._changes[owner][instant] -= size
+            below.add(owner)
+            below |= self._covered.get(owner, _NONE)
+
+    def _take(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
+        """Give a range of bytes to a value; return the bytes that each former owner lost."""
+        first = last = bisect_right(self._ends, start)
+        lost: list[tuple[int, int]] = []
+        pieces = [(start, end, number)]
+        while last < len(self._starts) and self._starts[last] < end:
+            low, high, owner = self._starts[last], self._ends[last], self._owners[last]
+            lost.append((owner, min(high, end) - max(low, start)))
+            if low < start:
+                pieces.insert(0, (low, start, owner))
+            if high > end:
+                pieces.append((end, high, owner))
+            last += 1
+        self._starts[first:last] = [piece[0] for piece in pieces]
+        self._ends[first:last] = [piece[1] for piece in pieces]
+        self._owners[first:last] = [piece[2] for piece in pieces]
+        return lost
+
+    def _end(self, instant: int, number: int) -> None:
+        """Free a value's bytes; older values that are still alive get theirs back."""
+        one = self._group[number]
+        end = one.offset + one.size
+        place = bisect_right(self._ends, one.offset)
+        pieces: list[tuple[int, int]] = []
+        while place < len(self._starts) and self._starts[place] < end:
+            if self._owners[place] == number:
+                pieces.append((self._starts[place], self._ends[place]))
+                del self._starts[place], self._ends[place], self._owners[place]
+            else:
+                place += 1
+        self._changes[number][instant] -= sum(high - low for low, high in pieces)
+        self._ended.add(number)
+        below = self._covered.pop(number, _NONE)
+        for older in sorted(below - self._ended, key=self._age) if below else ():
+            self._give_back(instant, older, pieces)
+
+    def _age(self, number: int) -> tuple[int, int]:
+        """Return the sort key of values, oldest first."""
+        one = self._group[number]
+        return one.start, -one.key
+
+    def _give_back(self, instant: int, number: int, pieces: Sequence[tuple[int, int]]) -> None:
+        one = self._group[number]
+        for start, end in pieces:
+            low, high = max(start, one.offset), min(end, one.offset + one.size)
+            if low >= high:
+                continue
+            for owner, size in self._take(low, high, number):
+                self._changes[owner][instant] -= size
+            self._changes[number][instant] += high - low
+
+
+_NONE: frozenset[int] = frozenset()

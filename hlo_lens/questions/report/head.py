@@ -15,10 +15,13 @@ from hlo_lens.program.summary import backend_of_dump, hlo_text, no_hlo_text, sum
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import collectives_text
 from hlo_lens.questions.findings.places import argument_of
-from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out, not_estimated_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.page_facts import memory_facts, memory_notes
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.page import memory_facts, memory_notes
+from hlo_lens.questions.memory.results import (
+    is_estimate_left_out,
+    memory_results,
+    not_estimated_text,
+)
 from hlo_lens.questions.memory.statement import FEW_BYTES, space_name
 from hlo_lens.questions.sharding.donation import DonationStatus
 from hlo_lens.questions.sharding.page import (

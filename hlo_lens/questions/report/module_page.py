@@ -14,11 +14,9 @@ from hlo_lens.program.signature import EntrySignature, entry_signature
 from hlo_lens.program.summary import hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import collectives_object
-from hlo_lens.questions.memory.estimate_limit import is_estimate_left_out
 from hlo_lens.questions.memory.grouping import peak_by_source
-from hlo_lens.questions.memory.page import memory_object, memory_tables
-from hlo_lens.questions.memory.page_facts import memory_notes
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.page import memory_notes, memory_object, memory_tables
+from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
 from hlo_lens.questions.report.head import memory_lines
 from hlo_lens.questions.report.tables import GAP_COLUMNS, module_tables
 from hlo_lens.questions.sharding.forms import sharding_forms

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.memory.loop_bands import loop_bands
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.timeline import loop_bands
 from tests.corpus import SAMPLES
 from tests.questions.memory.train_step import TRAIN_STEP, analysis_of_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hlo_lens
-from hlo_lens.questions.memory.makers import loop_path
+from hlo_lens.questions.memory.peak import loop_path
 from tests.questions.memory.layouts import TEXT, peak_of_program
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.questions.memory import occupancy
-from hlo_lens.questions.memory.occupancy import Occupant, occupied_bytes, owned_bytes
+from hlo_lens.questions.memory import layout as occupancy
+from hlo_lens.questions.memory.layout import Occupant, occupied_bytes, owned_bytes
 
 LENGTH = 12
 

@@ -10,10 +10,9 @@ import pytest
 
 import hlo_lens
 import hlo_lens.questions.report.html
-from hlo_lens.questions.memory.loop_bands import LoopBand
 from hlo_lens.questions.memory.plot import COLORS, Timeline, plot_timelines
-from hlo_lens.questions.memory.role_names import ROLES
-from hlo_lens.questions.memory.role_series import RoleSeries
+from hlo_lens.questions.memory.roles import ROLES, RoleSeries
+from hlo_lens.questions.memory.timeline import LoopBand
 from tests.corpus import SAMPLES
 
 STYLE = Path(hlo_lens.questions.report.html.__file__).parent / "assets" / "page.css"

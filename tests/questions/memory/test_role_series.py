@@ -7,9 +7,7 @@ import pytest
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.role_names import Role
-from hlo_lens.questions.memory.role_series import role_series, series_of_roles
-from hlo_lens.questions.memory.roles import MemoryRoles
+from hlo_lens.questions.memory.roles import MemoryRoles, Role, role_series, series_of_roles
 from tests.corpus import SAMPLES
 
 

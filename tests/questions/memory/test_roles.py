@@ -6,8 +6,7 @@ import pytest
 
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.role_names import ROLES
-from hlo_lens.questions.memory.roles import memory_roles
+from hlo_lens.questions.memory.roles import ROLES, memory_roles
 from tests.corpus import SAMPLES
 from tests.questions.memory.train_step import ALIAS, TRAIN_STEP, analysis_of_text
 

@@ -27,8 +27,7 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import Transfer, finding_of, transfers
 from hlo_lens.questions.findings.values import maker_of, shape_of
-from hlo_lens.questions.memory.argument_roles import BACKWARD
-from hlo_lens.questions.memory.differentiation import RECOMPUTED
+from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -42,10 +42,15 @@ from hlo_lens.questions.findings.places import (
 )
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.whole import whole
-from hlo_lens.questions.memory.argument_copies import ArgumentCopies
-from hlo_lens.questions.memory.argument_roles import ArgumentRoles
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.role_names import CACHES, OTHER, STATE, WEIGHTS
+from hlo_lens.questions.memory.roles import (
+    CACHES,
+    OTHER,
+    STATE,
+    WEIGHTS,
+    ArgumentCopies,
+    ArgumentRoles,
+)
 from hlo_lens.questions.sharding.result_growth import result_growth
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.what_if.arguments import index_of

@@ -34,10 +34,8 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
-from hlo_lens.questions.memory.argument_roles import BACKWARD
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.role_names import SAVED
-from hlo_lens.questions.memory.roles import memory_roles
+from hlo_lens.questions.memory.roles import BACKWARD, SAVED, memory_roles
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural
 

@@ -37,9 +37,9 @@ from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
-from hlo_lens.questions.memory.differentiation import Differentiation
-from hlo_lens.questions.memory.makers import values_of
+from hlo_lens.questions.memory.peak import values_of
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.roles import Differentiation
 from hlo_lens.render.result import sum_of
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, listed, plural

@@ -10,14 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.memory.described_values import described_values
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.loop_bands import loop_bands
+from hlo_lens.questions.memory.peak import described_values
 from hlo_lens.questions.memory.results import memory_results, peak_of
-from hlo_lens.questions.memory.role_names import ROLES
-from hlo_lens.questions.memory.role_series import role_series
-from hlo_lens.questions.memory.roles import memory_roles
+from hlo_lens.questions.memory.roles import ROLES, memory_roles, role_series
 from hlo_lens.questions.memory.statement import space_name
+from hlo_lens.questions.memory.timeline import loop_bands
 from hlo_lens.questions.report.html.payload import differences
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.layout import LaidValue
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.memory.role_series import RoleSeries
+    from hlo_lens.questions.memory.roles import RoleSeries
     from hlo_lens.questions.report.html.payload import Strings, Subject
 
 ORDER = 20

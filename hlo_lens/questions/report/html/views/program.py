@@ -16,7 +16,7 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.loops import loops
 from hlo_lens.questions.collectives.schedule_places import schedule_places
-from hlo_lens.questions.memory.makers import rows_of_names
+from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.text.printable import printable
 
