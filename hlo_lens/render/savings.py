@@ -8,10 +8,9 @@ from hlo_lens.text.units import flops_text, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Saves
-    from hlo_lens.questions.snapshots.facts import SavingFact
 
 
-def savings_text(saves: Saves | SavingFact, share: float | None) -> str:
+def savings_text(saves: Saves, share: float | None) -> str:
     """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty.
 
     Args:

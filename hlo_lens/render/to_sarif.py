@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
-from hlo_lens.questions.snapshots.facts import SavingFact
+from hlo_lens.questions.findings.finding import Saves
 from hlo_lens.render.savings import savings_text
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
@@ -166,7 +166,7 @@ def _result(
 
 def _message(finding: Json) -> str:
     """Return message and fix; GitHub shows the first sentence in lists."""
-    saves = savings_text(SavingFact(**finding["saves"]), finding["share"])
+    saves = savings_text(Saves(**finding["saves"]), finding["share"])
     saved = f" Saves {saves}." if saves else ""
     return f"{finding['message']}. {finding['fix']}.{saved}"
 

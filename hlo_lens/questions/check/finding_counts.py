@@ -21,7 +21,8 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.questions.snapshots.facts import FindingFact, ModuleFacts
+    from hlo_lens.questions.findings.finding import Finding
+    from hlo_lens.questions.snapshots.facts import ModuleFacts
 
 ROOT = "findings"
 _SEVERITIES = ("error", "warning", "info")
@@ -72,7 +73,7 @@ def finding_count(
 
 def counted_findings(
     steps: Sequence[Step], facts: ModuleFacts, base: ModuleFacts | None = None
-) -> tuple[FindingFact, ...] | None:
+) -> tuple[Finding, ...] | None:
     """Return the findings that a metric counts, most saving first; None if they are not known.
 
     Args:
@@ -99,8 +100,8 @@ def counted_findings(
 
 
 def new_among(
-    found: tuple[FindingFact, ...], facts: ModuleFacts, base: ModuleFacts
-) -> tuple[FindingFact, ...]:
+    found: tuple[Finding, ...], facts: ModuleFacts, base: ModuleFacts
+) -> tuple[Finding, ...]:
     """Return those of some findings of a module that its partner in the baseline lacks."""
     changes = module_finding_changes(base, facts)
     new = set() if changes is None else {id(one) for one in changes.new}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.check.page import amount_texts
 from hlo_lens.questions.diff.page import detail_text
 from hlo_lens.questions.diff.sections import donation_text
-from hlo_lens.questions.findings.changes import source_of
 from hlo_lens.render.savings import savings_text
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.text.units import format_bytes, format_delta
@@ -132,5 +131,5 @@ def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
             level="error" if verdict.is_failure else "warning",
             title=f"{one.code} {one.name}",
             message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}; {rule}",
-            source=source_of(one),
+            source=one.source,
         )

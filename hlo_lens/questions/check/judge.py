@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.check.rules import Condition, Rule
     from hlo_lens.questions.diff.module_diff import ModuleDiff
-    from hlo_lens.questions.snapshots.facts import FindingFact
+    from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
@@ -88,7 +88,7 @@ class Verdict:
     head: Value = _NONE
     reason: str = ""
     contributors: Contributors | None = None
-    findings: tuple[FindingFact, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -232,9 +232,7 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
     return replace(verdict, status=PASS, reason=reason)
 
 
-def _findings(
-    rule: Rule, candidate: Candidate, broken: Sequence[Condition]
-) -> tuple[FindingFact, ...]:
+def _findings(rule: Rule, candidate: Candidate, broken: Sequence[Condition]) -> tuple[Finding, ...]:
     """Return the findings that break conditions: of conditions on a change the new ones."""
     if rule.metric.root != FINDINGS:
         return ()

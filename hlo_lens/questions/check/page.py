@@ -12,7 +12,6 @@ from hlo_lens.questions.check.finding_counts import counts_new
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.questions.collectives.page import at_most_text
 from hlo_lens.questions.diff.page import MOST_CHARACTERS
-from hlo_lens.questions.findings.changes import source_of
 from hlo_lens.questions.findings.page import finding_facts
 from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.questions.snapshots.writing import facts_object
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.questions.check.contributors import Contributors
-    from hlo_lens.questions.snapshots.facts import FindingFact
+    from hlo_lens.questions.findings.finding import Finding
 
 _NONE: Mapping[int, str] = MappingProxyType({})
 _ESTIMATE = (
@@ -258,11 +257,11 @@ def _finding_sections(
         )
 
 
-def _finding_row(verdict: Verdict, one: FindingFact) -> Row:
+def _finding_row(verdict: Verdict, one: Finding) -> Row:
     return (
         *(verdict.module, verdict.rule.metric.text, one.code, one.name, one.severity),
         *saving_cells(one.saves),
-        *(source_of(one), one.message, one.fix),
+        *(one.source, one.message, one.fix),
     )
 
 

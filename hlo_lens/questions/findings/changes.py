@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.facts import FindingFact, ModuleFacts
+    from hlo_lens.questions.snapshots.facts import ModuleFacts
 
 _NUMBERS = re.compile(r"(?:\.\d+)+$")
 _AMOUNTS = re.compile(r"\d[\d,.]*")
@@ -56,8 +56,8 @@ class FindingChanges(Result):
         Column("message", Unit.NONE, "what is wrong"),
         Column("fix", Unit.NONE, "what to write instead"),
     )
-    new: tuple[FindingFact, ...]
-    gone: tuple[FindingFact, ...]
+    new: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
     kept: int
     undecided: tuple[str, ...] = ()
     is_one_sided: bool = False
@@ -69,16 +69,8 @@ class FindingChanges(Result):
                 yield (
                     *(change, one.code, one.severity),
                     *saving_cells(one.saves),
-                    *(source_of(one), one.message, one.fix),
+                    *(one.source, one.message, one.fix),
                 )
-
-
-def source_of(finding: Finding | FindingFact) -> str | None:
-    """Return the line of a finding as ``file:line``; None if not known."""
-    if finding.source_file is None:
-        return None
-    line = "" if finding.source_line is None else f":{finding.source_line}"
-    return f"{finding.source_file}{line}"
 
 
 def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChanges | None:
@@ -91,7 +83,7 @@ def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChang
     of_dumps = {rule.code for rule in all_rules() if isinstance(rule, DumpRule)}
     undecided = tuple(sorted({*base.undecided, *head.undecided}))
 
-    def is_compared(one: FindingFact) -> bool:
+    def is_compared(one: Finding) -> bool:
         is_of_dump = one.code in of_dumps and one.severity == Severity.INFO
         return not is_of_dump and one.code not in undecided
 
@@ -102,7 +94,7 @@ def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChang
     return replace(changes, undecided=undecided, is_one_sided=is_one_sided)
 
 
-def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> FindingChanges:
+def finding_changes(base: Sequence[Finding], head: Sequence[Finding]) -> FindingChanges:
     """Return the changes of the findings that count."""
     mine = [one for one in base if not one.suppressed]
     yours = [one for one in head if not one.suppressed]
@@ -116,15 +108,15 @@ def finding_changes(base: Sequence[FindingFact], head: Sequence[FindingFact]) ->
     return FindingChanges(new=tuple(yours), gone=tuple(mine), kept=kept)
 
 
-Pairs: TypeAlias = "Iterator[tuple[FindingFact, FindingFact]]"
+Pairs: TypeAlias = "Iterator[tuple[Finding, Finding]]"
 """Findings of the base, each with one of the head."""
 
 
-def _by(key: Callable[[FindingFact], object]) -> _Step:
+def _by(key: Callable[[Finding], object]) -> _Step:
     """Return the step that pairs findings with equal keys, in their order."""
 
-    def pairs(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> Pairs:
-        waiting: defaultdict[object, deque[FindingFact]] = defaultdict(deque)
+    def pairs(base: Sequence[Finding], head: Sequence[Finding]) -> Pairs:
+        waiting: defaultdict[object, deque[Finding]] = defaultdict(deque)
         for one in base:
             waiting[key(one)].append(one)
         for one in head:
@@ -134,9 +126,9 @@ def _by(key: Callable[[FindingFact], object]) -> _Step:
     return pairs
 
 
-def _in_line_order(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> Pairs:
+def _in_line_order(base: Sequence[Finding], head: Sequence[Finding]) -> Pairs:
     """Yield findings of one file with equal messages, as far as their lines are in equal order."""
-    groups: dict[object, tuple[list[FindingFact], list[FindingFact]]] = {}
+    groups: dict[object, tuple[list[Finding], list[Finding]]] = {}
     for side, found in enumerate((base, head)):
         for one in sorted(found, key=lambda one: one.source_line or 0):
             groups.setdefault((one.code, _file(one)), ([], []))[side].append(one)
@@ -148,25 +140,25 @@ def _in_line_order(base: Sequence[FindingFact], head: Sequence[FindingFact]) -> 
             )
 
 
-def _file(finding: FindingFact) -> str:
+def _file(finding: Finding) -> str:
     """Return the end of the path, which is the same on every machine."""
     return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-2:])
 
 
-def _name(finding: FindingFact) -> str:
+def _name(finding: Finding) -> str:
     return _file(finding).rpartition("/")[2]
 
 
-def _text(finding: FindingFact) -> str:
+def _text(finding: Finding) -> str:
     """Return the message without its numbers."""
     return _AMOUNTS.sub("", finding.message)
 
 
-def _first_value(finding: FindingFact) -> str:
+def _first_value(finding: Finding) -> str:
     return _NUMBERS.sub("", next(iter(finding.values), ""))
 
 
-_Step: TypeAlias = "Callable[[Sequence[FindingFact], Sequence[FindingFact]], Pairs]"
+_Step: TypeAlias = "Callable[[Sequence[Finding], Sequence[Finding]], Pairs]"
 
 _STEPS: tuple[_Step, ...] = (
     _by(lambda one: (one.code, _file(one), one.source_line, one.values)),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
+
+from hlo_lens.render.result import NOT_SAVED
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
@@ -28,11 +30,13 @@ class SavingBasis(StrEnum):
 
     Attributes:
         PROVEN: XLA compiled the program again with the fix; the saving is the difference.
+        SIMULATED: Computed with a model of XLA's buffer assignment, in older snapshots alone.
         AT_MOST: An upper bound: the size of what the fix removes, or, next to the values' own
             bytes, of all that it can change.
     """
 
     PROVEN = "proven"
+    SIMULATED = "simulated"
     AT_MOST = "at most"
 
 
@@ -95,58 +99,61 @@ class Remedy:
     target: str
 
 
+class _At(TypedDict):
+    source_file: str | None
+    source_line: int | None
+
+
+def at(place: SourceLocation | None) -> _At:
+    """Return the fields of a finding for the line to blame; None if it is not known."""
+    return {
+        "source_file": None if place is None else place.file,
+        "source_line": None if place is None else place.line,
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One finding; rules leave `code`, `name`, `severity` and `share` to the engine.
 
     Attributes:
-        message: What is wrong, in one sentence without a full stop.
-        fix: What to write instead, as in a JAX program.
-        place: Line of the user's program to blame; None if not known.
-        values: Arguments, results or instructions concerned, the largest first.
-        evidence: Facts that show it, each a sentence.
-        saves: Saving of the fix.
-        remedies: Changes by which ``what-if`` makes the fix, all together; none if it cannot.
-        severity: Given by a rule where size does not decide it.
-        has_cost: Whether the fix may cost communication or work, so that it is no error.
         code: Code of the rule.
         name: Name of the rule.
+        severity: Given by a rule where size does not decide it.
+        message: What is wrong, in one sentence without a full stop.
+        fix: What to write instead, as in a JAX program.
+        source_file: File of the user's program to blame; None if not known.
+        source_line: Line in it.
+        values: Arguments, results or instructions concerned, the largest first.
+        evidence: Facts that show it, each a sentence.
+        suppressed: Whether it does not count.
+        suppressed_by: Where it is suppressed: a comment, a setting, a baseline.
         share: Saving by its share of the program's memory, communication or arithmetic, the
             largest; None if not known.
-        suppressed_by: Where the finding is suppressed: a comment, a setting, a baseline; empty if
-            it counts.
+        changes: Changes by which ``what-if`` makes the fix, all together; none if it cannot.
+        saves: Saving of the fix.
+        has_cost: Whether the fix may cost communication or work, so that it is no error.
     """
 
-    message: str
-    fix: str
-    place: SourceLocation | None = None
-    values: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
-    saves: Saves = field(default_factory=Saves)
-    remedies: tuple[Remedy, ...] = ()
-    severity: Severity | None = None
-    has_cost: bool = False
     code: str = ""
     name: str = ""
+    severity: Severity | None = None
+    message: str
+    fix: str
+    source_file: str | None = None
+    source_line: int | None = None
+    values: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    suppressed: bool = False
+    suppressed_by: str | None = None
     share: float | None = None
-    suppressed_by: str = ""
-
-    @property
-    def suppressed(self) -> bool:
-        """Whether the finding is suppressed."""
-        return bool(self.suppressed_by)
+    changes: tuple[Remedy, ...] = ()
+    saves: Saves = field(default_factory=Saves)
+    has_cost: bool = field(default=False, compare=False, metadata=NOT_SAVED)
 
     @property
     def source(self) -> str | None:
         """The line as ``file:line``; None if not known."""
-        return None if self.place is None else str(self.place)
-
-    @property
-    def source_file(self) -> str | None:
-        """File of the line; None if not known."""
-        return None if self.place is None else self.place.file
-
-    @property
-    def source_line(self) -> int | None:
-        """Number of the line; None if not known."""
-        return None if self.place is None else self.place.line
+        if self.source_file is None or self.source_line is None:
+            return self.source_file
+        return f"{self.source_file}:{self.source_line}"

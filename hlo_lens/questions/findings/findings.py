@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.questions.findings.finding import Finding, SavingBasis, Severity
 from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.questions.findings.whole import whole
-from hlo_lens.questions.snapshots.facts import (
-    ChangeFact,
-    FindingFact,
-    FindingsBasis,
-    LeftOutFact,
-    SavingFact,
-    UndecidedFact,
-)
+from hlo_lens.questions.snapshots.facts import FindingsBasis, LeftOutFact, UndecidedFact
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -77,41 +70,13 @@ class Findings(Result):
             yield (
                 *(one.code, one.name, one.severity),
                 *saving_cells(one.saves),
-                *(one.source, one.message, one.fix, one.suppressed_by),
+                *(one.source, one.message, one.fix, one.suppressed_by or ""),
             )
 
     @property
     def counted(self) -> tuple[Finding, ...]:
         """Findings that are not suppressed."""
         return tuple(one for one in self.findings if not one.suppressed)
-
-
-def finding_fact(finding: Finding) -> FindingFact:
-    """Return a finding as a fact, which reports and snapshots print."""
-    saves = finding.saves
-    return FindingFact(
-        code=finding.code,
-        name=finding.name,
-        severity=str(finding.severity or Severity.INFO),
-        message=finding.message,
-        fix=finding.fix,
-        source_file=finding.source_file,
-        source_line=finding.source_line,
-        values=finding.values,
-        evidence=finding.evidence,
-        suppressed=finding.suppressed,
-        suppressed_by=finding.suppressed_by or None,
-        share=finding.share,
-        changes=tuple(ChangeFact(kind=one.kind, target=one.target) for one in finding.remedies),
-        saves=SavingFact(
-            bytes=saves.bytes,
-            basis=None if saves.basis is None else str(saves.basis),
-            wire_bytes=saves.wire_bytes,
-            flops=saves.flops,
-            seconds=saves.seconds,
-            own_bytes=saves.own_bytes,
-        ),
-    )
 
 
 def findings_basis(found: Findings) -> FindingsBasis:

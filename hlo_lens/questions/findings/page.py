@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.changes import source_of
 from hlo_lens.questions.findings.finding import Severity
-from hlo_lens.questions.findings.findings import finding_fact, findings_basis
+from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.objects import Objects
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.questions.findings.finding import Finding, Remedy
     from hlo_lens.questions.findings.findings import Findings
-    from hlo_lens.questions.snapshots.facts import FindingFact
 
 NONE = "none"
 """Text for no findings where all rules are decided."""
@@ -150,9 +148,7 @@ def findings_object(view: FindingsView) -> dict[str, object]:
         "name": view.name,
         "address": view.address or None,
         "copy_of": view.copy_of or None,
-        "findings": None
-        if view.problem
-        else [facts_object(finding_fact(one)) for one in found.findings],
+        "findings": None if view.problem else [facts_object(one) for one in found.findings],
         "problem": view.problem or view.gap or None,
         **facts_object(findings_basis(found)),
         "unread_sources": list(found.unread),
@@ -198,7 +194,7 @@ def counts_text(found: Findings, *, is_whole: bool = True) -> str:
 
 
 def finding_facts(
-    found: Sequence[Finding | FindingFact],
+    found: Sequence[Finding],
 ) -> Iterator[tuple[str, str]]:
     """Yield the message and the fix of some findings, each with its label."""
     for one in found:
@@ -212,25 +208,25 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
         yield from finding_facts([one])
         for text in one.evidence[:_MOST_EVIDENCE]:
             yield "  see", text
-        trial = view.trial.options if one.remedies else None
+        trial = view.trial.options if one.changes else None
         if trial is not None:
-            yield "  try", what_if_command(one.remedies, view.path, view.options, trial)
-            rest = len(one.remedies) - _MOST_REMEDIES
+            yield "  try", what_if_command(one.changes, view.path, view.options, trial)
+            rest = len(one.changes) - _MOST_REMEDIES
             if rest > 0:
                 yield "", f"and {plural(rest, 'other')} likewise: all are in -f json, changes"
 
 
-def finding_text(finding: Finding | FindingFact) -> str:
+def finding_text(finding: Finding) -> str:
     """Return the saving, the line and the message of a finding."""
-    saves, source = savings_text(finding.saves, finding.share), source_of(finding)
+    saves, source = savings_text(finding.saves, finding.share), finding.source
     lead = f"saves {saves}; " if saves else ""
     place = f"{source}: " if source else ""
     return f"{lead}{place}{finding.message}"
 
 
-def change_text(fact: FindingFact) -> str:
+def change_text(fact: Finding) -> str:
     """Return a finding of a comparison: code, line, message and saving."""
-    source = source_of(fact)
+    source = fact.source
     place = f" {source}" if source else ""
     saves = fact.saves
     parts = [] if saves.bytes is None else [format_bytes(saves.own_bytes or saves.bytes)]
@@ -271,7 +267,7 @@ def _notes(view: FindingsView) -> Iterator[str]:
         yield f"{plural(count, 'finding')} left out: {reason}"
     for reason, codes in undecided_rules(view.findings).items():
         yield f"not decided: {', '.join(codes)}: {reason}"
-    if view.trial.note and any(one.remedies for one in view.findings.counted):
+    if view.trial.note and any(one.changes for one in view.findings.counted):
         yield view.trial.note
     if view.findings.unread:
         files = listed([file.rpartition("/")[2] for file in view.findings.unread], _MOST_REASONS)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load import read_source
-from hlo_lens.questions.findings.findings import Findings, finding_fact
 from hlo_lens.questions.findings.selection import LeastSaving, Selection, checked_codes, severity_of
 from hlo_lens.questions.findings.settings import TABLE, LintSettings, read_settings, sifted
 from hlo_lens.text.checkout import Checkout
@@ -17,7 +16,8 @@ from hlo_lens.text.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.questions.snapshots.facts import FindingFact
+    from hlo_lens.questions.findings.finding import Finding
+    from hlo_lens.questions.findings.findings import Findings
 
 FILE = "hlo-lens.toml"
 
@@ -101,7 +101,7 @@ class Sieve:
 
     settings: LintSettings
     checkout: Checkout
-    known: Mapping[str, tuple[FindingFact, ...]] | None = None
+    known: Mapping[str, tuple[Finding, ...]] | None = None
     baseline: str = ""
 
     @classmethod
@@ -126,14 +126,15 @@ class Sieve:
         base = self.known.get(plain_name(module), ())
         if is_of_dump:
             base = tuple(one for ones in self.known.values() for one in ones)
-        facts = [finding_fact(one) for one in sifted_ones.findings]
-        new = {id(one) for one in finding_changes(base, facts).new}
+        new = {id(one) for one in finding_changes(base, sifted_ones.findings).new}
         return dataclasses.replace(
             sifted_ones,
             findings=tuple(
                 one
-                if one.suppressed or id(fact) in new
-                else dataclasses.replace(one, suppressed_by=f"baseline {self.baseline}")
-                for one, fact in zip(sifted_ones.findings, facts, strict=True)
+                if one.suppressed or id(one) in new
+                else dataclasses.replace(
+                    one, suppressed=True, suppressed_by=f"baseline {self.baseline}"
+                )
+                for one in sifted_ones.findings
             ),
         )

@@ -8,7 +8,6 @@ from hlo_lens.render.result import Column, Unit
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Saves
-    from hlo_lens.questions.snapshots.facts import SavingFact
     from hlo_lens.render.result import Row
 
 SAVING_COLUMNS = (
@@ -21,7 +20,7 @@ SAVING_COLUMNS = (
 )
 
 
-def saving_cells(saves: Saves | SavingFact) -> Row:
+def saving_cells(saves: Saves) -> Row:
     """Return the cells of a saving, one for each of `SAVING_COLUMNS`."""
     return (
         *(saves.bytes, saves.own_bytes, saves.basis),

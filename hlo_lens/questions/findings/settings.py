@@ -168,9 +168,10 @@ def _suppressed(
         return finding
     for pattern, codes in settings.per_module:
         if pattern.found_in(module) and finding.code.startswith(codes):
-            return replace(finding, suppressed_by=f"{settings.path}: per_module_ignores")
+            where = f"{settings.path}: per_module_ignores"
+            return replace(finding, suppressed=True, suppressed_by=where)
     if checkout is not None and is_ignored_at(finding, checkout):
-        return replace(finding, suppressed_by=f"comment at {finding.source}")
+        return replace(finding, suppressed=True, suppressed_by=f"comment at {finding.source}")
     return finding
 
 

@@ -12,7 +12,7 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collectives import collectives, end_of, instruction_of
 from hlo_lens.questions.collectives.sums import WIRE, run_sum
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.values import is_used, operands_of
 from hlo_lens.text.units import format_bytes, listed
 
@@ -116,7 +116,7 @@ def finding_of(
     return Finding(
         message=message,
         fix=fix,
-        place=_place(first),
+        **at(_place(first)),
         values=tuple(one.name for one in collectives),
         evidence=(
             f"{listed([one.name for one in collectives], _MOST_SHOWN)}: "

@@ -16,8 +16,8 @@ from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
+    from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.findings.settings import LintSettings
-    from hlo_lens.questions.snapshots.facts import FindingFact
 
 
 def sieve_of(settings: LintSettings, baseline: str | None = None) -> Sieve:
@@ -33,7 +33,7 @@ def sieve_of(settings: LintSettings, baseline: str | None = None) -> Sieve:
     )
 
 
-def read_baseline(path: str) -> dict[str, tuple[FindingFact, ...]]:
+def read_baseline(path: str) -> dict[str, tuple[Finding, ...]]:
     """Return the findings of a baseline, by module name.
 
     Args:
@@ -44,7 +44,7 @@ def read_baseline(path: str) -> dict[str, tuple[FindingFact, ...]]:
         DumpSyntaxError: If it is damaged, or of a newer version.
         UsageError: If it is a snapshot of a version without findings.
     """
-    found: dict[str, tuple[FindingFact, ...]] = {}
+    found: dict[str, tuple[Finding, ...]] = {}
     if _is_lint(path) and (data := _lint_data(path)) is not None:
         for name, findings in read_findings(data, path):
             known = (replace(one, suppressed=False) for one in findings)  # by an older baseline

@@ -65,7 +65,7 @@ def proven_findings(
 
 
 def _is_provable(finding: Finding) -> bool:
-    return bool(finding.remedies) and not finding.suppressed
+    return bool(finding.changes) and not finding.suppressed
 
 
 def _of_module(
@@ -118,7 +118,7 @@ def _proven(finding: Finding, known: ModuleDump, base: Base, pool: Compiler) -> 
 
     A fix that costs a larger share of communication than it saves of memory is an info.
     """
-    changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.remedies)
+    changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.changes)
     row = changed_module(base, changes, pool)
     before, after = base.figures or base.own, row.predicted
     if after is None:

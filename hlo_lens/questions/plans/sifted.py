@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.questions.dumps.listing import known_listings
 from hlo_lens.questions.findings.dump_findings import dump_findings
+from hlo_lens.questions.findings.finding import at
 from hlo_lens.questions.findings.findings import Findings, together
 from hlo_lens.questions.findings.module_findings import all_findings
 from hlo_lens.questions.findings.places import call_place
@@ -70,6 +71,6 @@ def sifted_dump_findings(
     found: dict[int, Findings] = {}
     for place, ones in dump_findings(facts).items():
         where = call_place(dumps[place])
-        placed = tuple(one if one.place else replace(one, place=where) for one in ones)
+        placed = tuple(one if one.source_file else replace(one, **at(where)) for one in ones)
         found[place] = sieve.sift(Findings(findings=placed), dumps[place].title, is_of_dump=True)
     return found

@@ -12,20 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hlo_lens.render.result import since
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact
-
-
-SINCE = "since"
-
-
-def since(version: int) -> Mapping[str, int]:
-    """Return the metadata of a field: the schema version that gave it its present definition."""
-    return {SINCE: version}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,74 +245,6 @@ class ShardingFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavingFact:
-    """Saving of the fix of a finding, of one device and one run; None where not known.
-
-    Attributes:
-        bytes: Bytes of memory.
-        basis: ``proven`` or ``at most``, in older snapshots ``simulated`` too; None without any
-            figure.
-        wire_bytes: Bytes that each device sends less.
-        flops: Arithmetic that each device is spared.
-        seconds: Time that a step is shorter.
-        own_bytes: Part of `bytes` of the values of the finding themselves; None where that is all.
-    """
-
-    bytes: int | None = None
-    basis: str | None = None
-    wire_bytes: int | None = None
-    flops: int | None = None
-    seconds: float | None = None
-    own_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeFact:
-    """A change that ``what-if`` can make: the name of its option, and the value."""
-
-    kind: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindingFact:
-    """A finding of ``lint``.
-
-    Attributes:
-        code: Code of the rule.
-        name: Name of the rule.
-        severity: ``error``, ``warning`` or ``info``.
-        message: What is wrong.
-        fix: What to write instead.
-        source_file: File of the user's program; None if not known.
-        source_line: Line in it.
-        values: Arguments, results or instructions concerned.
-        evidence: Facts that show it.
-        suppressed: Whether it does not count.
-        suppressed_by: Where it is suppressed.
-        share: Largest share of the program's memory, communication or arithmetic that the fix
-            saves.
-        changes: Changes of ``what-if`` that make the fix.
-        saves: Saving of the fix.
-    """
-
-    code: str
-    name: str
-    severity: str
-    message: str
-    fix: str
-    source_file: str | None = None
-    source_line: int | None = None
-    values: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
-    suppressed: bool = False
-    suppressed_by: str | None = None
-    share: float | None = None
-    changes: tuple[ChangeFact, ...] = ()
-    saves: SavingFact = SavingFact()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UndecidedFact:
     """A rule of ``lint`` that is not decided, with the reason."""
 
@@ -396,7 +322,7 @@ class ModuleFacts:
     collectives: CollectivesFacts | None = None
     memory: MemoryFacts | None = None
     sharding: ShardingFacts | None = None
-    findings: tuple[FindingFact, ...] | None = None
+    findings: tuple[Finding, ...] | None = None
     findings_basis: FindingsBasis | None = None
 
     @property

@@ -11,7 +11,7 @@ from hlo_lens.program.instructions import opcodes
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import backend_of_dump, hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.questions.findings.findings import finding_fact, findings_basis
+from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.snapshots.facts import (
@@ -65,7 +65,7 @@ def module_facts(analysis: ModuleDump) -> ModuleFacts:
         collectives=collectives_facts(collectives(analysis)),
         memory=memory,
         sharding=None,
-        findings=tuple(map(finding_fact, findings.findings)),
+        findings=findings.findings,
         findings_basis=findings_basis(findings),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
+from enum import EnumType
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import (
@@ -17,8 +18,9 @@ from typing import (
     get_type_hints,
 )
 
+from hlo_lens.questions.findings.finding import Finding
 from hlo_lens.questions.snapshots import facts, rows
-from hlo_lens.questions.snapshots.facts import FindingFact, ModuleFacts, ShardingFacts
+from hlo_lens.questions.snapshots.facts import ModuleFacts, ShardingFacts
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.questions.snapshots.rows import (
     AliveGroup,
@@ -28,6 +30,7 @@ from hlo_lens.questions.snapshots.rows import (
     SpacePeak,
 )
 from hlo_lens.questions.snapshots.writing import APART, ENTRY_TABLES, KIND, LAYOUT, TEXTS
+from hlo_lens.render.result import SINCE
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.version import SCHEMA_VERSION
 
@@ -74,9 +77,7 @@ LINT = "lint"
 """Kind of the JSON of ``hlo-lens lint``, which has findings as snapshots have them."""
 
 
-def read_findings(
-    data: Mapping[str, object], path: str
-) -> list[tuple[str, tuple[FindingFact, ...]]]:
+def read_findings(data: Mapping[str, object], path: str) -> list[tuple[str, tuple[Finding, ...]]]:
     """Return the name and the findings of each module in the JSON of ``lint``.
 
     Raises:
@@ -91,9 +92,7 @@ def read_findings(
     return [
         (
             reader.value(str, one.get("name"), f"modules[{k}].name"),
-            reader.value(
-                tuple[FindingFact, ...], one.get("findings") or [], f"modules[{k}].findings"
-            ),
+            reader.value(tuple[Finding, ...], one.get("findings") or [], f"modules[{k}].findings"),
         )
         for k, one in enumerate(listed)
     ]
@@ -114,15 +113,17 @@ class _Field(NamedTuple):
 @lru_cache(maxsize=32)
 def _fields(kind: Any) -> Mapping[str, _Field]:
     """Return the fields of a dataclass by name."""
-    hints = get_type_hints(kind, {**vars(facts), **vars(rows), "Mapping": Mapping})
+    names = {**vars(facts), **vars(rows), "Mapping": Mapping, "Finding": Finding}
+    hints = get_type_hints(kind, localns=names)
     return {
         field.name: _Field(
             hint=hints[field.name],
             scalars=_scalars(hints[field.name]),
             has_default=field.default is not MISSING or field.default_factory is not MISSING,
-            since=field.metadata.get(facts.SINCE, 1),
+            since=field.metadata.get(SINCE, 1),
         )
         for field in fields(kind)
+        if field.metadata.get("is_saved", True)
     }
 
 
@@ -215,6 +216,8 @@ class _Reader:
                 return tuple(self.value(parts[0], one, f"{where}[{k}]") for k, one in items)
         elif origin is Mapping and isinstance(value, dict):
             return {k: self.value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
+        elif isinstance(hint, EnumType) and value in hint._value2member_map_:
+            return hint(value)
         elif type(value) in _scalars(hint):
             return value
         raise self._fail(where, f"is {value!r}")

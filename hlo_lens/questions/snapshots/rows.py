@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hlo_lens.questions.snapshots.facts import since
+from hlo_lens.render.result import since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

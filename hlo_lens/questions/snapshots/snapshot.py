@@ -13,12 +13,12 @@ from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective, Collectives
 from hlo_lens.questions.diff.memory import space_peaks
 from hlo_lens.questions.diff.pairs import portable_path
-from hlo_lens.questions.findings.findings import finding_fact, findings_basis
+from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.snapshots.annotation_facts import annotation_facts
-from hlo_lens.questions.snapshots.facts import FindingFact, LoopFact, ShardingFacts
+from hlo_lens.questions.snapshots.facts import LoopFact, ShardingFacts
 from hlo_lens.questions.snapshots.module_facts import copied, module_facts
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.sharding.results import ShardingResults
     from hlo_lens.questions.sharding.table import ShardedValue
@@ -65,12 +66,12 @@ def module_snapshot(
 
 def with_findings(snapshot: ModuleSnapshot, found: Findings) -> ModuleSnapshot:
     """Return the snapshot of a module with some findings in place of its own."""
-    facts = tuple(_portable_finding(finding_fact(one)) for one in found.findings)
+    facts = tuple(_portable_finding(one) for one in found.findings)
     basis = findings_basis(found)
     return replace(snapshot, facts=replace(snapshot.facts, findings=facts, findings_basis=basis))
 
 
-def _portable_finding(finding: FindingFact) -> FindingFact:
+def _portable_finding(finding: Finding) -> Finding:
     """Return a finding whose file is named alike on every machine."""
     if finding.source_file is None:
         return finding

@@ -86,7 +86,8 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
 
 def _fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
     """Yield name and value of each field of a dataclass."""
-    return ((field.name, getattr(value, field.name)) for field in fields(value))
+    saved = (field.name for field in fields(value) if field.metadata.get("is_saved", True))
+    return ((name, getattr(value, name)) for name in saved)
 
 
 def facts_object(facts: DataclassInstance, *, leave_out: Collection[str] = ()) -> dict[str, object]:

@@ -10,14 +10,15 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.check.finding_counts import finding_count
 from hlo_lens.questions.check.metric import Metric
-from hlo_lens.questions.snapshots.facts import FindingFact, ModuleFacts
+from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.snapshots.facts import ModuleFacts
 from tests.corpus import ROOT
 
-ONE = FindingFact(code="M001", name="n", severity="warning", message="m", fix="f")
+ONE = Finding(code="M001", name="n", severity=Severity.WARNING, message="m", fix="f")
 FACTS = ModuleFacts(
     findings=(
         ONE,
-        replace(ONE, code="M003", severity="info"),
+        replace(ONE, code="M003", severity=Severity.INFO),
         replace(ONE, code="C001", suppressed=True),
     )
 )

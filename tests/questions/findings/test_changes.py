@@ -6,17 +6,13 @@ from dataclasses import replace
 
 from hlo_lens.questions.diff.page import findings_text
 from hlo_lens.questions.findings.changes import finding_changes, module_finding_changes
-from hlo_lens.questions.snapshots.facts import (
-    FindingFact,
-    FindingsBasis,
-    ModuleFacts,
-    UndecidedFact,
-)
+from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.snapshots.facts import FindingsBasis, ModuleFacts, UndecidedFact
 
-ONE = FindingFact(
+ONE = Finding(
     code="M003",
     name="replicated-value",
-    severity="warning",
+    severity=Severity.WARNING,
     message="w is replicated",
     fix="divide it",
     source_file="/home/me/p/model.py",
@@ -53,7 +49,7 @@ def test_one_finding_more_of_a_file_is_new() -> None:
     assert [row[:2] for row in found.rows()] == [("new", "M003")]
 
 
-def _at(*places: tuple[int, str]) -> list[FindingFact]:
+def _at(*places: tuple[int, str]) -> list[Finding]:
     """Return findings whose first values differ in a number alone."""
     return [
         replace(ONE, source_line=line, values=(f"all-reduce.{line + len(text)}",), message=text)

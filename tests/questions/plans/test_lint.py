@@ -212,7 +212,7 @@ def _tries(*arguments: str) -> list[str]:
 
 def test_a_command_is_whole_and_what_it_leaves_out_is_below_it() -> None:
     remedies = tuple(Remedy(kind="shard", target=f"p{k}=P('x')") for k in range(6))
-    one = Finding(message="m", fix="f", code="M003", severity=Severity.INFO, remedies=remedies)
+    one = Finding(message="m", fix="f", code="M003", severity=Severity.INFO, changes=remedies)
     view = FindingsView(name="n", path="dump", findings=Findings(findings=(one,)))
     facts = dict(lint_report([view]).sections[0].facts)
     shards = " ".join(f"--shard \"p{k}=P('x')\"" for k in range(4))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
@@ -57,7 +57,7 @@ def dominant_value(known: ModuleDump) -> Iterator[Finding]:
             ),
             fix="divide it with jax.lax.with_sharding_constraint where it is made, or make it in "
             "parts with jax.lax.map",
-            place=origin.place,
+            **at(origin.place),
             values=(one.value,),
             evidence=(f"operation {origin.op_name}",) if origin.op_name else (),
             saves=saves_of_temporaries(known, one.owned_bytes),

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import memory_amount
@@ -63,7 +63,7 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
         ),
         fix="keep the sizes of values equal from layer to layer, so that they reuse each other's "
         "places",
-        place=peak.instruction_origin.place,
+        **at(peak.instruction_origin.place),
         values=() if peak.instruction is None else (peak.instruction,),
         saves=Saves.at_most(lost),
         severity=None if lost >= least else Severity.INFO,

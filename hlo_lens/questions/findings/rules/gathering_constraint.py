@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.questions.findings.finding import Remedy
+from hlo_lens.questions.findings.finding import Remedy, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, ModuleRule
 from hlo_lens.questions.findings.transfers import finding_of
 from hlo_lens.text.dump_files import BEFORE
@@ -97,13 +97,13 @@ def _finding(
     line = "" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
     return replace(
         found,
-        place=place,
+        **at(place),
         evidence=(
             *found.evidence,
             f"{first.name} of {first.operand}, before optimizations: {axes} divides it "
             f"(as {first.origin})",
         ),
-        remedies=(Remedy(kind="constraint", target=f"drop {line}"),) if line else (),
+        changes=(Remedy(kind="constraint", target=f"drop {line}"),) if line else (),
     )
 
 

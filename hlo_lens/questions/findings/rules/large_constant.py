@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.text.units import format_bytes
 
@@ -55,7 +55,7 @@ def large_constant(known: ModuleDump) -> Iterator[Finding]:
             fix="let it depend on an argument, or compute it from smaller arrays"
             if is_folded
             else "pass the array as an argument of the jitted function, with a sharding",
-            place=origins(known).place(row),
+            **at(origins(known).place(row)),
             values=(instruction.name,),
             saves=Saves.at_most(size) if is_folded else Saves(),
             severity=None if is_folded else Severity.INFO,

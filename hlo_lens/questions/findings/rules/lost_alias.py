@@ -29,7 +29,7 @@ from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.program.value_flow import Value
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
 from hlo_lens.questions.findings.values import operands_of
@@ -105,7 +105,7 @@ def _finding(known: ModuleDump, place: SourceLocation | None, copies: Sequence[_
     return Finding(
         message=f"{copies[0].what}{more} {are} copied whole ({format_bytes(size)})",
         fix="read the old value before the update, and use only the new one afterwards",
-        place=place,
+        **at(place),
         values=tuple(one.name for one in copies),
         evidence=evidence if is_needed else (*evidence, _BY_ORDER),
         saves=saves_of_temporaries(known, held) if held else Saves(),

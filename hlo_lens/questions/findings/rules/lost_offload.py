@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import Origins
 from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import MEMORY, ModuleRule
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes, listed, plural
@@ -68,7 +68,7 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
         ),
         fix="offload by name, with save_and_offload_only_these_names and checkpoint_name, or by "
         "shardings of memory kind pinned_host for arguments and results",
-        place=places[0],
+        **at(places[0]),
         values=tuple(one.name for one in asked),
         evidence=(
             f"before optimizations: {listed([one.name for one in asked], _MOST_SHOWN)}, "

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.places import first_use
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
@@ -87,7 +87,7 @@ def _finding(
             f"in a tile of {tile}"
         ),
         fix=f"make dimension {dimension} a multiple of {tile}, or merge it with another one",
-        place=peak.origin_of(values[0]).place or first_use(known, values[0].parameter_number),
+        **at(peak.origin_of(values[0]).place or first_use(known, values[0].parameter_number)),
         values=tuple(one.value for one in values),
         evidence=(f"{values[0].value} is {text}",),
         saves=saves_of_temporaries(known, padding - held_padding, other_bytes=held_padding),

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
@@ -67,7 +67,7 @@ def reordered_operand(known: ModuleDump) -> Iterator[Finding]:
             ),
             fix="store the array in the order in which it is contracted, or write the einsum for "
             "the stored order",
-            place=origins(known).place(row),
+            **at(origins(known).place(row)),
             values=(instruction.name,),
             evidence=(f"{instruction.operand_shape(0)} becomes {instruction.shape_text}",),
             saves=saves_of_temporaries(known, size) if is_alive else Saves(),

@@ -32,7 +32,7 @@ from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import origins
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.places import (
     argument_of,
     first_use,
@@ -146,7 +146,7 @@ def _finding(known: ModuleDump, savings: Sequence[Saving], roles: ArgumentRoles)
             f"over {first.axis} ({first.axis_size} copies)"
         ),
         fix=f"PartitionSpec {_spec(first)} divides dimension {first.dimension} over {first.axis}",
-        place=place,
+        **at(place),
         values=names,
         evidence=tuple(
             f"{_name(one)}: {one.value.spec_text or 'replicated'}, "
@@ -157,7 +157,7 @@ def _finding(known: ModuleDump, savings: Sequence[Saving], roles: ArgumentRoles)
         saves=_saves(known, size, first.axis_size),
         severity=None if _is_fault(known, first, size, roles) else Severity.INFO,
         has_cost=True,
-        remedies=tuple(
+        changes=tuple(
             Remedy(kind="shard", target=f"{name}={_spec(one)}")
             for name, one in zip(names, savings, strict=True)
         ),

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text, instruction_table
-from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
@@ -116,7 +116,7 @@ def _finding(
         ),
         fix="wrap the body of the scan in jax.checkpoint(block, prevent_cse=False), with flax "
         "nn.remat(Block, prevent_cse=False)",
-        place=origins(known).place(row),
+        **at(origins(known).place(row)),
         values=tuple(one.value.value for one in stacks),
         evidence=tuple(_by_line(stacks)),
         saves=saves_of_temporaries(known, size),

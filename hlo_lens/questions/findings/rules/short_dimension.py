@@ -41,7 +41,7 @@ from hlo_lens.program.flops import ProductSizes, WorkFinder, flops, product_size
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import maker_of, operand_of
 from hlo_lens.text.units import format_flops, plural
@@ -277,7 +277,7 @@ def _finding(known: ModuleDump, found: Sequence[_Padded]) -> Finding:
         ),
         fix=f"make the dimension of {first.size} a multiple of {first.unit}, or merge it with "
         "another one",
-        place=origins(known).place(first.instruction.row),
+        **at(origins(known).place(first.instruction.row)),
         values=tuple(one.instruction.name for one in found),
         evidence=(*_products(known, found), *_bound(known, saved)),
         saves=Saves.at_most(flops=saved) if saved else Saves(),

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.findings.finding import Finding, Remedy, Saves
+from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, at
 from hlo_lens.questions.findings.places import argument_of, call_place, is_on_host, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.sharding.donation import Donation, DonationStatus
@@ -72,7 +72,7 @@ def _finding(known: ModuleDump, argument: str, leaves: Sequence[Donation], count
     return Finding(
         message=f"argument {argument} ({what}{format_bytes(size)}) is not donated",
         fix=_fix(known, argument, leaves[0].value.value),
-        place=call_place(known),
+        **at(call_place(known)),
         values=names,
         evidence=tuple(
             f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could have the "
@@ -80,7 +80,7 @@ def _finding(known: ModuleDump, argument: str, leaves: Sequence[Donation], count
             for one in leaves[:_MOST_SHOWN]
         ),
         saves=Saves.at_most(size),
-        remedies=tuple(Remedy(kind="donate", target=one) for one in _patterns(names, argument)),
+        changes=tuple(Remedy(kind="donate", target=one) for one in _patterns(names, argument)),
     )
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.flops import flops
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table
-from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
 from hlo_lens.text.library_files import is_library_file
@@ -76,7 +76,7 @@ def _finding(known: ModuleDump, place: SourceLocation, names: Sequence[str], lin
             f"({count:,} instructions)"
         ),
         fix="stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan",
-        place=place,
+        **at(place),
         values=tuple(names),
         evidence=(f"{plural(lines, 'product')} of the program unrolled in this way",),
         severity=Severity.WARNING if is_large else Severity.INFO,

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.findings.finding import Finding, Saves
+from hlo_lens.questions.findings.finding import Finding, Saves, at
 from hlo_lens.questions.findings.places import argument_of, call_place, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.sharding.donation import DonationStatus
@@ -83,7 +83,7 @@ def _finding(known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donat
             f"reused: {leaves[0].reason if len(leaves) == 1 else kind}"
         ),
         fix=_fix(kind, argument),
-        place=call_place(known),
+        **at(call_place(known)),
         values=tuple(str(one.value.value.name) for one in leaves),
         evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
         saves=Saves() if kind == _NO_SHAPE else Saves.at_most(size),

@@ -34,7 +34,7 @@ from hlo_lens.program.origins import Origins, origins
 from hlo_lens.program.runs import CallCounts
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
-from hlo_lens.questions.findings.finding import Finding, Saves, Severity
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.questions.findings.temporaries import saves_of_temporaries
 from hlo_lens.questions.memory.peak import values_of
@@ -261,7 +261,7 @@ def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValu
             f"{format_bytes(size)} of f32 at the peak"
         ),
         fix=_FIX,
-        place=upcast.place,
+        **at(upcast.place),
         values=tuple(one.value for one in made),
         evidence=(
             f"{plural(len(made), 'value')} at the peak: "
@@ -283,7 +283,7 @@ def _slow_finding(known: ModuleDump, upcast: _Upcast) -> Finding:
             f"with {upcast.flops_share or 0.0:.0%} of the FLOP of {what}"
         ),
         fix=_FIX,
-        place=upcast.place,
+        **at(upcast.place),
         evidence=(
             f"the largest conversion has {format_bytes(upcast.bytes)}, on all devices",
             *_doubt(upcast),
@@ -330,7 +330,7 @@ def _pairs(known: ModuleDump, peak: PeakMemory, live: Sequence[LiveValue]) -> It
             ),
             fix="convert where the value is used, so that XLA fuses the conversion, and do not "
             "keep the f32 value for later",
-            place=place,
+            **at(place),
             values=tuple(one.value for one, _ in pairs),
             evidence=tuple(
                 f"{one.value} {_shape(one)} is {twin}, converted" for one, twin in pairs

@@ -62,9 +62,9 @@ def test_a_constraint_that_leaves_out_an_axis_is_found_at_the_line_that_asks_for
         "the sharding constraint leaves out model, which divides the value: it is gathered by "
         "1 all-gather"
     )
-    assert str(found.place) == "/home/me/net.py:39"
+    assert found.source == "/home/me/net.py:39"
     assert (found.saves.wire_bytes, found.saves.basis) == (32 * 256 * 4, SavingBasis.AT_MOST)
-    assert found.remedies == (Remedy(kind="constraint", target="drop net.py:39"),)
+    assert found.changes == (Remedy(kind="constraint", target="drop net.py:39"),)
 
 
 def test_a_constraint_that_keeps_all_axes_is_not() -> None:

@@ -61,7 +61,7 @@ def test_arrays_of_one_argument_are_one_finding_at_the_line_that_calls_the_funct
     assert (found.saves.bytes, found.saves.basis) == (2 << 20, SavingBasis.AT_MOST)
     assert found.severity is Severity.WARNING
     assert found.values == ("state['w']", "state['m']")
-    assert found.remedies == (Remedy(kind="donate", target="state"),)
+    assert found.changes == (Remedy(kind="donate", target="state"),)
 
 
 def test_donated_arguments_have_no_finding() -> None:
