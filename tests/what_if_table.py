@@ -27,7 +27,7 @@ from pathlib import Path
 
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.api import Asked, what_if_modules
-from hlo_lens.questions.what_if.process.environment import environment_python
+from hlo_lens.questions.what_if.process.environments import environment_python
 from hlo_lens.questions.what_if.process.process import toolchain_of
 from hlo_lens.questions.what_if.recompiling import Means
 from hlo_lens.text.errors import HloLensError

@@ -17,7 +17,7 @@ from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matc
 from hlo_lens.questions.dumps.text_copies import text_copies
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
 from hlo_lens.questions.snapshots.snapshot_files import is_snapshot_file, read_snapshot_file
-from hlo_lens.questions.what_if.origin import target_of, toolchain_of
+from hlo_lens.questions.what_if.recompiling import target_of, toolchain_of
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.processes import start_second
 
@@ -329,7 +329,7 @@ def _module_of(
     from hlo_lens.questions.diff.pairs import plain_name
     from hlo_lens.questions.dumps.listing_facts import hashed_facts, listing_facts
     from hlo_lens.questions.findings.module_findings import module_findings
-    from hlo_lens.questions.plans.sifted import sifted_module_findings
+    from hlo_lens.questions.plans.proof import sifted_module_findings
     from hlo_lens.questions.snapshots.snapshot import module_snapshot
 
     analysis = dump.stating(limits_estimate=limits_estimate)
@@ -354,7 +354,7 @@ def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]
         return tuple(modules)
     from hlo_lens.questions.findings.findings import Findings, together
     from hlo_lens.questions.findings.run_settings import Sieve
-    from hlo_lens.questions.plans.sifted import sifted_dump_findings
+    from hlo_lens.questions.plans.proof import sifted_dump_findings
     from hlo_lens.questions.snapshots.snapshot import with_findings
 
     others = sifted_dump_findings(facts, dumps, Sieve.usual())

@@ -1,51 +1,225 @@
-"""Searches for what made a program worse: a version of jax or libtpu, or flags of XLA.
+"""Search for the first bad of ordered steps, and for the smallest bad set of differences.
 
-Each step compiles the program of a dump, or runs a script that compiles, and is judged by rules of
-the gate against the good end.
+Steps that cannot be judged are skipped, as by ``git bisect skip``: the answer is then the first
+step known to be bad, and the skipped ones before it may be bad too. The smallest set is that of
+delta debugging: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hlo_lens.load import read_source
 from hlo_lens.load.devices import CPU, Target, parse_target
 from hlo_lens.load.programs import Program, Progress, modules_of
 from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.questions.check.api import compare
+from hlo_lens.questions.check.api import check, compare
 from hlo_lens.questions.check.rules import short_rule
 from hlo_lens.questions.plans.bisect_page import bisect_report
-from hlo_lens.questions.plans.bisect_steps import StepJudge, command_steps, program_steps
-from hlo_lens.questions.plans.bisection import (
-    BAD,
-    GOOD,
-    SKIPPED,
-    Bisection,
-    Step,
-    first_bad,
-    smallest_bad,
-)
-from hlo_lens.questions.plans.flag_values import differing_flags, flags_text, refused_flag
-from hlo_lens.questions.what_if.process.program import SourceProgram, source_program
-from hlo_lens.questions.what_if.process.released_versions import (
+from hlo_lens.questions.plans.bisection import Bisection, Step, first_bad, smallest_bad
+from hlo_lens.questions.what_if.process.cache import COMPILES, cache_folder
+from hlo_lens.questions.what_if.process.environments import (
     NoIndexError,
     cached_versions,
+    environment_python,
     released_versions,
+    scripted,
     version_key,
 )
-from hlo_lens.questions.what_if.recompiling import Compiler, Means
-from hlo_lens.text.errors import OutputError, UsageError
+from hlo_lens.questions.what_if.process.process import (
+    OPTION_TEXTS,
+    Limits,
+    options_of,
+    toolchain_of,
+)
+from hlo_lens.questions.what_if.process.requests import SourceProgram, source_program
+from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_again
+from hlo_lens.text.errors import HloLensError, MissingDumpError, OutputError, UsageError
 from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from hlo_lens.load.devices import Target
+    from hlo_lens.load.programs import Progress
     from hlo_lens.questions.diff.api import Diff
+    from hlo_lens.questions.what_if.process.requests import SourceProgram
     from hlo_lens.render.table import Report
+
+
+GOOD, BAD, SKIPPED = "good", "bad", "skipped"
+
+
+_SHOWN = 3
+
+
+def differing_flags(
+    good: str | Path, bad: str | Path, *, module: str | None = None
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return the flags with two values, in the order of their names; None where not printed.
+
+    Args:
+        good: A dump, or a file of ``debug_options``.
+        bad: Another one.
+        module: Regular expression to find in the name of the module of a dump.
+
+    Raises:
+        MissingDumpError: If a dump has no ``debug_options``.
+    """
+    one, other = (_flags(str(path), module) for path in (good, bad))
+    names = sorted({*one, *other})
+    return {n: (one.get(n), other.get(n)) for n in names if one.get(n) != other.get(n)}
+
+
+def _flags(path: str, module: str | None) -> dict[str, str]:
+    """Return the flags that a dump or a file prints, once each."""
+    if Path(path).is_file() and "debug_options" in Path(path).name:
+        return options_of(read_source(path).text)
+    for one in modules_of(path, module=module):
+        texts = [text for name in OPTION_TEXTS if (text := one.setting(name)) is not None]
+        if texts:
+            return {name: value for text in texts for name, value in options_of(text).items()}
+    raise MissingDumpError(f"{path}: no debug_options; XLA writes it with --xla_dump_hlo_as_text")
+
+
+def flags_text(flags: Mapping[str, str | None]) -> str:
+    """Return flags and values in one line; the first ones and the number of others."""
+    words = [f"{name}={'default' if value is None else value}" for name, value in flags.items()]
+    if len(words) > _SHOWN:
+        words = [*words[:_SHOWN], f"[{len(words) - _SHOWN} others]"]
+    return ", ".join(words)
+
+
+_REFUSED = re.compile(r"(?i)\b(?:option|flag|field)s?\b[^\n]{0,80}")
+
+
+def refused_flag(message: str, flags: Collection[str]) -> str | None:
+    """Return the flag that a message says cannot be set; None if it names none."""
+    for match in _REFUSED.finditer(message):
+        words: list[str] = re.findall(r"\w+", match[0])
+        if named := [name for name in words if name in flags]:
+            return named[0]
+    return None
+
+
+Compile = Callable[[str, str, Mapping[str, str]], Step]
+"""Compiles a step: its name, versions (empty for those of the interpreter), and flags."""
+
+
+def program_steps(program: SourceProgram, target: Target, pool: Compiler) -> Compile:
+    """Return the function that compiles a program with some versions and flags."""
+
+    def compiled(name: str, versions: str, flags: Mapping[str, str]) -> Step:
+        try:
+            again = compiled_again(program, target, flags, pool, versions)
+        except HloLensError as error:
+            return Step(name=name, outcome=SKIPPED, reason=str(error))
+        return Step(
+            name=name,
+            outcome=SKIPPED if again.refusal else GOOD,
+            reason=again.refusal,
+            versions=again.versions(target),
+            seconds=again.compilation.seconds,
+            dump=None if again.refusal else str(again.compilation.dump),
+        )
+
+    return compiled
+
+
+def command_steps(command: Sequence[str], backend: str, means: Means) -> Compile:
+    """Return the function that runs a command with some versions."""
+    home = cache_folder(COMPILES)
+    places = itertools.count()
+    folders: list[Path] = []
+
+    def run(name: str, versions: str, flags: Mapping[str, str]) -> Step:
+        del flags  # of searches for flags only
+        try:
+            python = environment_python(versions, backend)
+        except HloLensError as error:
+            return Step(name=name, outcome=SKIPPED, reason=str(error))
+        if not folders:
+            home.mkdir(parents=True, exist_ok=True)
+            folders.append(Path(tempfile.mkdtemp(prefix="bisect-", dir=home)))
+        folder = folders[0] / f"{next(places)}"
+        made = scripted(command, python=python, folder=folder, limits=Limits(minutes=means.minutes))
+        packages = [line.split(" ") for line in toolchain_of(python).splitlines()]
+        return Step(
+            name=name,
+            outcome=GOOD if made.is_done else SKIPPED,
+            reason=made.error,
+            versions={one[0]: one[-1] for one in packages},
+            seconds=made.seconds,
+            dump=str(made.dump) if made.is_done else None,
+        )
+
+    return run
+
+
+@dataclass(slots=True, kw_only=True)
+class StepJudge:
+    """Compiles steps and judges them against the good end; keeps all steps in their order.
+
+    Attributes:
+        compile: Compiles a step.
+        rules: Rules that make a step bad.
+        pattern: Modules to judge, by their names; None for all.
+        progress: Called with steps done and steps expected.
+        expected: Number of steps expected.
+        baseline: Dump of the good end; None before it is compiled.
+        steps: The steps so far.
+    """
+
+    compile: Compile
+    rules: tuple[str, ...]
+    pattern: NamePattern | None
+    progress: Progress | None
+    expected: int = 2
+    baseline: str | None = None
+    steps: list[Step] = field(default_factory=list)
+
+    def judged(self, name: str, versions: str, flags: Mapping[str, str]) -> Step:
+        """Return a step with its outcome; the first one is the baseline of the others."""
+        step = self.compile(name, versions, flags)
+        if step.dump is not None:
+            step = self._with_outcome(step, step.dump)
+        if self.baseline is None and step.outcome == GOOD:
+            self.baseline = step.dump
+        self.steps.append(step)
+        if self.progress is not None:
+            self.progress(len(self.steps), max(self.expected, len(self.steps)))
+        return step
+
+    def _with_outcome(self, step: Step, dump: str) -> Step:
+        try:
+            found = check(
+                dump,
+                baseline=self.baseline or dump,
+                rules=self.rules,
+                pattern=self.pattern,
+            ).judgement
+        except UsageError:
+            raise
+        except HloLensError as error:
+            return replace(step, outcome=SKIPPED, reason=str(error))
+        verdicts = found.verdicts
+        if found.is_failed:
+            why = [one.reason for one in verdicts if one.is_failure]
+            return replace(step, outcome=BAD, reason="; ".join(why), judgement=found)
+        if found.is_undecided:
+            why = [one.reason for one in verdicts if one.is_undecided] or ["no rule is decided"]
+            return replace(step, outcome=SKIPPED, reason="; ".join(why), judgement=found)
+        return replace(step, outcome=GOOD, judgement=found)
+
 
 _MOST_REFUSED = 40
 _REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")

@@ -226,8 +226,7 @@ def fit(
     Exit codes: 0 each module fits, as it is or with a plan; 1 one does not; 4 it is not known.
     """
     from hlo_lens.load.programs import read_dump, select_modules
-    from hlo_lens.questions.plans.fit import fit_modules
-    from hlo_lens.questions.plans.fit_module import Wanted
+    from hlo_lens.questions.plans.fit import Wanted, fit_modules
     from hlo_lens.text.units import parse_size
 
     wanted = Wanted(

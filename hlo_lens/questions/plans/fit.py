@@ -1,35 +1,735 @@
-"""Plans with which a program fits: changes and hardware, each compiled.
-
-`hlo_lens.questions.plans.plan_search` chooses combinations of changes,
-`hlo_lens.questions.plans.fit_places` the hardware.
-"""
+"""Changes with which a program fits in a memory limit: attempts, and the plans chosen of them."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of
 from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.plans.fit_module import Fitting, Wanted
 from hlo_lens.questions.plans.fit_page import fit_report
-from hlo_lens.questions.plans.fit_places import expanded_targets
-from hlo_lens.questions.plans.fitting import Attempt, FittedModule, Place
-from hlo_lens.questions.what_if.process.program import own_target
-from hlo_lens.questions.what_if.recompiled import figures
-from hlo_lens.questions.what_if.recompiling import Compiler, Means
+from hlo_lens.questions.what_if.api import changed_module
+from hlo_lens.questions.what_if.arguments import EntryArrays
+from hlo_lens.questions.what_if.candidates import Candidates, candidates
+from hlo_lens.questions.what_if.process.process import side_by_side
+from hlo_lens.questions.what_if.process.requests import own_target
+from hlo_lens.questions.what_if.program_changes import edited, mesh_splits, mesh_text, program_mesh
+from hlo_lens.questions.what_if.recompiling import (
+    Base,
+    Change,
+    Compiler,
+    Means,
+    compiled_base,
+    figures,
+)
+from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.units import parse_size
+from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.load.devices import Target
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.what_if.candidates import Candidate
+    from hlo_lens.questions.what_if.process.requests import SourceProgram
+    from hlo_lens.questions.what_if.recompiling import Base, Figures, Recompiled
     from hlo_lens.render.table import Report
+
+
+MOST_PLANS = 5
+
+_COSTS = {"dtype": 1}
+"""Kinds of changes that come after all others: they change the numerics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Hardware, and the devices of the mesh on it.
+
+    Attributes:
+        target: Name of the target; empty for that of the dump.
+        mesh: Sizes of the mesh axes; empty for those of the program.
+        devices: Devices that the program runs on; None if not known.
+    """
+
+    target: str = ""
+    mesh: str = ""
+    devices: int | None = None
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """Options of ``what-if`` and their values."""
+        found = (("target", self.target), ("mesh", self.mesh))
+        return tuple((name, value) for name, value in found if value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A program compiled with some changes.
+
+    Attributes:
+        place: Hardware and mesh.
+        changes: Changes of arguments and results.
+        figures: Its figures; None if XLA refused it.
+        total_bytes: Bytes that must fit: of the figures, else of XLA's message, rounded up; None if
+            neither is known.
+        fits: Whether they fit; None if not known.
+        why_not: Why there are no figures; empty if there are.
+        applied: The single changes, with whether they apply.
+        dump: Folder of the new dump; None without one.
+    """
+
+    place: Place
+    changes: tuple[Candidate, ...] = ()
+    figures: Figures | None = None
+    total_bytes: int | None = None
+    fits: bool | None = None
+    why_not: str = ""
+    applied: tuple[Change, ...] = field(default=(), repr=False)
+    dump: str | None = None
+
+    @property
+    def wire_bytes(self) -> int | None:
+        """Bytes that leave each device in one run; None if not known."""
+        return None if self.figures is None else self.figures.wire_bytes_per_device
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """Options of ``what-if`` that compile it, and their values."""
+        own = ((one.kind, text) for one in self.changes for text in one.requests)
+        return (*self.place.options, *own)
+
+    @property
+    def description(self) -> str:
+        """Its changes in one line; the place is not part of it."""
+        return ", ".join(one.change for one in self.changes) or "no changes"
+
+
+def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[Attempt, ...]:
+    """Return the plans that fit, the cheapest first: same numerics, fewest devices, least sent.
+
+    A plan with more changes than another of the same place is left out, unless it sends less.
+    """
+    fitting = [one for one in attempts if one.fits]
+    kept = [one for one in fitting if not any(_is_better(other, one) for other in fitting)]
+    return tuple(sorted(kept, key=_cost)[:most])
+
+
+def _is_better(one: Attempt, other: Attempt) -> bool:
+    """Whether an attempt needs a part of another's changes, and sends no more."""
+    if one.place != other.place or not set(one.changes) < set(other.changes):
+        return False
+    return (one.wire_bytes or 0) <= (other.wire_bytes or 0)
+
+
+def _cost(one: Attempt) -> tuple[int, int, int, int, int]:
+    numerics = sum(_COSTS.get(change.kind, 0) for change in one.changes)
+    total = one.total_bytes or 0
+    return numerics, one.place.devices or 0, one.wire_bytes or 0, len(one.changes), total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedModule:
+    """Plans for one module.
+
+    Attributes:
+        name: Name of the module.
+        module_option: Option with which commands on the dump read it alone; may be empty.
+        limit_bytes: Memory that it must fit in; None if not known.
+        limit_source: Source of that number.
+        base: The program without changes: as compiled, or as the dump has it.
+        is_open: Whether several targets were to be tried; `base` is on none of them.
+        is_compiled: Whether `base` was compiled, and not read from the dump.
+        reproduced: Whether the program compiled again equals the dump; None if not known.
+        plans: Attempts that fit, at most five; the base if that fits.
+        attempts: All attempts, in the order of compiling.
+        skipped: What was not tried, and why.
+        optimizer_state: Arguments in f32 that look like optimizer state; empty where their element
+            type may change, and was tried.
+        optimizer_bytes: Their bytes on each device.
+        optimizer_pattern: Pattern that matches them.
+        versions: Versions of the packages that compiled.
+        notes: Limits of the answer.
+    """
+
+    name: str
+    limit_bytes: int | None
+    limit_source: str
+    base: Attempt
+    is_compiled: bool
+    module_option: str = ""
+    is_open: bool = False
+    reproduced: bool | None = None
+    plans: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    skipped: tuple[str, ...] = ()
+    optimizer_state: tuple[str, ...] = ()
+    optimizer_bytes: int = 0
+    optimizer_pattern: str = ""
+    versions: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether it fits, with a plan or without."""
+        return bool(self.plans)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing is known of what the program needs: no compile, or none with a size."""
+        return not self.plans and all(one.total_bytes is None for one in self.attempts)
+
+    @property
+    def excess_bytes(self) -> int | None:
+        """Bytes that the base is over the limit, negative if it fits; None if not known."""
+        if self.is_open:
+            return None
+        if self.base.total_bytes is None or self.limit_bytes is None:
+            return None
+        return self.base.total_bytes - self.limit_bytes
+
+    @property
+    def closest(self) -> tuple[Attempt, ...]:
+        """The attempts that need least, if none fits."""
+        return () if self.plans else closest(self.attempts)
+
+
+def closest(attempts: Iterable[Attempt], most: int = 3) -> tuple[Attempt, ...]:
+    """Return the attempts that need the least memory, those of known size first."""
+    ordered = sorted(attempts, key=lambda one: (one.total_bytes is None, one.total_bytes or 0))
+    return tuple(ordered[:most])
+
+
+_ENOUGH_PLANS = 3
+_MOST_SAVERS = 8
+_MOST_COMBINATIONS = 6
+_SMALL_SHARE = 0.01
+_AT_ONCE = 4
+"""Changes compiled alone before it is checked whether there are enough plans."""
+
+
+class Compile(Protocol):
+    """Compiles combinations of changes side by side; None for those that there is no time for."""
+
+    def __call__(self, combinations: Sequence[Sequence[Candidate]]) -> list[Attempt | None]:
+        """Return the attempts, in the order of the combinations."""
+
+
+def search(
+    base: Attempt, candidates: Sequence[Candidate], limit_bytes: int, compile_: Compile
+) -> tuple[list[Attempt], list[Candidate]]:
+    """Return the attempts made to fit a program in a limit, and changes that were not needed.
+
+    Args:
+        base: The program without changes.
+        candidates: Changes to try.
+        limit_bytes: Bytes that it must fit in.
+        compile_: Compiles combinations.
+    """
+    found = _Search(base, limit_bytes, compile_)
+    left = found.run(candidates)
+    return found.attempts, left
+
+
+def worth_trying(
+    base: Attempt, candidates: Sequence[Candidate], limit_bytes: int
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the candidates to compile, donations first, and those that save next to nothing.
+
+    Small is less than a hundredth of what is missing.
+    """
+    missing = max(0, (base.total_bytes or 0) - limit_bytes)
+    large = [one for one in candidates if one.saves_bytes >= missing * _SMALL_SHARE]
+    small = [one for one in candidates if one not in large]
+    return sorted(large, key=lambda one: (one.kind != "donate", -one.saves_bytes)), small
+
+
+class _Search:
+    """State of one search."""
+
+    def __init__(self, base: Attempt, limit_bytes: int, compile_: Compile) -> None:
+        self.base = base
+        self.limit_bytes = limit_bytes
+        self.compile = compile_
+        self.attempts: list[Attempt] = []
+        self.saved: dict[Candidate, int] = {}
+
+    def run(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Make the attempts; return the candidates that were not needed."""
+        left = list(candidates)
+        while left and self._plans() < _ENOUGH_PLANS:
+            now, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            for one in self._try([(candidate,) for candidate in now]):
+                self.saved[one.changes[0]] = self._saved(one)
+        savers = [one for one in self.saved if self.saved[one] > 0]
+        savers.sort(key=lambda one: -self.saved[one])
+        if not self._plans():
+            self._combine_greedily(savers)
+        wanted = _ENOUGH_PLANS - self._plans()
+        if wanted > 0:
+            self._try(self._estimated(savers)[: min(_MOST_COMBINATIONS, 2 * wanted)])
+        return left
+
+    def _plans(self) -> int:
+        return len(chosen_plans(self.attempts))
+
+    def _try(self, combinations: Sequence[Sequence[Candidate]]) -> list[Attempt]:
+        done = {frozenset(one.changes) for one in self.attempts}
+        new = [one for one in combinations if frozenset(one) not in done]
+        made = [one for one in self.compile(new) if one is not None] if new else []
+        self.attempts += made
+        return made
+
+    def _saved(self, one: Attempt) -> int:
+        """Return the bytes that an attempt saves; for unknown totals those of its arrays."""
+        if one.total_bytes is None or self.base.total_bytes is None:
+            is_known = one.total_bytes is not None
+            return sum(change.saves_bytes for change in one.changes) if is_known else 0
+        return self.base.total_bytes - one.total_bytes
+
+    def _combine_greedily(self, savers: Sequence[Candidate]) -> None:
+        """Add the changes one by one, keeping those that save, until the program fits."""
+        if not savers:
+            return
+        kept: tuple[Candidate, ...] = (savers[0],)
+        best = self.saved[savers[0]]
+        for one in savers[1:]:
+            if any(one.conflicts_with(other) for other in kept):
+                continue
+            made = self._try([(*kept, one)])
+            if not made:
+                continue
+            saved = self._saved(made[0])
+            if saved > best:
+                kept, best = (*kept, one), saved
+            if made[0].fits:
+                self._reduce(kept)
+                return
+
+    def _reduce(self, kept: tuple[Candidate, ...]) -> None:
+        """Leave out changes that the others may not need; the last was needed to fit."""
+        for one in kept[-2::-1]:
+            rest = tuple(other for other in kept if other != one)
+            if len(rest) < 2 or not self._may_fit(rest):
+                continue
+            made = self._try([rest])
+            if made and made[0].fits:
+                kept = rest
+
+    def _may_fit(self, combination: Sequence[Candidate]) -> bool:
+        if self.base.total_bytes is None:
+            return True
+        saved = sum(self.saved.get(one, 0) for one in combination)
+        return self.base.total_bytes - saved <= self.limit_bytes
+
+    def _estimated(self, savers: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+        """Return the combinations that fit by the sum of their savings, and have no part that fits.
+
+        Those of fewest changes are first, of these those that save most.
+        """
+        fitting = [set(one.changes) for one in self.attempts if one.fits]
+        found = [
+            one
+            for one in _combinations(savers[:_MOST_SAVERS])
+            if self._may_fit(one) and not any(part <= set(one) for part in fitting)
+        ]
+        found.sort(key=lambda one: (len(one), -sum(self.saved[part] for part in one)))
+        return found
+
+
+def _combinations(savers: Sequence[Candidate]) -> Iterator[tuple[Candidate, ...]]:
+    """Yield pairs and triples of changes that can be made together."""
+    for count in (2, 3):
+        for one in itertools.combinations(savers, count):
+            if not any(a.conflicts_with(b) for a, b in itertools.combinations(one, 2)):
+                yield one
+
+
+_MOST_MESHES = 6
+"""Meshes of one slice, those nearest to the program's."""
+
+_NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Places to compile a program for.
+
+    Attributes:
+        groups: Places of one slice each, in the order of trying.
+        skipped: Places that are left out, and why.
+        is_open: Whether larger slices follow that may fit without other changes.
+        others: Other meshes of the same devices, for a program that nothing else makes fit.
+    """
+
+    groups: tuple[tuple[Place, ...], ...]
+    skipped: tuple[str, ...] = ()
+    is_open: bool = False
+    others: tuple[Place, ...] = ()
+
+
+def expanded_targets(names: Sequence[str]) -> list[Target]:
+    """Return the targets of some names; ``v5e:*`` stands for all slices, smallest first.
+
+    Raises:
+        UnknownNameError: If there is no such device.
+        UsageError: If a topology is malformed.
+    """
+    found: list[Target] = []
+    for name in names:
+        found += all_slices(name) if name.endswith(":*") else [parse_target(name)]
+    return found
+
+
+def places(base: Base, targets: Sequence[Target]) -> Places:
+    """Return the places to compile a program for.
+
+    Args:
+        base: The program.
+        targets: Targets; none for that of the dump.
+    """
+    program = base.program
+    if program is None:
+        return Places(groups=())
+    own = program.module.num_partitions * program.module.replica_count
+    known = _Meshes(base, program, own)
+    if not targets:
+        return Places(groups=((Place(devices=own),),), others=known.of_own_devices())
+    groups: list[tuple[Place, ...]] = []
+    skipped: dict[str, list[str]] = {}
+    for target in targets:
+        group, reason = known.of(target, is_only=len(targets) == 1)
+        if reason:
+            skipped.setdefault(reason, []).append(target.name)
+        if group:
+            groups.append(group)
+    if not groups:
+        groups.append((Place(target=targets[-1].name, devices=own),))
+    left = tuple(f"{listed(names, _NAMES_SHOWN)}: {why}" for why, names in skipped.items())
+    return Places(groups=tuple(groups), skipped=left, is_open=len(targets) > 1)
+
+
+class _Meshes:
+    """Meshes of a program on targets."""
+
+    def __init__(self, base: Base, program: SourceProgram, own: int) -> None:
+        self.program = program
+        self.known = base.dump.lowered_meshes
+        self.own = own
+        self.mesh = _own_mesh(base, program)
+        self.with_enough: set[str] = set()
+        arguments = EntryArrays.of(program.module).arguments
+        self.argument_bytes = sum(one.global_bytes or 0 for one in arguments)
+
+    def of(self, target: Target, *, is_only: bool) -> tuple[tuple[Place, ...], str]:
+        """Return the places of a target, and what is left out of it and why."""
+        count = device_count(target) or self.own
+        as_is = Place(target=target.name, devices=self.own)
+        if self.mesh is None or count == self.own:
+            if count < self.own:
+                return (), f"the program is for {self.own} devices, and has no mesh to change"
+            kind = target.name.partition(":")[0]
+            is_first = kind not in self.with_enough
+            self.with_enough.add(kind)
+            if self.mesh is None:
+                return ((as_is,) if is_first or is_only else ()), ""
+        limit = target.memory_bytes
+        if limit is not None and self.argument_bytes > limit * count:
+            part = format_bytes(self.argument_bytes // count)
+            return (), f"the arguments alone are {part} of each device"
+        own = (as_is,) if count == self.own or (is_only and count > self.own) else ()
+        made, reason = self._meshes(self.mesh, count)
+        meshes = (Place(target=target.name, mesh=one, devices=count) for one in made)
+        return (*own, *meshes), "" if own or made else reason
+
+    def of_own_devices(self) -> tuple[Place, ...]:
+        """Return the other splits of the devices of the dump's target over the axes."""
+        if self.mesh is None or self.own == 1:
+            return ()
+        found, _ = self._meshes(self.mesh, self.own)
+        return tuple(Place(mesh=one, devices=self.own) for one in found)
+
+    def _meshes(self, mesh: Mesh, count: int) -> tuple[list[str], str]:
+        """Return splits of devices, those nearest to the program's first; or why there is none."""
+        shift = math.log2(count / mesh.size) / len(mesh.axis_names)
+        sizes = [math.log2(size) + shift for size in mesh.axis_sizes]
+
+        def distance(text: str) -> float:
+            new = Mesh.from_sizes_text(text).axis_sizes
+            return sum(abs(one - math.log2(size)) for one, size in zip(sizes, new, strict=True))
+
+        found: list[str] = []
+        reason = ""
+        splits = mesh_splits(self.program.module, self.known, devices=count)
+        for one in sorted(splits, key=distance):
+            if one == mesh_text(mesh.axis_names, mesh.axis_sizes):
+                continue
+            change = Change(kind="mesh", target=one)
+            _, (checked,) = edited(self.program.module, [change], self.known)
+            if checked.applies:
+                found.append(one)
+            reason = reason or checked.why_not or ""
+            if len(found) == _MOST_MESHES:
+                break
+        return found, reason
+
+
+def _own_mesh(base: Base, program: SourceProgram) -> Mesh | None:
+    """Return the mesh of a program; None if it has none, or several."""
+    try:
+        found = program_mesh(program.module, base.dump.lowered_meshes)
+    except UsageError:
+        return None
+    return None if program.module.replica_count > 1 else found
+
+
+_DONATED_PLACES = 2
+"""Places of one slice, those that need least, at which donations are tried too."""
+
+_FIT_MODULE_NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a program must fit in, and what may be changed.
+
+    Attributes:
+        limit_bytes: Memory of one device; None for that of the target.
+        targets: Targets; none for that of the dump; ``v5e:*`` for all slices of a kind.
+        dtypes: Element types that are allowed: ``opt/**=bf16``.
+    """
+
+    limit_bytes: int | None = None
+    targets: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+
+class Fitting:
+    """Attempts to fit one module."""
+
+    def __init__(
+        self,
+        dump: ModuleDump,
+        wanted: Wanted,
+        targets: Sequence[Target],
+        pool: Compiler,
+        means: Means,
+    ) -> None:
+        self.wanted = wanted
+        self.pool = pool
+        self.means = means
+        self.base: Base = compiled_base(dump, [one.name for one in targets], pool)
+        self.places = places(self.base, targets)
+        self.attempts: list[Attempt] = []
+        self.skipped: list[str] = list(self.places.skipped)
+        self.late: list[str] = []
+        self.versions: dict[str, str] = {}
+        self.state: Candidates | None = None
+
+    def fitted(self) -> FittedModule:
+        """Return the plans."""
+        if self.base.program is None or self.base.program.obstacle or self._is_unknown:
+            first = Attempt(place=Place(), why_not=self.base.refusal)
+        else:
+            first = self._searched()
+        plans = chosen_plans(self.attempts)
+        place = (
+            first.place if not self.places.is_open else (plans or self.attempts or [first])[0].place
+        )
+        target = self._target(place)
+        limit, source = self._limit(place)
+        state = self.state or Candidates(candidates=())
+        return FittedModule(
+            name=self.base.dump.title,
+            module_option=self.base.dump.module_option,
+            limit_bytes=limit,
+            limit_source=source if target is not None or self.wanted.limit_bytes else "",
+            base=first,
+            is_open=self.places.is_open,
+            is_compiled=True,
+            reproduced=self.base.reproduction.is_equal,
+            plans=plans,
+            attempts=tuple(self.attempts),
+            skipped=(*self.skipped, *self._late_text()),
+            optimizer_state=() if self.wanted.dtypes else state.optimizer_state,
+            optimizer_bytes=state.optimizer_bytes,
+            optimizer_pattern=state.optimizer_pattern,
+            versions=tuple(self.versions.items()),
+            notes=self.base.notes,
+        )
+
+    def _late_text(self) -> tuple[str, ...]:
+        if not self.late:
+            return ()
+        names = listed(list(dict.fromkeys(self.late)), _FIT_MODULE_NAMES_SHOWN)
+        return (f"{names}: no time left (--minutes {self.means.minutes:g})",)
+
+    def _searched(self) -> Attempt:
+        """Make the attempts; return the first, which is the program without changes."""
+        for group in self.places.groups:
+            if self._is_too_small(group[0]):
+                continue
+            made = self._compiled([(place, ()) for place in group])
+            self.attempts += made
+            if any(one.fits for one in made):
+                break
+            if self.places.is_open:
+                self._donate_at(closest(made, _DONATED_PLACES))
+        if not self.attempts:
+            return Attempt(place=Place(), why_not="no time")
+        first = self._as_it_is() if self.places.is_open else self.attempts[0]
+        if not chosen_plans(self.attempts):
+            self._search_at(closest([one for one in self.attempts if not one.changes], 1)[0])
+        if not chosen_plans(self.attempts):
+            made = self._compiled([(place, ()) for place in self.places.others])
+            self.attempts += made
+            if not chosen_plans(made):
+                self._donate_at(closest(made, 1))
+        return first
+
+    def _is_too_small(self, place: Place) -> bool:
+        """Whether a program that is divided by all further devices would not fit at a place."""
+        limit, _ = self._limit(place)
+        for one in closest(self.attempts, 1):
+            devices, total = one.place.devices, one.total_bytes
+            if limit is None or not devices or not place.devices or total is None:
+                return False
+            least = total * devices // place.devices
+            if place.devices > devices and least > limit:
+                self.skipped.append(
+                    f"{place.target}: {format_bytes(total)} on {plural(devices, 'device')}, if "
+                    f"divided by all, would be {format_bytes(least)} there"
+                )
+                return True
+        return False
+
+    def _as_it_is(self) -> Attempt:
+        """Return the program on the target of its dump, which others are compared with."""
+        known = self.base.figures or self.base.own
+        return Attempt(place=Place(), figures=known, total_bytes=known.total_bytes)
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether neither the dump nor the user names a target."""
+        return self.base.target is None and not self.wanted.targets
+
+    def _donate_at(self, bases: Sequence[Attempt]) -> None:
+        """Try all donations together: they cost no communication."""
+        tried = []
+        for one in bases:
+            found = self._candidates(one.place).candidates
+            donated = tuple(change for change in found if change.kind == "donate")
+            if donated:
+                tried.append((one.place, donated))
+        self.attempts += self._compiled(tried)
+
+    def _search_at(self, base: Attempt) -> None:
+        """Try changes of arguments and results at one place."""
+        limit, _ = self._limit(base.place)
+        if limit is None:
+            return
+        self.state = self._candidates(base.place)
+        chosen, small = worth_trying(base, self.state.candidates, limit)
+        if small:
+            count = plural(len(small), "change")
+            self.skipped.append(f"{count} of arrays of less than 1 % of the missing bytes")
+
+        def compile_(combinations: Sequence[Sequence[Candidate]]) -> list[Attempt | None]:
+            return self._attempts([(base.place, tuple(one)) for one in combinations])
+
+        made, left = search(base, chosen, limit, compile_)
+        self.attempts += made
+        if left:
+            names = listed([one.change for one in left], _FIT_MODULE_NAMES_SHOWN)
+            self.skipped.append(f"{names}: enough plans fit")
+
+    def _candidates(self, place: Place) -> Candidates:
+        program = self.base.program
+        assert program is not None  # checked by `fitted`
+        changes = [Change(kind="mesh", target=place.mesh)] if place.mesh else []
+        module, _ = edited(program.module, changes, self.base.dump.lowered_meshes)
+        return candidates(EntryArrays.of(module).table, dtypes=self.wanted.dtypes)
+
+    # ---- compiles ------------------------------------------------------------------------------
+
+    def _compiled(self, wanted: Sequence[tuple[Place, tuple[Candidate, ...]]]) -> list[Attempt]:
+        return [one for one in self._attempts(wanted) if one is not None]
+
+    def _attempts(
+        self, wanted: Sequence[tuple[Place, tuple[Candidate, ...]]]
+    ) -> list[Attempt | None]:
+        """Return attempts in the order asked for; None for those that there is no time for."""
+        self.pool.expect(len(wanted))
+        with ThreadPoolExecutor(side_by_side()) as workers:
+            found = list(workers.map(lambda one: self._attempt(*one), wanted))
+        late = [one for one, made in zip(wanted, found, strict=True) if made is None]
+        for place, changes in late:
+            words = (*(value for _, value in place.options), *(one.change for one in changes))
+            self.late.append(" ".join(words))
+        return found
+
+    def _is_late(self) -> bool:
+        return self.means.until is not None and time.monotonic() > self.means.until
+
+    def _attempt(self, place: Place, changes: tuple[Candidate, ...]) -> Attempt | None:
+        if self._is_late():
+            return None
+        asked = [Change(kind=kind, target=value) for kind, value in place.options]
+        asked += [Change(kind=c.kind, target=text) for c in changes for text in c.requests]
+        try:
+            row = changed_module(self.base, tuple(asked), self.pool)
+        except UsageError as error:
+            return Attempt(place=place, changes=changes, why_not=str(error))
+        self.versions = self.versions or dict(row.versions)
+        return self._of_row(place, changes, row)
+
+    def _of_row(self, place: Place, changes: tuple[Candidate, ...], row: Recompiled) -> Attempt:
+        """Return the attempt that a compile was."""
+        known = row.predicted if row.changes else self.base.figures
+        total = row.needed_bytes if known is None else known.total_bytes
+        limit, _ = self._limit(place)
+        fits = None if total is None or limit is None else total <= limit
+        is_made = not changes or any(one.applies for one in row.changes)
+        return Attempt(
+            place=place,
+            changes=changes,
+            figures=known if is_made else None,
+            total_bytes=total if is_made else None,
+            fits=(False if row.shortage else fits) if is_made else None,
+            why_not="" if known is not None and is_made else _why_not(row),
+            applied=row.changes,
+            dump=row.dump,
+        )
+
+    def _target(self, place: Place) -> Target | None:
+        return parse_target(place.target) if place.target else self.base.target
+
+    def _limit(self, place: Place) -> tuple[int | None, str]:
+        """Return the limit at a place, and its source."""
+        if self.wanted.limit_bytes is not None:
+            return self.wanted.limit_bytes, "--limit"
+        target = self._target(place)
+        return (None, "") if target is None else (target.memory_bytes, target.memory_source)
+
+
+def _why_not(row: Recompiled) -> str:
+    """Return why a program with changes has no figures."""
+    if row.shortage:
+        return f"XLA refuses it: {', '.join(f'{name} {size}' for name, size in row.shortage[:2])}"
+    refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
+    return row.refusal or "; ".join(refused)
+
 
 _MOST_MODULES = 10
 

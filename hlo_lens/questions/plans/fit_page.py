@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.what_if.recompiled import RECOMPILED
+from hlo_lens.questions.what_if.recompiling import RECOMPILED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
@@ -14,8 +14,8 @@ from hlo_lens.text.units import format_bytes, format_delta, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.questions.plans.fitting import Attempt, FittedModule
-    from hlo_lens.questions.what_if.recompiled import Figures
+    from hlo_lens.questions.plans.fit import Attempt, FittedModule
+    from hlo_lens.questions.what_if.recompiling import Figures
 
 FROM_DUMP = "dump"
 """Basis of figures that are those of the dump."""

@@ -19,10 +19,9 @@ from hlo_lens.questions.findings.rules_page import rule_object
 from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, with_options
 from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
 from hlo_lens.questions.plans.lint_baseline import sieve_of
-from hlo_lens.questions.plans.proof import Proof, proven_findings
-from hlo_lens.questions.plans.sifted import with_sifted_findings
+from hlo_lens.questions.plans.proof import Proof, proven_findings, with_sifted_findings
 from hlo_lens.questions.snapshots.module_facts import coverage_facts
-from hlo_lens.questions.what_if.process.program import own_target
+from hlo_lens.questions.what_if.process.requests import own_target
 from hlo_lens.questions.what_if.recompiling import Means
 
 if TYPE_CHECKING:

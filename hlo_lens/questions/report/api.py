@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.plans.sifted import with_sifted_findings
+from hlo_lens.questions.plans.proof import with_sifted_findings
 from hlo_lens.questions.report.module_page import module_page, page_of_texts
 from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.render.table import Report, Section, Sections

@@ -13,7 +13,7 @@ from hlo_lens.questions.report.html.page import page_of_modules
 from hlo_lens.questions.report.html.payload import Subject
 from hlo_lens.questions.report.html.sections import section_object
 from hlo_lens.questions.report.leading import module_order
-from hlo_lens.questions.what_if.process.program import own_target
+from hlo_lens.questions.what_if.process.requests import own_target
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -18,19 +18,23 @@ from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.candidates import candidates
-from hlo_lens.questions.what_if.kept_dumps import kept_dumps, refuse_full
 from hlo_lens.questions.what_if.page import what_if_report
-from hlo_lens.questions.what_if.process.dumped import Again, needed_bytes, shortage
-from hlo_lens.questions.what_if.process.environment import requirements
-from hlo_lens.questions.what_if.process.process import side_by_side
+from hlo_lens.questions.what_if.process.environments import requirements
+from hlo_lens.questions.what_if.process.process import Again, needed_bytes, shortage, side_by_side
 from hlo_lens.questions.what_if.program_changes import checked_target, edited, mesh_splits
-from hlo_lens.questions.what_if.recompiled import Change, Figures, Recompiled, figures, reproduction
 from hlo_lens.questions.what_if.recompiling import (
     Base,
+    Change,
     Compiler,
+    Figures,
     Means,
+    Recompiled,
     compiled_again,
     compiled_base,
+    figures,
+    kept_dumps,
+    refuse_full,
+    reproduction,
 )
 from hlo_lens.text.errors import MissingPackageError, UsageError
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.questions.sharding.donation import DonationStatus, donations, memory_pairs
 from hlo_lens.questions.sharding.replicated_bytes import replicated_bytes, ways_to_divide
-from hlo_lens.questions.what_if.argument_groups import (
+from hlo_lens.questions.what_if.arguments import (
     argument_root,
     common_pattern,
     covering_patterns,

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.what_if.recompiled import FIGURES, RECOMPILED
+from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
@@ -16,7 +16,7 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.what_if.recompiled import Change, ChangedPart, Figures, Recompiled
+    from hlo_lens.questions.what_if.recompiling import Change, ChangedPart, Figures, Recompiled
 
 _LABELS = {
     "total_bytes": "must fit",

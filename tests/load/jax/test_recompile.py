@@ -23,9 +23,16 @@ from hlo_lens.questions.what_if.process.cache import (
     cache_state,
     clear_cache,
 )
-from hlo_lens.questions.what_if.process.dumped import Again, dumped_flags, shortage
-from hlo_lens.questions.what_if.process.process import Compilation, Limits, compiled
-from hlo_lens.questions.what_if.process.program import (
+from hlo_lens.questions.what_if.process.process import (
+    Again,
+    Compilation,
+    Limits,
+    compiled,
+    dumped_flags,
+    shortage,
+)
+from hlo_lens.questions.what_if.process.requests import (
+    CompileRequest,
     SourceProgram,
     _in_host_memory,
     foreign_calls,
@@ -33,7 +40,6 @@ from hlo_lens.questions.what_if.process.program import (
     source_program,
     without_root_sharding,
 )
-from hlo_lens.questions.what_if.process.request import CompileRequest
 from hlo_lens.questions.what_if.process.worker.mlir_program import (
     _with_chlo,
     _without_attribute,

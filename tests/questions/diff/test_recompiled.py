@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_lens.questions.what_if.page import what_if_report
-from hlo_lens.questions.what_if.recompiled import Change, Figures, Recompiled, Reproduction
+from hlo_lens.questions.what_if.recompiling import Change, Figures, Recompiled, Reproduction
 
 ROW = Recompiled(
     name="f",

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.questions.plans import bisect as searches, bisect_steps
-from hlo_lens.questions.plans.bisection import BAD, GOOD, SKIPPED, Step
-from hlo_lens.questions.what_if.process import released_versions as index
+from hlo_lens.questions.plans import bisect as searches
+from hlo_lens.questions.plans.bisect import BAD, GOOD, SKIPPED
+from hlo_lens.questions.plans.bisection import Step
+from hlo_lens.questions.what_if.process import environments as index
 from hlo_lens.text.errors import OutputError, UsageError
 
 RULE = "opcodes.add>+0"
@@ -223,10 +224,8 @@ def test_command_writes_its_dump_for_each_version(
     tmp_path: Path, compiles: Compiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiles_of = {f"jax=={version}": 2 + (version >= "0.9") for version in VERSIONS[:7]}
-    monkeypatch.setattr(bisect_steps, "environment_python", lambda text, _: _python(tmp_path, text))
-    monkeypatch.setattr(
-        bisect_steps, "toolchain_of", lambda python: f"jax {Path(python).parts[-3]}"
-    )
+    monkeypatch.setattr(searches, "environment_python", lambda text, _: _python(tmp_path, text))
+    monkeypatch.setattr(searches, "toolchain_of", lambda python: f"jax {Path(python).parts[-3]}")
     script = tmp_path / "aot.py"
     script.write_text(
         "import os, pathlib, re\n"

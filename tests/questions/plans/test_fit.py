@@ -12,11 +12,17 @@ from click.testing import CliRunner
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.load.devices import all_slices, device_count, parse_target
-from hlo_lens.questions.plans import fit_module as api
-from hlo_lens.questions.plans.fit_places import expanded_targets, places
-from hlo_lens.questions.what_if.process.program import source_program
-from hlo_lens.questions.what_if.recompiled import Change, Figures, Recompiled, Reproduction
-from hlo_lens.questions.what_if.recompiling import Base, Compiler
+from hlo_lens.questions.plans import fit as api
+from hlo_lens.questions.plans.fit import expanded_targets, places
+from hlo_lens.questions.what_if.process.requests import source_program
+from hlo_lens.questions.what_if.recompiling import (
+    Base,
+    Change,
+    Compiler,
+    Figures,
+    Recompiled,
+    Reproduction,
+)
 from hlo_lens.text.errors import UsageError
 from tests.corpus import SAMPLES
 from tests.load.jax.test_recompile import needs_jax

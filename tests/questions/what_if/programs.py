@@ -9,7 +9,7 @@ from hlo_lens import parse_hlo
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.what_if.edit import ProgramEdit
+    from hlo_lens.questions.what_if.edits import ProgramEdit
 
 SHARDY = r"""HloModule jit_f, entry_computation_layout={LAYOUT}, OPEN, num_partitions=8, MESH
 

@@ -24,7 +24,7 @@ from jaxlib import _hlo, _jax
 from jaxlib.mlir import ir
 
 from hlo_lens import parse_hlo
-from hlo_lens.questions.what_if.edit_program import EditRequest, edit_program
+from hlo_lens.questions.what_if.program_changes import EditRequest, edit_program
 from hlo_lens.shapes.mesh import Mesh as HloMesh
 
 FIGURES = ("argument", "output", "alias", "temp")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import parse_hlo
-from hlo_lens.questions.what_if.constraint import edit_constraint
+from hlo_lens.questions.what_if.shardings import edit_constraint
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from tests.questions.what_if.programs import GSPMD, SHARDY, edited

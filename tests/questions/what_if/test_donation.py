@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import parse_hlo
-from hlo_lens.questions.what_if.donation import edit_donation
-from hlo_lens.questions.what_if.edit import edited_text
+from hlo_lens.questions.what_if.edits import edited_text
+from hlo_lens.questions.what_if.stored_types import edit_donation
 from hlo_lens.text.errors import UsageError
 from tests.questions.what_if.programs import ONE_DEVICE, edited
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import parse_hlo
-from hlo_lens.questions.what_if.donation import edit_donation
-from hlo_lens.questions.what_if.dtype import edit_dtype
+from hlo_lens.questions.what_if.stored_types import edit_donation, edit_dtype
 from hlo_lens.text.errors import UsageError
 from tests.questions.what_if.programs import GSPMD, ONE_DEVICE, SHARDY, edited
 

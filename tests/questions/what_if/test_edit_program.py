@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens import parse_hlo
-from hlo_lens.questions.what_if.edit_program import EditRequest, edit_program
+from hlo_lens.questions.what_if.program_changes import EditRequest, edit_program
 from tests.questions.what_if.programs import GSPMD, SHARDY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import parse_hlo
-from hlo_lens.questions.what_if.mesh import edit_mesh
+from hlo_lens.questions.what_if.meshes import edit_mesh
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from tests.questions.what_if.programs import GSPMD, ONE_DEVICE, SHARDY, edited

@@ -6,8 +6,8 @@ import pytest
 
 from hlo_lens import parse_hlo
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.donation import edit_donation
-from hlo_lens.questions.what_if.sharding import edit_sharding
+from hlo_lens.questions.what_if.shardings import edit_sharding
+from hlo_lens.questions.what_if.stored_types import edit_donation
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from tests.questions.what_if.programs import GSPMD, ONE_DEVICE, SHARDY, edited

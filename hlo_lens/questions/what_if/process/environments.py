@@ -1,23 +1,106 @@
-"""Virtual environments with other versions of jax, in the cache, made with pip when first used."""
+"""Versions of a package that the package index has, and those of environments in the cache.
+
+The index is that of pip: ``PIP_INDEX_URL``, ``pip config``, else PyPI, read as JSON (PEP 691).
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.what_if.process.cache import ENVIRONMENTS, cache_folder
+from hlo_lens.questions.what_if.process.process import Compilation, Limits, last_words, wait
 from hlo_lens.text.errors import MissingPackageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_PYPI = "https://pypi.org/simple"
+_TYPE = "application/vnd.pypi.simple.v1+json"
+_SECONDS = 30
+_RELEASE = re.compile(r"\d+(?:\.\d+)*")
+_MOST_BYTES = 1 << 26
+
+
+class NoIndexError(Exception):
+    """The package index cannot be reached, or has no such package."""
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return the key that orders releases: ``0.9.0.1`` is after ``0.9.0``, ``0.10`` after both."""
+    return tuple(int(word) for word in re.findall(r"\d+", version))
+
+
+def released_versions(package: str) -> tuple[str, ...]:
+    """Return the releases of a package that have wheels and are not yanked, the oldest first.
+
+    Raises:
+        NoIndexError: If the index cannot be reached.
+    """
+    files = _listing(package)
+    found = set()
+    for file in files:
+        name = str(file.get("filename", ""))
+        parts = name.removesuffix(".whl").split("-")
+        if name.endswith(".whl") and not file.get("yanked") and _RELEASE.fullmatch(parts[1]):
+            found.add(parts[1])
+    return tuple(sorted(found, key=version_key))
+
+
+@cache
+def _listing(package: str) -> tuple[dict[str, object], ...]:
+    """Return the files of a package."""
+    request = urllib.request.Request(
+        f"{_index_url().rstrip('/')}/{package}/", headers={"Accept": _TYPE}
+    )
+    if not request.full_url.startswith(("https:", "http:")):
+        raise NoIndexError(f"the package index {request.full_url} is not on the network")
+    context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:
+            data = json.loads(answer.read(_MOST_BYTES))
+        return tuple(dict(one) for one in data["files"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise NoIndexError(f"the package index cannot be read: {error}") from error
+
+
+def _index_url() -> str:
+    """Return the URL of pip's index."""
+    if url := os.environ.get("PIP_INDEX_URL"):
+        return url
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return _PYPI
+    return run.stdout.strip() or _PYPI
+
+
+def cached_versions(package: str, backend: str) -> tuple[str, ...]:
+    """Return the versions of a package in finished environments for a backend, the oldest first."""
+    found = set()
+    for file in cache_folder(ENVIRONMENTS).glob(f"*_{backend}/complete"):
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, version = line.strip().partition("==")
+            if name == package and _RELEASE.fullmatch(version):
+                found.add(version)
+    return tuple(sorted(found, key=version_key))
+
 
 _REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")
 _MINUTES = 20
@@ -161,3 +244,51 @@ def _python_of(minor: int) -> str | None:
         if run.returncode == 0:
             return name
     return None
+
+
+def scripted(command: Sequence[str], *, python: str, folder: Path, limits: Limits) -> Compilation:
+    """Run a command that compiles programs and return its dump.
+
+    ``python`` of the command is that of the environment; ``XLA_FLAGS`` of the user are kept.
+
+    Args:
+        command: The command and its arguments.
+        python: Interpreter of the environment.
+        folder: Empty folder for the dump and the log.
+        limits: Limits of the run.
+    """
+    dump, log = folder / "dump", folder / "log.txt"
+    dump.mkdir(parents=True)
+    flags = f"--xla_dump_to={dump} --xla_dump_hlo_as_text"
+    home = str(Path(python).parent)
+    env = {
+        **os.environ,
+        "PATH": os.pathsep.join([home, os.environ.get("PATH", "")]),
+        "VIRTUAL_ENV": str(Path(home).parent),
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
+    }
+    env.pop("PYTHONHOME", None)
+    program = shutil.which(command[0], path=env["PATH"]) or command[0]
+    began = time.monotonic()
+    try:
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [program, *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+            reason = wait(process, limits)
+    except OSError as error:
+        return Compilation(dump=dump, versions={}, step="import", error=f"{program}: {error}")
+    seconds = round(time.monotonic() - began, 3)
+    problem = reason
+    if not problem and process.returncode:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        problem = last_words(text) or f"exit code {process.returncode}"
+    if not problem and not any(dump.iterdir()):
+        problem = "it wrote no dump; it may have found its programs in the compilation cache of jax"
+    step = "command" if problem else ""
+    return Compilation(dump=dump, versions={}, seconds=seconds, step=step, error=problem)
