@@ -21,8 +21,8 @@ from hlo_lens.questions.check.finding_counts import (
 from hlo_lens.questions.check.rule_values import rule_value, weakness
 from hlo_lens.questions.check.steps import Value
 from hlo_lens.questions.diff.memory import TOTAL, code_problem, memory_problem
-from hlo_lens.questions.diff.pairs import plain_name
 from hlo_lens.text.amount import MARGIN, Amount, Kind
+from hlo_lens.text.portable_names import plain_name
 from hlo_lens.text.units import format_bytes, format_count, format_ratio
 
 if TYPE_CHECKING:

@@ -24,16 +24,11 @@ from hlo_lens.hlo.query import InstructionTable
 from hlo_lens.program.origins import Origins
 from hlo_lens.program.trip_counts import trip_counts
 from hlo_lens.questions.diff.matching.instruction_edits import parts_of
-from hlo_lens.questions.diff.pairs import (
-    portable_path,
-    portable_source,
-    renamed_files,
-    renamed_source,
-    split_source,
-)
+from hlo_lens.questions.diff.pairs import renamed_files, renamed_source
 from hlo_lens.questions.memory.roles import RECOMPUTED
 from hlo_lens.questions.sharding.sources import custom_call_target
 from hlo_lens.text.library_files import is_library_file
+from hlo_lens.text.portable_names import portable_path, portable_source, split_source
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

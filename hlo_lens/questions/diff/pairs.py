@@ -6,12 +6,13 @@ Exchanging the sides exchanges the members of each pair and nothing else.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from hlo_lens.text.portable_names import plain_name, split_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,55 +156,6 @@ class SidePair(Generic[T]):
         return found
 
 
-_PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
-_DRIVE = re.compile(r"[A-Za-z]:/")
-_KEPT_NAMES = 2
-_PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
-
-
-def portable_path(file: str) -> str:
-    """Return a source file's path without what differs from machine to machine.
-
-    >>> portable_path("/home/me/project/train.py"), portable_path("src/train.py")
-    ('project/train.py', 'src/train.py')
-    """
-    path = file.replace("\\", "/")
-    short = _PACKAGES.sub("", path)
-    if short != path or not (path.startswith("/") or _DRIVE.match(path)):
-        return short
-    return "/".join(path.split("/")[-_KEPT_NAMES:])
-
-
-def portable_source(file: str | None, line: int | None) -> str | None:
-    """Return ``file:line`` with a portable path; None without file."""
-    if file is None:
-        return None
-    return f"{portable_path(file)}:{line}" if line else portable_path(file)
-
-
-def split_source(source: str | None) -> tuple[str | None, int | None]:
-    """Return file and line of ``file:line``.
-
-    >>> split_source("train.py:7"), split_source("train.py")
-    (('train.py', 7), ('train.py', None))
-    """
-    if source is None:
-        return None, None
-    file, _, line = source.rpartition(":")
-    return (file, int(line)) if file and line.isdecimal() else (source, None)
-
-
-def last_scopes(op_name: str | None, count: int = 1) -> str:
-    """Return the last scopes of an operation path, without the parameters of the operation.
-
-    Outer scopes change with edits around it; jax until 0.4.35 printed parameters.
-
-    >>> last_scopes("jit(f)/while/body/psum[axes=('x',)]"), last_scopes("jit(f)/a/b", 2)
-    ('psum', 'a/b')
-    """
-    return "/".join(_PARAMETERS.sub("", op_name or "").split("/")[-count:])
-
-
 _PACKAGE = "__init__.py"
 """File name that all packages have."""
 
@@ -276,9 +228,6 @@ def _files(module: ModuleSnapshot) -> Iterator[str]:
     yield from (row.source_file for row in module.collectives or () if row.source_file)
 
 
-_NUMBER = re.compile(r"(?:\.\d+)+$")
-_FILE_NUMBER = re.compile(r"^(?:.*\.)?module_\d{4,}\.")
-
 SIGNATURE_DIFFERS = "paired by name; shapes of parameters or results differ"
 IN_ORDER = "one of {count} modules of this name and signature, paired in their order"
 ONLY_ONES = "names differ; each side has one module"
@@ -303,15 +252,6 @@ class ModulePairs:
     added: tuple[int, ...]
     base_copies: tuple[int, ...] = ()
     head_copies: tuple[int, ...] = ()
-
-
-def plain_name(name: str) -> str:
-    """Return a module's name without numbers that change from compile to compile.
-
-    >>> plain_name("SyncTensorsGraph.1234"), plain_name("module_0012.jit_step")
-    ('SyncTensorsGraph', 'jit_step')
-    """
-    return _NUMBER.sub("", _FILE_NUMBER.sub("", name)) or name
 
 
 def pair_modules(

@@ -326,11 +326,11 @@ def _module_of(
     dump: ModuleDump, sieve: Sieve, *, limits_estimate: bool, is_hashed: bool
 ) -> SideModule:
     from hlo_lens.load.fact import plant
-    from hlo_lens.questions.diff.pairs import plain_name
     from hlo_lens.questions.dumps.listing_facts import hashed_facts, listing_facts
     from hlo_lens.questions.findings.module_findings import module_findings
     from hlo_lens.questions.plans.proof import sifted_module_findings
     from hlo_lens.questions.snapshots.snapshot import module_snapshot
+    from hlo_lens.text.portable_names import plain_name
 
     analysis = dump.stating(limits_estimate=limits_estimate)
     findings = sifted_module_findings(analysis, sieve) if analysis.has_hlo else None
@@ -374,7 +374,7 @@ _Key: TypeAlias = "tuple[str, str | None]"
 
 
 def _keys(side: LoadedSide) -> list[_Key]:
-    from hlo_lens.questions.diff.pairs import plain_name
+    from hlo_lens.text.portable_names import plain_name
 
     return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
 

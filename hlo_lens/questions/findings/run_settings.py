@@ -120,8 +120,8 @@ class Sieve:
         sifted_ones = sifted(found, self.settings, module, self.checkout)
         if self.known is None:
             return sifted_ones
-        from hlo_lens.questions.diff.pairs import plain_name
         from hlo_lens.questions.findings.changes import finding_changes
+        from hlo_lens.text.portable_names import plain_name
 
         base = self.known.get(plain_name(module), ())
         if is_of_dump:

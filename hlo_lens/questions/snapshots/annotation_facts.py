@@ -13,11 +13,11 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.pairs import portable_source, split_source
 from hlo_lens.questions.snapshots.module_facts import copied
 from hlo_lens.questions.snapshots.rows import AnnotationFact
 from hlo_lens.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.portable_names import portable_source, split_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

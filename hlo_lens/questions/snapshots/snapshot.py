@@ -11,8 +11,6 @@ from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective, Collectives
-from hlo_lens.questions.diff.memory import space_peaks
-from hlo_lens.questions.diff.pairs import portable_path
 from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
@@ -21,7 +19,9 @@ from hlo_lens.questions.snapshots.annotation_facts import annotation_facts
 from hlo_lens.questions.snapshots.facts import LoopFact, ShardingFacts
 from hlo_lens.questions.snapshots.module_facts import copied, module_facts
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+from hlo_lens.questions.snapshots.peaks import space_peaks
 from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact
+from hlo_lens.text.portable_names import portable_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
