@@ -45,7 +45,14 @@ from hlo_lens.load.module import (
     SkippedCounter,
     Stage,
 )
-from hlo_lens.load.readers import SiblingFiles, buffer_texts, lazy_module, modules_of, proto_buffers
+from hlo_lens.load.readers import (
+    Siblings,
+    buffer_texts,
+    lazy_module,
+    modules_of,
+    outline_of,
+    proto_buffers,
+)
 from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_files import (
     BEFORE,
@@ -352,29 +359,29 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
         if "buffer-assignment" not in parts:
             buffers = proto_buffers(proto)
             parts = {"buffer-assignment": proto}
-    return ModuleDump(
-        name=group.key,
+    return replace(
+        _outline(group, stage),
         kind=DumpKind.HLO if text else DumpKind.BUFFER_ASSIGNMENT,
-        stage=stage or None,
         files=tuple(file.path for file in (text, before, *parts.values()) if file is not None),
         parts={part: file.path for part, file in parts.items()},
         module_text=lazy_module(text, strict=strict),
-        before_text=lazy_module(before),
         buffers=buffers,
-        number=group.number,
         folder=group.folder,
-        stage_list=Lazy(partial(_stages, group)),
-        settings=_lazy_settings(group),
-        mlir_text=_lazy_text(group.mlir),
     )
 
 
-def _lazy_settings(group: ModuleFiles) -> dict[str, Lazy[str | None]]:
-    return {name: Lazy(partial(_text_of, file)) for name, file in group.settings.items()}
-
-
-def _lazy_text(file: StoredFile | None) -> Lazy[str | None] | None:
-    return None if file is None else Lazy(partial(_text_of, file))
+def _outline(group: ModuleFiles, stage: str) -> ModuleDump:
+    """Return a module at a stage without the texts of that stage."""
+    return ModuleDump(
+        name=group.key,
+        kind=DumpKind.HLO,
+        stage=stage or None,
+        before_text=None if stage == BEFORE else lazy_module(_hlo(group.stages.get(BEFORE, {}))),
+        number=group.number,
+        stage_list=Lazy(partial(_stages, group)),
+        settings={name: Lazy(partial(_text_of, file)) for name, file in group.settings.items()},
+        mlir_text=None if group.mlir is None else Lazy(partial(_text_of, group.mlir)),
+    )
 
 
 def _text_of(file: StoredFile) -> str | None:
@@ -390,23 +397,25 @@ def _hlo(parts: Mapping[str, StoredFile]) -> StoredFile | None:
 
 
 def _stages(group: ModuleFiles) -> tuple[Stage, ...]:
-    return tuple(
-        Stage(
-            name=name,
-            files=_paths(group.stages[name]),
-            dump=Lazy(partial(module_at, group, name)),
-            is_hlo=_hlo(group.stages[name]) is not None,
+    stages = []
+    for name in sorted(filter(None, group.stages), key=stage_order):
+        parts = group.stages[name]
+        stages.append(
+            Stage(
+                name=name,
+                files=tuple(parts[part].path for part in sorted(parts)),  # that of HLO first
+                dump=Lazy(partial(module_at, group, name)),
+                is_hlo=_hlo(parts) is not None,
+            )
         )
-        for name in sorted(group.stages, key=stage_order)
-        if name
-    )
+    return tuple(stages)
 
 
-def siblings_of(file: DiskFile) -> SiblingFiles:
+def siblings_of(file: DiskFile) -> Siblings:
     """Return the other files of a file's module, found next to it on disk."""
     own, name = Path(file.path), split_file_name(name_of(file))
     if file.path == STDIN or name.stage is None or not own.is_file():
-        return SiblingFiles()
+        return Siblings(outline=outline_of(file))
     pattern = f"{'*.' * (name.is_stamped)}{escape(name.key)}.*"
     files = sorted(path for path in own.parent.glob(pattern) if path.is_file())
     files += sorted(own.parent.glob(f"{escape(name.key)}/module.mlir*"))
@@ -416,18 +425,12 @@ def siblings_of(file: DiskFile) -> SiblingFiles:
     for group in sort_files((DiskFile(str(path)) for path in files), SkippedCounter()):
         same = group.stages.get(name.stage, {})
         if any(other.path == file.path for other in same.values()):
-            return SiblingFiles(
+            outline = _outline(group, name.stage)
+            return Siblings(
+                outline=replace(outline, name=name.module, stage=name.stage, number=name.number),
                 parts={part: other for part, other in same.items() if other.path != file.path},
-                before=None if name.stage == BEFORE else _hlo(group.stages.get(BEFORE, {})),
-                stages=Lazy(partial(_stages, group)),
-                mlir=_lazy_text(group.mlir),
-                settings=_lazy_settings(group),
             )
-    return SiblingFiles()
-
-
-def _paths(parts: Mapping[str, StoredFile]) -> tuple[str, ...]:
-    return tuple(parts[part].path for part in sorted(parts, key=lambda part: (part != "", part)))
+    return Siblings(outline=outline_of(file))
 
 
 _HEADERS = re.compile(r"^[ \t]*HloModule[ ,]", re.MULTILINE)
