@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.estimate.fused_bodies import ELEMENTWISE, FusedBody
-from hlo_lens.buffers.estimate.shape_tree import NODES, Part
+from hlo_lens.buffers.estimate.bodies import ELEMENTWISE, FusedBody
+from hlo_lens.buffers.estimate.values import NODES, Part
 from hlo_lens.hlo.opcodes import opcodes_where
 from hlo_lens.shapes.primitive_type import primitive_type
 

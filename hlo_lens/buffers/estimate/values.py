@@ -1,21 +1,177 @@
-"""Values, buffers and live ranges of a module, the result of `dataflow`.
+"""Shapes as flat trees; their nodes are the places of values.
 
-Definitions: `hlo_lens.buffers.estimate.dataflow`.
+A place is a row of the module and a preorder node of that row's shape, as one number.
 """
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.estimate.shape_tree import NODES, Part, ShapeTree, ShapeTrees
 from hlo_lens.hlo.columns import SHAPE, SHAPE_END
+from hlo_lens.shapes.shape import Shape, ShapeIndex
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator
 
-    from hlo_lens.buffers.estimate.fused_bodies import FusedBodies
+    from hlo_lens.buffers.estimate.bodies import FusedBodies
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.shapes.shape import ShapeIndex
+
+
+NODES = 1 << 24
+"""A place is ``row * NODES + node``: a row, and a node of its shape in preorder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A node of a shape: an array, a token, or a tuple's table of pointers.
+
+    Attributes:
+        shape: The shape of this part.
+        size_bytes: Bytes on the backend.
+        color: Memory space.
+        is_tuple: Whether it is the table of a tuple.
+        is_known: Whether its size follows from the text.
+        text: An array's shape as text; ``(...)`` for a tuple.
+    """
+
+    shape: Shape
+    size_bytes: int
+    color: int
+    is_tuple: bool
+    is_known: bool = True
+    text: str = ""
+
+
+_UNKNOWN = Shape(element_type="?")
+
+
+class ShapeTree:
+    """The nodes of a shape in preorder: a tuple, then its elements with their nodes.
+
+    Attributes:
+        parts: The part at each node.
+        sizes: Number of nodes in the subtree of each node.
+    """
+
+    __slots__ = ("_children", "parts", "sizes")
+
+    def __init__(self, parts: list[Part], sizes: list[int]) -> None:
+        self.parts = parts
+        self.sizes = sizes
+        self._children: dict[int, list[int]] = {}
+
+    def children(self, node: int) -> list[int]:
+        """Return the nodes of a tuple's elements."""
+        known = self._children.get(node)
+        if known is None:
+            known = []
+            if self.parts[node].is_tuple:
+                child, end = node + 1, node + self.sizes[node]
+                while child < end:
+                    known.append(child)
+                    child += self.sizes[child]
+            self._children[node] = known
+        return known
+
+    def at(self, index: Iterable[int]) -> int | None:
+        """Return the node at a shape index, or None."""
+        node = 0
+        for position in index:
+            below = self.children(node)
+            if not 0 <= position < len(below):
+                return None
+            node = below[position]
+        return node
+
+    def index(self, node: int) -> ShapeIndex:
+        """Return the shape index of a node."""
+        found: list[int] = []
+        here = 0
+        while here != node:
+            below = self.children(here)
+            position = bisect.bisect_right(below, node) - 1
+            found.append(position)
+            here = below[position]
+        return tuple(found)
+
+
+class ShapeTrees:
+    """Shape texts as trees, each made once; see `dataflow` for the functions."""
+
+    def __init__(
+        self,
+        module: HloModule,
+        measure: Callable[[Shape], int | None],
+        color: Callable[[Shape], int],
+        whole: Callable[[Shape], Shape] | None = None,
+    ) -> None:
+        self._reader = module.reader
+        self._measure = measure
+        self._color = color
+        self._whole = whole
+        self._trees: dict[str, ShapeTree] = {}
+        self._parts: dict[str, Part] = {}
+        self.unknown = ShapeTree([Part(_UNKNOWN, 0, 0, False, False, str(_UNKNOWN))], [1])
+
+    def of(self, text: str) -> ShapeTree:
+        """Return the tree of a shape text; one node of unknown size if it is not a shape."""
+        tree = self._trees.get(text)
+        if tree is None:
+            try:
+                tree = self._of_whole(self._reader.shape(text)) if text else self.unknown
+            except DumpSyntaxError:
+                tree = self.unknown
+            self._trees[text] = tree
+        return tree
+
+    def _of_whole(self, shape: Shape) -> ShapeTree:
+        return self.of_shape(shape if self._whole is None else self._whole(shape))
+
+    def of_shape(self, shape: Shape) -> ShapeTree:
+        """Return the tree of a shape."""
+        parts: list[Part] = []
+        sizes: list[int] = []
+        open_tuples: list[tuple[int, Iterator[Shape]]] = []
+        known: dict[int, Part] = {}
+
+        def add(item: Shape) -> None:
+            part = known.get(id(item))
+            if part is None:
+                part = known[id(item)] = self._part(item)
+            if item.is_tuple:
+                open_tuples.append((len(parts), iter(item.tuple_shapes)))
+            parts.append(part)
+            sizes.append(1)
+
+        add(shape)
+        while open_tuples:
+            start, rest = open_tuples[-1]
+            item = next(rest, None)
+            if item is None:
+                open_tuples.pop()
+                sizes[start] = len(parts) - start
+            else:
+                add(item)
+        return ShapeTree(parts, sizes)
+
+    def _part(self, shape: Shape) -> Part:
+        if shape.is_tuple:
+            size = self._measure(shape)
+            return Part(shape, size or 0, self._color(shape), True, size is not None, "(...)")
+        text = str(shape)
+        part = self._parts.get(text)
+        if part is None:
+            size = self._measure(shape)
+            part = Part(shape, size or 0, self._color(shape), False, size is not None, text)
+            self._parts[text] = part
+        return part
+
 
 PHI_ORDER = 1 << 120
 """Number of the first phi; XLA numbers phis after all other values."""

@@ -15,10 +15,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.buffers.estimate.fused_bodies import DEEPEST, FusedBodies
-from hlo_lens.buffers.estimate.in_place import IN_PLACE, aliasing_pairs, in_place_pairs
-from hlo_lens.buffers.estimate.shape_tree import NODES, Part, ShapeTree, ShapeTrees
-from hlo_lens.buffers.estimate.values import PHI_ORDER, DisjointSets, Values
+from hlo_lens.buffers.estimate.bodies import (
+    DEEPEST,
+    IN_PLACE,
+    FusedBodies,
+    aliasing_pairs,
+    in_place_pairs,
+)
+from hlo_lens.buffers.estimate.values import (
+    NODES,
+    PHI_ORDER,
+    DisjointSets,
+    Part,
+    ShapeTree,
+    ShapeTrees,
+    Values,
+)
 from hlo_lens.hlo.columns import NOTHING, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.hlo.computation import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where

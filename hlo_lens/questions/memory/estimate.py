@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.assignment import HeapEventKind, HeapTrace
-from hlo_lens.buffers.estimate.backend_rules import TPU_PAGE, BackendRules, backend_rules, round_up
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.dataflow import dataflow
 from hlo_lens.buffers.estimate.heap_layout import heap_layout
-from hlo_lens.buffers.estimate.shape_tree import NODES
+from hlo_lens.buffers.estimate.rules import TPU_PAGE, BackendRules, backend_rules, round_up
+from hlo_lens.buffers.estimate.values import NODES
 from hlo_lens.buffers.live_range import LiveRanges
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import backend_of_text, undefined_names
@@ -20,7 +20,7 @@ from hlo_lens.shapes.shape import HOST_SPACE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.buffers.estimate.allocations import Allocation, HeapLayout
+    from hlo_lens.buffers.estimate.heap_layout import Allocation, HeapLayout
     from hlo_lens.buffers.estimate.values import Dataflow
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape

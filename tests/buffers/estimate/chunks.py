@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hlo_lens.buffers.estimate.packing import Chunk
-from hlo_lens.buffers.estimate.time_trees import Interval
+from hlo_lens.buffers.estimate.packing import Chunk, Interval
 
 EVENTS = 300
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate.dataflow import dataflow
-from hlo_lens.buffers.estimate.shape_tree import NODES
+from hlo_lens.buffers.estimate.values import NODES
 
 if TYPE_CHECKING:
     from hlo_lens.buffers.estimate.values import Dataflow

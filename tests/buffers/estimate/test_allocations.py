@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.buffers.estimate.allocations import thread_local_allocations
+from hlo_lens.buffers.estimate.heap_layout import thread_local_allocations
 from tests.buffers.estimate.flows import flow_of
 from tests.questions.texts import table_of
 

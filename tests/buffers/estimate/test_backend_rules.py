@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.buffers.estimate.backend_rules import backend_rules
+from hlo_lens.buffers.estimate.rules import backend_rules
 
 TEXT = """HloModule m, is_scheduled=true
 

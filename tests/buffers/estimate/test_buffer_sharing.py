@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
-from hlo_lens.buffers.estimate.shape_tree import NODES
+from hlo_lens.buffers.estimate.values import NODES
 from tests.buffers.estimate.flows import flow_of, name_of
 from tests.questions.texts import entry_of
 

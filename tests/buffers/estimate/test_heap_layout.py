@@ -6,9 +6,15 @@ import itertools
 
 import pytest
 
-from hlo_lens.buffers.estimate.allocations import Allocation, HeapLayout, LayoutRules
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
-from hlo_lens.buffers.estimate.heap_layout import _Held, heap_layout, partition
+from hlo_lens.buffers.estimate.heap_layout import (
+    Allocation,
+    HeapLayout,
+    LayoutRules,
+    _Held,
+    heap_layout,
+    partition,
+)
 from tests.buffers.estimate.flows import flow_of, name_of
 from tests.questions.texts import LOOP, entry_of, table_of
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.buffers.estimate.time_trees import BusyTimes, Interval, UsedBytes
+from hlo_lens.buffers.estimate.packing import BusyTimes, Interval, UsedBytes
 from tests.buffers.estimate.chunks import EVENTS, chunk_lists
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.buffers.estimate.tuple_tables import TableStep, table_step
+from hlo_lens.buffers.estimate.rules import TableStep, table_step
 from hlo_lens.hlo.module_reader import parse_hlo
 
 LOOP = 'n = f32[8]{0:T(128)} negate(p), backend_config={"window_config":{"estimated_cycles":"%d"}}'
