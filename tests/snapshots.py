@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
+from hlo_lens.program.summary import Coverage
 from hlo_lens.questions.snapshots.facts import (
     CollectivesFacts,
-    CoverageFacts,
     HostBytes,
     MemoryFacts,
     ModuleFacts,
@@ -72,7 +72,7 @@ FACTS = ModuleFacts(
     evident_partitions=8,
     replica_count=1,
     instructions=10,
-    coverage=CoverageFacts(instructions=10),
+    coverage=Coverage(instructions=10),
 )
 
 MEMORY = MemoryFacts(

@@ -11,6 +11,7 @@ from hlo_lens.load.fact import fact
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,8 +171,48 @@ def _lost_operands(module: HloModule) -> set[str]:
     return unknown_names(module, names) if names else set()
 
 
+_NAMES_KEPT = 5
+"""Undefined names that JSON and snapshots list."""
+
 _QUICKLY_CHECKED = 20_000
 """Most instructions of a module whose operands are always looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Share of the HLO text that was read.
+
+    Attributes:
+        instructions: Instructions that were read.
+        gaps: Places that could not be read.
+        gap_lines: Lines of these places.
+        ratio: Share of the text that was read, 0 to 1.
+        passed_lines: Lines of a log around the computations, skipped.
+        is_truncated: Whether the text ends inside a computation.
+        undefined: Names that the text uses and does not define.
+        undefined_names: The first few of them.
+    """
+
+    instructions: int
+    gaps: int = 0
+    gap_lines: int = 0
+    ratio: float = 1.0
+    passed_lines: int = 0
+    is_truncated: bool = False
+    undefined: int = 0
+    undefined_names: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """Why numbers of the text may be incomplete; empty if they are not."""
+        if self.gaps:
+            return f"{plural(self.gaps, 'place')} of the HLO text could not be read"
+        if self.is_truncated:
+            return "the HLO text ends too early"
+        if self.undefined:
+            first = next(iter(self.undefined_names), "?")
+            return f"the HLO text lacks parts that it uses ({self.undefined}), such as {first}"
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +230,7 @@ class Summary(Result):
         replica_count: Replicas.
         computations: Number in the text.
         instructions: Number in the text.
-        gaps: Number of places that could not be read.
-        gap_lines: Number of lines of these.
-        passed_lines: Lines of a log around its computations.
-        is_truncated: Whether the text ends inside a computation.
+        coverage: Share of the text that was read.
         undefined: Names that it uses and does not define (`undefined_names`); operands only if
             looked up.
     """
@@ -210,24 +248,18 @@ class Summary(Result):
     replica_count: int
     computations: int
     instructions: int
-    gaps: int
-    gap_lines: int
-    passed_lines: int
-    is_truncated: bool
+    coverage: Coverage
     undefined: tuple[str, ...] = ()
-
-    @property
-    def coverage(self) -> float:
-        """Share of the input that was parsed, 0 to 1."""
-        return coverage(self.instructions, self.gap_lines)
 
     def rows(self) -> Iterator[Row]:
         """Yield property and value."""
-        for field in fields(self):
-            if field.name == "is_truncated":
-                yield "coverage", self.coverage
-            value = getattr(self, field.name)
-            yield field.name, len(value) if field.name == "undefined" else value
+        for field in fields(self)[:-2]:
+            yield field.name, getattr(self, field.name)
+        for name in ("gaps", "gap_lines", "passed_lines"):
+            yield name, getattr(self.coverage, name)
+        yield "coverage", self.coverage.ratio
+        yield "is_truncated", self.coverage.is_truncated
+        yield "undefined", self.coverage.undefined
 
 
 @fact
@@ -237,6 +269,8 @@ def summary(dump: ModuleDump) -> Summary:
     module = table.module
     evident = evident_partitions(table)
     with_operands = not dump.given.is_quick or module.instruction_count <= _QUICKLY_CHECKED
+    gap_lines = _gap_lines(module.gaps)
+    undefined = undefined_names(module, with_operands=with_operands)
     return Summary(
         name=module.name,
         backend=backend_of_dump(dump),
@@ -246,11 +280,17 @@ def summary(dump: ModuleDump) -> Summary:
         replica_count=module.replica_count,
         computations=len(module.computations),
         instructions=module.instruction_count,
-        gaps=len(module.gaps),
-        gap_lines=_gap_lines(module.gaps),
-        passed_lines=module.passed_lines,
-        is_truncated=module.is_truncated,
-        undefined=undefined_names(module, with_operands=with_operands),
+        coverage=Coverage(
+            instructions=module.instruction_count,
+            gaps=len(module.gaps),
+            gap_lines=gap_lines,
+            ratio=coverage(module.instruction_count, gap_lines),
+            passed_lines=module.passed_lines,
+            is_truncated=module.is_truncated,
+            undefined=len(undefined),
+            undefined_names=undefined[:_NAMES_KEPT],
+        ),
+        undefined=undefined,
     )
 
 

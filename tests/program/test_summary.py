@@ -62,8 +62,9 @@ def test_gaps_lower_coverage() -> None:
         "HloModule m\nENTRY e {\n  x = f32[2 parameter(0)\n  y = f32[] iota()\n}"
     )
     facts = summary(modules_of(module)[0])
-    assert (facts.instructions, facts.gaps) == (1, 1)
-    assert facts.coverage == coverage_of(module, module.gaps) == 1 / (1 + facts.gap_lines)
+    assert (facts.instructions, facts.coverage.gaps) == (1, 1)
+    assert facts.coverage.ratio == coverage_of(module, module.gaps)
+    assert facts.coverage.ratio == 1 / (1 + facts.coverage.gap_lines)
 
 
 @pytest.mark.parametrize(

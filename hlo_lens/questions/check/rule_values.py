@@ -16,8 +16,9 @@ from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
 from hlo_lens.text.amount import Kind
 
 if TYPE_CHECKING:
+    from hlo_lens.program.summary import Coverage
     from hlo_lens.questions.check.rules import Rule
-    from hlo_lens.questions.snapshots.facts import CoverageFacts, MemoryFacts, ModuleFacts
+    from hlo_lens.questions.snapshots.facts import MemoryFacts, ModuleFacts
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 
 
@@ -85,7 +86,7 @@ def weakness(rule: Rule, facts: ModuleFacts) -> str:
     )
 
 
-def _memory_weakness(memory: MemoryFacts, coverage: CoverageFacts | None) -> str:
+def _memory_weakness(memory: MemoryFacts, coverage: Coverage | None) -> str:
     if not memory.is_complete:
         return "the buffer texts are not complete"
     if memory.source == "estimate" and coverage is not None and coverage.problem:

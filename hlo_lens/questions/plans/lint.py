@@ -20,7 +20,6 @@ from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, wi
 from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
 from hlo_lens.questions.plans.lint_baseline import sieve_of
 from hlo_lens.questions.plans.proof import Proof, proven_findings, with_sifted_findings
-from hlo_lens.questions.snapshots.module_facts import coverage_facts
 from hlo_lens.questions.what_if.process.requests import own_target
 from hlo_lens.questions.what_if.recompiling import Means
 
@@ -178,7 +177,7 @@ def _view(known: ModuleDump, found: Findings, targets: Sequence[str]) -> Finding
         trial=_trial(known, targets),
         place=call_place(known) if known.has_hlo else None,
         problem="" if known.has_hlo else no_hlo_text(known),
-        gap=coverage_facts(summary(known)).problem if known.has_hlo else "",
+        gap=summary(known).coverage.problem if known.has_hlo else "",
     )
 
 

@@ -16,7 +16,6 @@ from hlo_lens.questions.memory.page import leading_table, peak_table, statement_
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.head import head_facts, head_notes
 from hlo_lens.questions.report.tables import detail_tables, largest_table
-from hlo_lens.questions.snapshots.module_facts import coverage_facts
 from hlo_lens.render.table import Section, Table
 from hlo_lens.text.shell_words import shell_word
 from hlo_lens.text.units import listed, plural
@@ -68,7 +67,7 @@ _FINDINGS_SHOWN = 3
 
 def _count(analysis: ModuleDump, findings: Findings) -> str:
     """Return the number of findings by severity, with the command that prints all."""
-    is_whole = not coverage_facts(summary(analysis)).problem
+    is_whole = not summary(analysis).coverage.problem
     text = counts_text(findings, is_whole=is_whole)
     return text if text == NONE else f"{text}: {command_on('lint', analysis)}"
 

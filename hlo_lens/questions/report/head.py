@@ -93,7 +93,7 @@ def _computation_facts(analysis: ModuleDump) -> Iterator[tuple[str, str]]:
     yield "collectives", _collectives_text(analysis)
     if shardings is not None and shardings.table.num_devices > 1:
         yield "replicated", replicated_text(shardings)
-    is_partial = summary(analysis).gaps > 0
+    is_partial = summary(analysis).coverage.gaps > 0
     work = work_text(flops(analysis), is_partial=is_partial)
     devices = summary(analysis).evident_partitions or 1
     if analysis.stage == BEFORE and devices > 1 and flops(analysis).at_least:
@@ -211,17 +211,18 @@ def _slices_text(facts: Summary, devices: int) -> str:
 
 
 def _coverage_text(facts: Summary) -> str:
-    is_empty = not facts.instructions and not facts.gaps
-    parts = ["nothing to read" if is_empty else f"{format_ratio(facts.coverage)} understood"]
-    gaps = f"{plural(facts.gaps, 'gap')} of {plural(facts.gap_lines, 'line')}"
-    parts.append(gaps if facts.gaps else "no gaps")
-    if facts.is_truncated:
+    found = facts.coverage
+    is_empty = not found.instructions and not found.gaps
+    parts = ["nothing to read" if is_empty else f"{format_ratio(found.ratio)} understood"]
+    gaps = f"{plural(found.gaps, 'gap')} of {plural(found.gap_lines, 'line')}"
+    parts.append(gaps if found.gaps else "no gaps")
+    if found.is_truncated:
         parts.append("the text ends too early")
     if facts.undefined:
         names = listed(facts.undefined, _NAMES_SHOWN)
         parts.append(f"lacks {plural(len(facts.undefined), 'part')} that it uses: {names}")
-    if facts.passed_lines:
-        parts.append(f"{plural(facts.passed_lines, 'line')} of a log around it skipped")
+    if found.passed_lines:
+        parts.append(f"{plural(found.passed_lines, 'line')} of a log around it skipped")
     return ", ".join(parts)
 
 
@@ -250,7 +251,7 @@ def _collectives_text(analysis: ModuleDump) -> str:
     found = collectives(analysis)
     counts = {k: n for k, n in found.static_counts().items() if n}
     if not counts:
-        is_whole = found.is_complete and not summary(analysis).gaps
+        is_whole = found.is_complete and not summary(analysis).coverage.gaps
         return "none" if is_whole else "none in the parts that were understood"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     return collectives_text(analysis, kinds)

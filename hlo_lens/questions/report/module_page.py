@@ -22,7 +22,7 @@ from hlo_lens.questions.report.tables import GAP_COLUMNS, module_tables
 from hlo_lens.questions.sharding.forms import sharding_forms
 from hlo_lens.questions.sharding.page import sharding_rows
 from hlo_lens.questions.sharding.results import sharding_results
-from hlo_lens.questions.snapshots.module_facts import coverage_facts, module_facts
+from hlo_lens.questions.snapshots.module_facts import module_facts
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.objects import JoinedObjects, RowObjects
@@ -96,7 +96,7 @@ def module_object(analysis: ModuleDump) -> Mapping[str, object]:
     gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
     return {
         **_facts_object(analysis, name=summary(analysis).name or analysis.name),
-        "coverage": {**facts_object(coverage_facts(summary(analysis))), "rows": gaps},
+        "coverage": {**facts_object(summary(analysis).coverage), "rows": gaps},
         "collectives": collectives_object(collectives(analysis)),
         "memory": memory_object(memory_results(analysis)),
         "is_estimate_left_out": is_estimate_left_out(analysis),

@@ -13,50 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.render.result import since
-from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hlo_lens.program.summary import Coverage
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoverageFacts:
-    """Share of the HLO text that was read.
-
-    Attributes:
-        instructions: Instructions that were read.
-        gaps: Places that could not be read.
-        gap_lines: Lines of these places.
-        ratio: Share of the text that was read, 0 to 1.
-        passed_lines: Lines of a log around the computations, skipped.
-        is_truncated: Whether the text ends inside a computation.
-        undefined: Names that the text uses and does not define.
-        undefined_names: The first few of them.
-    """
-
-    instructions: int
-    gaps: int = 0
-    gap_lines: int = 0
-    ratio: float = 1.0
-    passed_lines: int = 0
-    is_truncated: bool = False
-    undefined: int = 0
-    undefined_names: tuple[str, ...] = ()
-
-    @property
-    def problem(self) -> str:
-        """Why numbers of the text may be incomplete; empty if they are not."""
-        if self.gaps:
-            return f"{plural(self.gaps, 'place')} of the HLO text could not be read"
-        if self.is_truncated:
-            return "the HLO text ends too early"
-        if self.undefined:
-            first = next(iter(self.undefined_names), "?")
-            return f"the HLO text lacks parts that it uses ({self.undefined}), such as {first}"
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +281,7 @@ class ModuleFacts:
     flops_at_least: int | None = None
     flops_is_at_most: bool | None = None
     flops_is_estimate: bool | None = None
-    coverage: CoverageFacts | None = None
+    coverage: Coverage | None = None
     collectives: CollectivesFacts | None = None
     memory: MemoryFacts | None = None
     sharding: ShardingFacts | None = None

@@ -16,7 +16,6 @@ from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.snapshots.facts import (
     CollectivesFacts,
-    CoverageFacts,
     FigureMismatch,
     HostBytes,
     MemoryFacts,
@@ -29,14 +28,10 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.summary import Summary
     from hlo_lens.questions.collectives.results import Collectives
     from hlo_lens.questions.memory.results import MemoryResults
 
     F = TypeVar("F", bound=DataclassInstance)
-
-_NAMES_KEPT = 5
-"""Undefined names that facts list."""
 
 
 def module_facts(analysis: ModuleDump) -> ModuleFacts:
@@ -61,7 +56,6 @@ def module_facts(analysis: ModuleDump) -> ModuleFacts:
         flops_at_least=work.at_least,
         flops_is_at_most=work.is_at_most if is_known else None,
         flops_is_estimate=work.is_estimate if is_known else None,
-        coverage=coverage_facts(size),
         collectives=collectives_facts(collectives(analysis)),
         memory=memory,
         sharding=None,
@@ -80,17 +74,6 @@ def copied(kind: type[F], source: object, /, **others: object) -> F:
 def _names(kind: type[DataclassInstance], given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the fields of a dataclass that are not given."""
     return tuple(field.name for field in fields(kind) if field.name not in given)
-
-
-def coverage_facts(summary: Summary) -> CoverageFacts:
-    """Return how much of an HLO text was read."""
-    return copied(
-        CoverageFacts,
-        summary,
-        ratio=summary.coverage,
-        undefined=len(summary.undefined),
-        undefined_names=summary.undefined[:_NAMES_KEPT],
-    )
 
 
 def memory_facts(results: MemoryResults) -> MemoryFacts:

@@ -18,6 +18,7 @@ from typing import (
     get_type_hints,
 )
 
+from hlo_lens.program.summary import Coverage
 from hlo_lens.questions.findings.finding import Finding
 from hlo_lens.questions.snapshots import facts, rows
 from hlo_lens.questions.snapshots.facts import ModuleFacts, ShardingFacts
@@ -113,7 +114,13 @@ class _Field(NamedTuple):
 @lru_cache(maxsize=32)
 def _fields(kind: Any) -> Mapping[str, _Field]:
     """Return the fields of a dataclass by name."""
-    names = {**vars(facts), **vars(rows), "Mapping": Mapping, "Finding": Finding}
+    names = {
+        **vars(facts),
+        **vars(rows),
+        "Mapping": Mapping,
+        "Finding": Finding,
+        "Coverage": Coverage,
+    }
     hints = get_type_hints(kind, localns=names)
     return {
         field.name: _Field(
