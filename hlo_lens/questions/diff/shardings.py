@@ -16,7 +16,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from hlo_lens.questions.diff.pairs import SidePair, pair_items
-from hlo_lens.questions.snapshots.rows import AnnotationFact, EntryFact
+from hlo_lens.questions.sharding.annotations import Annotation
+from hlo_lens.questions.snapshots.rows import EntryFact
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpSyntaxError
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 ADDED, REMOVED, RESHARDED, RESHAPED = "added", "removed", "resharded", "reshaped"
 
 
-S = TypeVar("S", EntryFact, AnnotationFact)
+S = TypeVar("S", EntryFact, Annotation)
 
 
 class ShardedPair(SidePair[S]):
@@ -275,17 +276,17 @@ ONE_SIDE = (
 )
 
 
-_Annotations: TypeAlias = "tuple[AnnotationFact | None, AnnotationFact | None]"
+_Annotations: TypeAlias = "tuple[Annotation | None, Annotation | None]"
 
 
-def _spec_of(fact: EntryFact | AnnotationFact | None) -> str | None:
+def _spec_of(fact: EntryFact | Annotation | None) -> str | None:
     if fact is None:
         return None
     return fact.spec if fact.spec is not None else fact.sharding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationRow(ShardedPair[AnnotationFact]):
+class AnnotationRow(ShardedPair[Annotation]):
     """Annotations with equal changes.
 
     Attributes:
@@ -314,11 +315,11 @@ class AnnotationRow(ShardedPair[AnnotationFact]):
         return self.one.op_name
 
 
-def _kind(fact: AnnotationFact) -> str:
+def _kind(fact: Annotation) -> str:
     return _KINDS.get(fact.annotation, fact.annotation)
 
 
-def _annotations(module: ModuleSnapshot) -> list[AnnotationFact]:
+def _annotations(module: ModuleSnapshot) -> list[Annotation]:
     """Return the annotations that shard values.
 
     Bodies of shard_map, and shardings that are all manual, do not; neither do partly manual ones of
@@ -391,12 +392,12 @@ def _rows(found: Counter[_Annotations], *, is_renamed: bool = False) -> tuple[An
     return tuple(sorted(listed, key=repr))
 
 
-def _value(fact: AnnotationFact) -> tuple[str | None, ...]:
+def _value(fact: Annotation) -> tuple[str | None, ...]:
     """Return the meaning of an annotation without its number and operation path."""
     return _kind(fact), fact.shape, fact.sharding or fact.spec, fact.source
 
 
-def _is_same(one: AnnotationFact, other: AnnotationFact, is_same: SameShardings) -> bool:
+def _is_same(one: Annotation, other: Annotation, is_same: SameShardings) -> bool:
     """Return whether two annotations mean the same.
 
     Some versions print manual axes and others do not: then the specs count.
@@ -411,7 +412,7 @@ def _is_same(one: AnnotationFact, other: AnnotationFact, is_same: SameShardings)
     return not is_tiled and one.spec is not None and one.spec == other.spec
 
 
-_ANNOTATION_DIFF_STAGES: tuple[Callable[[AnnotationFact], Hashable], ...] = (
+_ANNOTATION_DIFF_STAGES: tuple[Callable[[Annotation], Hashable], ...] = (
     lambda a: (*_value(a), a.op_name),
     lambda a: (_kind(a), a.shape, a.sharding or a.spec, a.op_name),
     _value,
@@ -423,7 +424,7 @@ _ANNOTATION_DIFF_STAGES: tuple[Callable[[AnnotationFact], Hashable], ...] = (
 """Keys by which annotations are matched, strictest first."""
 
 
-def _order(fact: AnnotationFact) -> tuple[object, ...]:
+def _order(fact: Annotation) -> tuple[object, ...]:
     return (fact.source, fact.spec, fact.sharding, fact.shape, fact.op_name)
 
 

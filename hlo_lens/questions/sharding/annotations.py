@@ -15,12 +15,12 @@ shard_map.py, as of August 2026.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.questions.sharding.sources import custom_call_target
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import NOT_SAVED, Records
 from hlo_lens.shapes import shardy
 from hlo_lens.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.errors import DumpSyntaxError
@@ -44,40 +44,37 @@ BODY = "shard_map body"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One sharding annotation of a program; fields are the columns of `ShardingAnnotations`.
+    """One sharding annotation of a program.
 
     For a body, `instruction` is its call, if there is one, `computation` the body itself, and
-    `shape` that of its result.
+    `shape` that of its result. Snapshots have a row for each value, and no names of instructions.
     """
 
-    annotation: str
-    instruction: str
-    computation: str
-    shape: str | None
-    sharding: str | None
-    spec: str | None
-    manual_axes: str | None
-    source: str | None
-    op_name: str | None
+    annotation: Annotated[str, "custom call target, attribute, or shard_map body"]
+    instruction: Annotated[str, "instruction that has it"] = field(
+        default="", compare=False, repr=False, metadata=NOT_SAVED
+    )
+    computation: Annotated[str, "computation that holds it"] = field(
+        default="", compare=False, repr=False, metadata=NOT_SAVED
+    )
+    shape: Annotated[str | None, "shape of the instruction, as printed"]
+    sharding: Annotated[str | None, "sharding as printed"]
+    spec: Annotated[str | None, "the same as partition specs"]
+    manual_axes: Annotated[str | None, "manual axes of a shard_map body"]
+    source: Annotated[str | None, "source line, file:line"]
+    op_name: Annotated[str | None, "operation path"]
+
+    @property
+    def global_shape(self) -> str | None:
+        """The shape, which is that of the whole value."""
+        return self.shape
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardingAnnotations(Result):
+class ShardingAnnotations(Records[Annotation]):
     """Annotations in text order."""
 
     KIND: ClassVar[str] = "sharding-annotations"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("annotation", Unit.NONE, "custom call target, attribute, or shard_map body"),
-        Column("instruction", Unit.NONE, "instruction that has it"),
-        Column("computation", Unit.NONE, "computation that holds it"),
-        Column("shape", Unit.NONE, "shape of the instruction, as printed"),
-        Column("sharding", Unit.NONE, "sharding as printed"),
-        Column("spec", Unit.NONE, "the same as partition specs"),
-        Column("manual_axes", Unit.NONE, "manual axes of a shard_map body"),
-        Column("source", Unit.NONE, "source line, file:line"),
-        Column("op_name", Unit.NONE, "operation path"),
-    )
-    RECORDS: ClassVar[str] = "annotations"
     annotations: tuple[Annotation, ...]
 
     def counts(self) -> dict[str, int]:

@@ -13,8 +13,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.snapshots.module_facts import copied
-from hlo_lens.questions.snapshots.rows import AnnotationFact
+from hlo_lens.questions.sharding.annotations import Annotation
 from hlo_lens.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.portable_names import portable_source, split_source
@@ -38,7 +37,7 @@ _ENTERING = "xla.sdy.GlobalToLocalShape"
 _SPECS = re.compile(r", (?=P\(|\?)")
 
 
-def annotation_facts(results: ShardingResults) -> tuple[AnnotationFact, ...] | None:
+def annotation_facts(results: ShardingResults) -> tuple[Annotation, ...] | None:
     """Return the annotations of a program; None if the text that has them is not there."""
     found = results.found
     if found.before is None and found.is_per_device:
@@ -63,9 +62,9 @@ class _Reader:
         self._shardings: dict[str, tuple[HloSharding | None, ...]] = {}
         self._shapes: dict[str, tuple[Shape, ...]] = {}
 
-    def facts(self, one: Annotation) -> Iterator[AnnotationFact]:
+    def facts(self, one: Annotation) -> Iterator[Annotation]:
         """Yield the values of an annotation; the annotation itself if they cannot be told apart."""
-        whole = copied(AnnotationFact, one, source=portable_source(*split_source(one.source)))
+        whole = dataclasses.replace(one, source=portable_source(*split_source(one.source)))
         shapes = self._shapes_of(one.shape)
         shardings = self._shardings_of(one.sharding)
         specs: list[str | None] = [*_SPECS.split(one.spec)] if one.spec else []

@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.snapshots.writing import snapshot_object
 
 if TYPE_CHECKING:
+    from hlo_lens.questions.sharding.annotations import Annotation
     from hlo_lens.questions.snapshots.facts import ModuleFacts
-    from hlo_lens.questions.snapshots.rows import (
-        AnnotationFact,
-        CollectiveFact,
-        EntryFact,
-        SpacePeak,
-    )
+    from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact, SpacePeak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +45,7 @@ class ModuleSnapshot:
     fingerprint: str | None
     facts: ModuleFacts
     peaks: tuple[SpacePeak, ...]
-    annotations: tuple[AnnotationFact, ...] | None
+    annotations: tuple[Annotation, ...] | None
     outdated: tuple[str, ...] = ()
     path: str = field(default="", compare=False)
 

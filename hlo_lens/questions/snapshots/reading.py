@@ -20,16 +20,11 @@ from typing import (
 
 from hlo_lens.program.summary import Coverage
 from hlo_lens.questions.findings.finding import Finding
+from hlo_lens.questions.sharding.annotations import Annotation
 from hlo_lens.questions.snapshots import facts, rows
 from hlo_lens.questions.snapshots.facts import ModuleFacts, ShardingFacts
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
-from hlo_lens.questions.snapshots.rows import (
-    AliveGroup,
-    AnnotationFact,
-    CollectiveFact,
-    EntryFact,
-    SpacePeak,
-)
+from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
 from hlo_lens.questions.snapshots.writing import APART, ENTRY_TABLES, KIND, LAYOUT, TEXTS
 from hlo_lens.render.result import SINCE
 from hlo_lens.text.errors import DumpSyntaxError
@@ -169,7 +164,7 @@ class _Reader:
             **{n: self.value(str | None, data.get(n), f"{where}.{n}") for n in TEXTS},
             facts=facts,
             peaks=tuple(self._peak(one, f"{where}.peaks[{k}]") for k, one in enumerate(peaks)),
-            annotations=self._rows(AnnotationFact, data.get("annotations"), f"{where}.annotations"),
+            annotations=self._rows(Annotation, data.get("annotations"), f"{where}.annotations"),
             outdated=tuple(dict.fromkeys(self._outdated)),
         )
 

@@ -170,21 +170,3 @@ class EntryFact:
     def padded_size_bytes(self) -> int | None:
         """The same with the padding of tiles."""
         return self.padded_device_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationFact:
-    """One sharding annotation inside the program."""
-
-    annotation: str
-    shape: str | None
-    sharding: str | None
-    spec: str | None
-    manual_axes: str | None
-    source: str | None
-    op_name: str | None
-
-    @property
-    def global_shape(self) -> str | None:
-        """The shape, which is that of the whole value."""
-        return self.shape

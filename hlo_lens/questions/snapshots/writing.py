@@ -70,7 +70,8 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
 
 def _module_object(module: ModuleSnapshot) -> dict[str, object]:
     """Return the JSON object of a module: rows sorted, equal ones once with their number."""
-    from hlo_lens.questions.snapshots.rows import AliveGroup, AnnotationFact, CollectiveFact
+    from hlo_lens.questions.sharding.annotations import Annotation
+    from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact
 
     return {
         **{name: getattr(module, name) for name in ("name", *TEXTS)},
@@ -80,14 +81,18 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
         ],
         "collectives": _table(CollectiveFact, module.collectives, is_sorted=True),
         **_entry_tables(module.entries),
-        "annotations": _table(AnnotationFact, module.annotations, is_sorted=True),
+        "annotations": _table(Annotation, module.annotations, is_sorted=True),
     }
 
 
 def _fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
     """Yield name and value of each field of a dataclass."""
-    saved = (field.name for field in fields(value) if field.metadata.get("is_saved", True))
-    return ((name, getattr(value, name)) for name in saved)
+    return ((name, getattr(value, name)) for name in saved_names(type(value)))
+
+
+def saved_names(kind: type[DataclassInstance]) -> list[str]:
+    """Return the names of the fields of a record that files have."""
+    return [field.name for field in fields(kind) if field.metadata.get("is_saved", True)]
 
 
 def facts_object(facts: DataclassInstance, *, leave_out: Collection[str] = ()) -> dict[str, object]:
@@ -112,11 +117,13 @@ def _sorted(value: object) -> object:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-def _table(kind: type, rows: Sequence[object] | None, *, is_sorted: bool = False) -> Table | None:
+def _table(
+    kind: type[DataclassInstance], rows: Sequence[object] | None, *, is_sorted: bool = False
+) -> Table | None:
     """Return columns and rows; if sorted, equal rows once with their number."""
     if rows is None:
         return None
-    names = [field.name for field in fields(kind)]
+    names = saved_names(kind)
     cells = [[_plain(getattr(row, name)) for name in names] for row in rows]
     if is_sorted:
         cells.sort(key=repr)

@@ -6,14 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.shardings import ONE_SIDE, OTHER_SYSTEM, sharding_diff
-from hlo_lens.questions.snapshots.rows import AnnotationFact
+from hlo_lens.questions.sharding.annotations import Annotation
 from tests.snapshots import entry, module
 
 if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.rows import EntryFact
 
 
-ANNOTATION = AnnotationFact(
+ANNOTATION = Annotation(
     annotation="Sharding",
     shape="f32[8]",
     sharding="{devices=[2]<=[2]}",
@@ -117,9 +117,7 @@ def test_a_spelling_of_an_annotation_is_no_change() -> None:
     assert same.annotations == ()
 
 
-def annotation_changes(
-    base: list[AnnotationFact], head: list[AnnotationFact]
-) -> list[tuple[str, int]]:
+def annotation_changes(base: list[Annotation], head: list[Annotation]) -> list[tuple[str, int]]:
     """Return change and number of the annotations that differ, the same in both directions."""
     sides = module(annotations=tuple(base)), module(annotations=tuple(head))
     there, back = sharding_diff(*sides), sharding_diff(*sides[::-1])
@@ -165,7 +163,7 @@ def test_an_equal_annotation_at_another_line_is_added() -> None:
 
 
 def test_words_of_shard_map_in_versions_of_jax_are_no_change() -> None:
-    def fact(annotation: str, sharding: str, spec: str | None = None) -> AnnotationFact:
+    def fact(annotation: str, sharding: str, spec: str | None = None) -> Annotation:
         path = f"jit(f)/{annotation}/shard_map"
         return dataclasses.replace(
             PLACED, annotation=annotation, sharding=sharding, spec=spec, op_name=path
