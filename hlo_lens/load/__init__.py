@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_lens.load.files import STDIN, DiskFile, MemoryFile, StoredFile, cannot_be_read, read_source
 from hlo_lens.load.module import Dump, ModuleDump, SkippedCounter, SkippedFiles
 from hlo_lens.load.readers import Opened, modules_of
-from hlo_lens.text.content_kind import archive_form
-from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
+from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind, archive_form
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -46,12 +45,17 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         DumpSyntaxError: If no part of it could be read, or, when strict, at the first gap.
     """
     name = str(path)
-    if name != STDIN and _is_folder(path):
+    left = SkippedCounter()
+    try:
+        is_folder = name != STDIN and Path(path).is_dir()
+    except OSError as error:
+        shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+        raise cannot_be_read(shown, error) from error
+    if is_folder:
         from hlo_lens.load.folder import files_of
 
-        left = SkippedCounter()
-        files = _counted(list(files_of(Path(path), left)), progress)
-        return _folder_dump(name, files, left, strict=strict)
+        files = list(files_of(Path(path), left))
+        return _folder_dump(name, _counted(files, progress), left, strict=strict)
     file = DiskFile(name)
     opened = Opened(file)
     head = next(opened.pieces, b"")
@@ -62,34 +66,12 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         archive: StoredFile = file
         if name == STDIN:
             archive = MemoryFile("<stdin>", data=b"".join((head, *opened.pieces)))
-        left = SkippedCounter()
         return _folder_dump(name, archive_files(archive, form, left), left, strict=strict)
     opened.pieces = chain((head,), opened.pieces)
-    dump = _file_dump(file, opened, progress)
+    dump = _file_dump(file, opened, left, progress)
     if strict and dump.gaps:
         raise dump.gaps[0].as_error()
     return dump
-
-
-def _file_dump(file: DiskFile, opened: Opened, progress: Progress | None) -> Dump:
-    """Return the modules of a file; of files that XLA printed into it, as of a folder."""
-    from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
-
-    left, printed = SkippedCounter(), list[StoredFile]()
-
-    def read_printed(files: Sequence[StoredFile]) -> Iterator[ModuleDump]:
-        printed.extend(files)
-        return folder_modules(sort_files(files, left))
-
-    siblings = siblings_of(file)
-    modules = list(
-        modules_of(
-            file, opened=opened, progress=progress, siblings=siblings, read_printed=read_printed
-        )
-    )
-    if printed and not modules:
-        raise _nothing_in(file.path, left)
-    return _dump_of(file.path, modules, skipped=left.all(), files=max(1, len(printed)))
 
 
 def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
@@ -109,23 +91,37 @@ def _folder_dump(
         raise _nothing_in(path, left)
     modules = list(folder_modules(groups, strict=strict))
     used = sum(len(parts) for group in groups for parts in group.stages.values())
-    asides = left.all()
-    count = used + sum(aside.count for aside in asides)
-    return _dump_of(path, modules, skipped=asides, files=count)
+    return _dump_of(path, modules, left, files=used + sum(aside.count for aside in left.all()))
 
 
-def _dump_of(
-    path: str,
-    modules: Iterable[ModuleDump],
-    *,
-    skipped: tuple[SkippedFiles, ...] = (),
-    files: int = 1,
+def _file_dump(
+    file: DiskFile, opened: Opened, left: SkippedCounter, progress: Progress | None
 ) -> Dump:
+    """Return the modules of a file; of files that XLA printed into it, as of a folder."""
+    from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
+
+    printed: list[StoredFile] = []
+
+    def read_printed(files: Sequence[StoredFile]) -> Iterator[ModuleDump]:
+        printed.extend(files)
+        return folder_modules(sort_files(files, left))
+
+    siblings = siblings_of(file)
+    modules = list(
+        modules_of(
+            file, opened=opened, progress=progress, siblings=siblings, read_printed=read_printed
+        )
+    )
+    if printed and not modules:
+        raise _nothing_in(file.path, left)
+    return _dump_of(file.path, modules, left, files=max(1, len(printed)))
+
+
+def _dump_of(path: str, modules: Sequence[ModuleDump], left: SkippedCounter, *, files: int) -> Dump:
     """Return a dump whose modules know its path, and whether it has others."""
-    found = tuple(modules)
-    for module in found:
-        module.path, module.is_only = path, len(found) == 1
-    return Dump(path=path, modules=found, skipped=skipped, files=files)
+    for module in modules:
+        module.path, module.is_only = path, len(modules) == 1
+    return Dump(path=path, modules=tuple(modules), skipped=left.all(), files=files)
 
 
 _ASIDES_SHOWN = 4
@@ -174,14 +170,6 @@ def load_log(path: str | Path) -> ModuleDump:
         files=(source.path,),
         log_text=lazy_log(source, may_be_empty=True),
     )
-
-
-def _is_folder(path: str | Path) -> bool:
-    try:
-        return Path(path).is_dir()
-    except OSError as error:
-        shown = str(path) if len(str(path)) <= _LONGEST_NAME else f"{str(path)[:_LONGEST_NAME]}..."
-        raise cannot_be_read(shown, error) from error
 
 
 class _Callable(ModuleType):

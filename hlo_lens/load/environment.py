@@ -16,7 +16,7 @@ from pathlib import Path
 from hlo_lens.load.archive import archive_files
 from hlo_lens.load.files import DiskFile, StoredFile, chunks, head_of, name_of
 from hlo_lens.load.module import SkippedCounter
-from hlo_lens.text.content_kind import archive_form
+from hlo_lens.text.dump_kinds import archive_form
 from hlo_lens.text.errors import UnreadableError
 
 _PACKAGES = (

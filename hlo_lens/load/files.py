@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from hlo_lens.text.content_kind import sniff, sniff_start
+from hlo_lens.text.dump_kinds import sniff, sniff_start
 from hlo_lens.text.errors import UnreadableError
 from hlo_lens.text.source import Source, clean, decode, decode_pieces
 

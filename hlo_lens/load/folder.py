@@ -53,7 +53,6 @@ from hlo_lens.load.readers import (
     outline_of,
     proto_buffers,
 )
-from hlo_lens.text.content_kind import archive_form
 from hlo_lens.text.dump_files import (
     BEFORE,
     PACKED,
@@ -65,13 +64,11 @@ from hlo_lens.text.dump_files import (
     without_archive_end,
     without_stamp,
 )
-from hlo_lens.text.dump_kinds import PROTO, DumpKind, part_of
+from hlo_lens.text.dump_kinds import PROTO, DumpKind, archive_form, part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from hlo_lens.load.archive import Kept
 
 
 @dataclass(slots=True)
@@ -129,21 +126,14 @@ def files_of(folder: Path, left: SkippedCounter) -> Iterator[DiskFile]:
             if link.is_symlink():
                 left.add(LINKED_FOLDER, str(link))
         for file in (Path(directory, name) for name in sorted(names)):
-            skipped = _reason_to_skip(file)
+            try:
+                skipped = None if file.is_file() else SPECIAL if file.exists() else UNREADABLE
+            except OSError:
+                skipped = UNREADABLE
             if skipped is None:
                 yield DiskFile(str(file), "" if below == "." else below)
             else:
                 left.add(skipped, str(file))
-
-
-def _reason_to_skip(file: Path) -> str | None:
-    """Return the kind under which an entry of a folder is skipped; None for a file to read."""
-    try:
-        if file.is_file():
-            return None
-        return SPECIAL if file.exists() else UNREADABLE
-    except OSError:
-        return UNREADABLE
 
 
 def sort_files(
@@ -194,46 +184,33 @@ def sort_files(
 def _with_archives_open(
     files: Iterable[tuple[StoredFile, DumpKind | None]], left: SkippedCounter
 ) -> Iterator[tuple[StoredFile, DumpKind | None]]:
-    """Yield files with their kinds; for an archive with dumps, its members."""
-    from hlo_lens.load.archive import Kept
+    """Yield files with their kinds; an archive with dumps gives its members, in a folder."""
+    from hlo_lens.load.archive import Kept, archive_files
 
     kept = Kept()
     for file, kind in files:
         if kind is not DumpKind.ARCHIVE or not isinstance(file, DiskFile):
             yield file, kind
-        elif _is_unpacked_beside(file):
+            continue
+        path = Path(file.path)
+        if path.with_name(without_archive_end(path.name)).is_dir():
             left.add(UNPACKED, file.path)
+            continue
+        links = SkippedCounter()
+        members: list[tuple[StoredFile, DumpKind | None]] = []
+        try:
+            form = archive_form(head_of(file)) or ""
+            for member in archive_files(file, form, links, kept):
+                below = "/".join(filter(None, (file.folder, path.name, member.folder)))
+                members.append((replace(member, folder=below), head_kind(member)))  # type: ignore[type-var] # all are dataclasses
+        except UnreadableError:
+            left.add(REFUSED, file.path)
+            continue
+        if any(part_of(kind) is not None for _, kind in members):
+            left.add_all(links)
+            yield from members
         else:
-            yield from _archive_members(file, left, kept)
-
-
-def _is_unpacked_beside(file: DiskFile) -> bool:
-    path = Path(file.path)
-    return path.with_name(without_archive_end(path.name)).is_dir()
-
-
-def _archive_members(
-    file: DiskFile, left: SkippedCounter, kept: Kept
-) -> Iterator[tuple[StoredFile, DumpKind | None]]:
-    """Yield the members of an archive as files of a folder of its name."""
-    from hlo_lens.load.archive import archive_files
-
-    form = archive_form(head_of(file))
-    links = SkippedCounter()
-    folder = "/".join(filter(None, (file.folder, PurePath(file.path).name)))
-    found: list[tuple[StoredFile, DumpKind | None]] = []
-    try:
-        for member in archive_files(file, form or "", links, kept):
-            below = "/".join(filter(None, (folder, member.folder)))
-            found.append((replace(member, folder=below), head_kind(member)))  # type: ignore[type-var] # all are dataclasses
-    except UnreadableError:
-        left.add(REFUSED, file.path)
-        return
-    if not any(part_of(kind) is not None for _, kind in found):
-        left.add(DumpKind.ARCHIVE.value, file.path)
-        return
-    left.add_all(links)
-    yield from found
+            left.add(DumpKind.ARCHIVE.value, file.path)
 
 
 def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:

@@ -20,15 +20,19 @@ from hlo_lens.load.files import (
 )
 from hlo_lens.load.module import BufferTexts, Lazy, ModuleDump, already_read
 from hlo_lens.text import log_words
-from hlo_lens.text.content_kind import BRANCHES, PROTO_HEAD, draws_calls, proto_message, sniff
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import (
+    BRANCHES,
     BUFFER_HEADERS,
     BUFFER_PARTS,
     BUFFER_ROWS,
     PROTO,
+    PROTO_HEAD,
     ROW_OF,
     DumpKind,
+    draws_calls,
+    proto_message,
+    sniff,
 )
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.line_leads import without_leads

@@ -1,8 +1,10 @@
-"""The table of dump kinds: one row for each kind of text that hlo-lens reads or recognizes.
+"""Kinds of dumps: a table with one row each, and the kind of a file by its content.
 
 A row has the kind's part of XLA's file names, its header lines, its parser, the field that keeps
 the parsed text, and the XLA flag that writes it. Everything that depends on the kind of a dump
 (recognizing content, splitting file names, cutting logs, reading, advice) asks this table.
+
+A file is recognized by content, never by its name.
 
 Source of the file names: xla/service/dump.cc, FilenameFor; of the headers: each kind's printer.
 """
@@ -10,7 +12,11 @@ Source of the file names: xla/service/dump.cc, FilenameFor; of the headers: each
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
+from itertools import islice
+
+from hlo_lens.text.log_words import has_log_words
 
 
 class DumpKind(enum.Enum):
@@ -229,3 +235,203 @@ BUFFER_HEADERS = (*(word for row in BUFFER_ROWS for word in row.headers), "Total
 def part_of(kind: DumpKind | None) -> str | None:
     """Return the part of a module that a file of a kind holds; None if it holds none."""
     return None if kind is None else ROW_OF[kind].part
+
+
+_BOX_LINE = (
+    r"[ \t\xa0\u2502\u2503\u2551]*+[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]"
+    r"[\u2500\u2501\u2550]+\u252c?[ \t\xa0]*+[^\s\u2500-\u257f][^\n]*+"
+)
+_ASCII_LINE = r"(?:[ \t]|\|(?!-))*+[|+`\\]-{1,4}+[ \t][^\s|+`\\-][^\n]*+"
+_ANY_LINE = rf"(?:{_BOX_LINE}|{_ASCII_LINE})"
+_CALL_TREE = re.compile(
+    rf"^(?:[^\s|\u2500-\u257f][^\n|\u2500-\u257f]{{0,119}}?[\]:>-] ?)?{_BOX_LINE}\n"
+    rf"(?:[^\n]*+\n)??[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}$"
+    rf"|^[^\n]*+(?<=[\d)\]])[^\S\n]*+\n{_ANY_LINE}(?<=[\d)\]])$"
+    rf"|^{_ASCII_LINE}(?<=[\d)\]])[^\S\n]*+\n{_ASCII_LINE}$",
+    re.MULTILINE,
+)
+"""Two named branches (in ASCII the first one ends in a source location), or a source location
+followed by a branch with one."""
+
+BRANCHES = (
+    *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
+    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-"),
+)
+"""Character sequences of which every call tree has at least one: a quick test before the search."""
+
+
+def call_tree_start(text: str) -> int | None:
+    """Return the offset of the first call tree in a text, or None."""
+    if not any(branch in text for branch in BRANCHES):
+        return None
+    match = _CALL_TREE.search(text)
+    return None if match is None else match.start()
+
+
+_BOX_LINE_HINT = re.compile("[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]")
+_PLACED = re.compile(rf"^[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}", re.MULTILINE)
+_PLACE = re.compile(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
+
+
+def draws_calls(text: str) -> bool:
+    """Whether a text has a tree of calls, not only of files or packages as logs often have.
+
+    Calls have a source location (file and line).
+    """
+    start = call_tree_start(text)
+    if start is None:
+        return False
+    if not _BOX_LINE_HINT.search(text, start):
+        return True
+    return any(_PLACE.search(line[0]) for line in _PLACED.finditer(text, start))
+
+
+_SIGNS = tuple((row.kind, re.compile(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
+
+_HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
+"""A module header that follows other words on its line, as in a log."""
+
+_FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE, DumpKind.NEURON_MESSAGE)
+_WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR, *_FOREIGN)
+"""Kinds whose signs also occur in logs."""
+
+_HLO_START = "HloModule "
+"""First word of almost all dumps; its sign has the first rank."""
+
+_SNIFFED = 1 << 16
+"""Characters that decide the kind, unless a dump begins further down in a log."""
+
+
+def sniff(text: str) -> DumpKind:
+    """Return the kind of a text by its content.
+
+    The first dump in the text decides; a dump inside a log is found wherever it begins.
+    """
+    if text.startswith(_HLO_START):  # which no other sign precedes
+        return DumpKind.HLO
+    if not text or text.isspace():
+        return DumpKind.EMPTY
+    head = text[:_SNIFFED]
+    if _is_binary(head):
+        return DumpKind.BINARY
+    found = [
+        (m.end() - len(m[0].lstrip()), rank, kind)
+        for rank, (kind, sign) in enumerate(_SIGNS)
+        if (m := sign.search(head)) is not None
+    ]
+    found = [one for one in found if one[2] not in _FOREIGN] or found
+    tree = call_tree_start(head)
+    if tree is not None:
+        found = [one for one in found if one[2] not in _WEAK]
+        found.append((tree, len(_SIGNS), DumpKind.CALL_TREE))
+    if found:
+        kind = min(found)[2]
+        if kind not in _WEAK:
+            return kind
+        if not _HEADER_INSIDE.search(text) and not has_log_words(text):
+            return kind
+    if _SIGNS[0][1].search(text) or _HEADER_INSIDE.search(text):
+        return DumpKind.HLO
+    if has_log_words(text):
+        return DumpKind.LOG
+    return _kind_of_stacks(text)
+
+
+_THREAD_LINE = re.compile(
+    r"^(?:Current thread|Thread) 0x[0-9A-Fa-f]+ [^\n]*\(most recent call first\):", re.MULTILINE
+)
+_ASCII_BRANCH = re.compile(r"(?:[ \t]|\|(?!-))*[|+`\\]-{1,4}[ \t]?[^\s|+`\\-][^\n]*$")
+_TEXT_LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
+_LINES_TRIED = 64
+
+
+def _kind_of_stacks(text: str) -> DumpKind:
+    """Return the kind of a text that is neither a dump nor a log."""
+    if call_tree_start(text) is not None or _THREAD_LINE.search(text):
+        return DumpKind.CALL_TREE
+    lines = [line[0] for line in islice(_TEXT_LINE.finditer(text), _LINES_TRIED)]
+    branches = sum(_ASCII_BRANCH.match(line) is not None for line in lines)
+    is_plain_tree = branches >= 2 and 2 * branches >= len(lines)
+    return DumpKind.CALL_TREE if is_plain_tree else DumpKind.OTHER
+
+
+_STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.headers)
+_GRAPHS = tuple(re.compile(sign.encode()) for sign in ROW_OF[DumpKind.GRAPH].signs)
+
+
+def sniff_start(head: bytes) -> DumpKind | None:
+    """Return the kind of a file by its first bytes; None where `sniff` has to read the text.
+
+    Fast enough to sort folders of thousands of files.
+    """
+    if archive_form(head) is not None:
+        return DumpKind.ARCHIVE
+    if proto_message(head) is not None:
+        return DumpKind.HLO_PROTO
+    if any(sign.match(head) for sign in _GRAPHS):
+        return DumpKind.GRAPH
+    begin = head.lstrip()
+    return next((kind for sign, kind in _STARTS if begin.startswith(sign)), None)
+
+
+_STRANGE = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]|\\x[89a-f]")
+"""Control characters, and the escapes that `decode` writes for bytes that are no text."""
+
+
+def _is_binary(head: str) -> bool:
+    strange = len(_STRANGE.findall(head))
+    return strange * 20 > len(head) and _SIGNS[0][1].search(head) is None
+
+
+PROTO_MESSAGES = ("HloModuleProto", "HloProto", "HloSnapshot")
+"""Kinds of proto; each one contains the one before it."""
+
+PROTO_HEAD = 1 << 13
+"""Bytes that `proto_message` needs."""
+
+_FIRST_FIELD, _SECOND_FIELD = b"\x0a", b"\x12"
+_PROTO_NAME = re.compile(rb"[\x21-\x7e]{1,4096}")
+
+
+def proto_message(head: bytes) -> str | None:
+    """Return the kind of proto that bytes begin, one of `PROTO_MESSAGES`; None for other bytes.
+
+    Protos carry no type. Each of these begins with its first field: the next inner message, and in
+    the innermost the module's name, followed by the name of the entry computation.
+    """
+    position = 0
+    for message in PROTO_MESSAGES:
+        if head[position : position + 1] != _FIRST_FIELD:
+            return None
+        length, position = _varint(head, position + 1)
+        end = position + length
+        is_name = _PROTO_NAME.fullmatch(head, position, min(end, len(head)))
+        if is_name and head[end : end + 1] == _SECOND_FIELD:
+            return message
+    return None
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a varint and the offset of its end; 0 if it is cut off or too long."""
+    number = 0
+    for place, byte in enumerate(data[position : position + 10]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, position + place + 1
+    return 0, len(data)
+
+
+_TAR_CHECKSUM = slice(148, 156)
+_TAR_BLOCK = 512
+
+
+def archive_form(head: bytes) -> str | None:
+    """Return ``zip`` or ``tar`` if a file that begins with these bytes is one, else None."""
+    if head.startswith((b"PK\3\4", b"PK\5\6", b"PK\7\x08")):
+        return "zip"
+    block = head[:_TAR_BLOCK]
+    stated = block[_TAR_CHECKSUM].strip(b" \0")
+    if len(block) < _TAR_BLOCK or not stated or stated.strip(b"01234567"):
+        return None
+    known = sum(block) - sum(block[_TAR_CHECKSUM]) + 8 * ord(" ")
+    return "tar" if known == int(stated, 8) else None

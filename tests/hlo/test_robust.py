@@ -22,7 +22,7 @@ from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo import grammar as hlo_grammar
 from hlo_lens.hlo.module_reader import parse_hlo, parse_hlo_modules
-from hlo_lens.text.content_kind import sniff
+from hlo_lens.text.dump_kinds import sniff
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import corpus

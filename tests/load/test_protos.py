@@ -19,8 +19,7 @@ from hlo_lens.buffers.assignment import HeapEventKind
 from hlo_lens.load import protos
 from hlo_lens.questions.memory.estimate import TRACES
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.text.content_kind import proto_message
-from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind, proto_message
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError
 from tests.buffer_texts import assigned_values
 from tests.commands import output_of

@@ -9,8 +9,7 @@ import pytest
 
 from hlo_lens.load.module import BufferTexts
 from hlo_lens.questions.dumps.xla_flags import DUMP_FLAGS
-from hlo_lens.text.content_kind import sniff
-from hlo_lens.text.dump_kinds import BUFFER_ROWS, ROWS, DumpKind, KindRow, part_of
+from hlo_lens.text.dump_kinds import BUFFER_ROWS, ROWS, DumpKind, KindRow, part_of, sniff
 
 
 def test_every_kind_has_one_row() -> None:

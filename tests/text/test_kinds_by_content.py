@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from hlo_lens.text.content_kind import sniff, sniff_start
-from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.dump_kinds import DumpKind, sniff, sniff_start
 from hlo_lens.text.source import decode
 from tests import corpus
 from tests.timing import cpu_seconds
