@@ -1,8 +1,19 @@
-"""Value of a scalar: a constant, or an element of the tuple that a loop carries.
+"""Trip counts of while loops: the number of runs of the body per run of the loop.
 
-A scalar is followed through tuples and their elements, copies, conversions between integers,
-broadcasts and reshapes, sums and products of constants, fusions and calls, and loops that carry an
-element unchanged.
+Printed: XLA writes ``known_trip_count`` into the loop's backend_config on CPU (since 0.4.35) and
+GPU, never on TPU and never before optimization. Derived if not printed: the condition compares a
+counter with a bound, or is the conjunction of such comparisons (TensorFlow prints one of the loop's
+own counter and of the program's), the body adds a constant to the counter, and start, step and
+bound are constants: written in place, copied, converted, inside fusions, or carried unchanged
+through the tuples of this loop and the loops around it, or what a counter is after another loop of
+known trip count. The count is exact: a comparison that becomes true again when the counter
+overflows gives no count. Zero is a count.
+
+If start or bound change with the trips of the loop around it by a constant, the count is another
+for each of those trips: then their sum over one run of that loop is known.
+
+Sources: xla/service/while_loop_analysis.cc (MatchTrivialLoopTripCount), while_loop_trip_count_
+annotator.cc, xla_data.proto (WhileLoopBackendConfig), as of August 2026.
 """
 
 from __future__ import annotations
@@ -10,11 +21,12 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END
-from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
+from hlo_lens.program.value_flow import TUPLES, Route, Value, value_flow
 from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
@@ -26,7 +38,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
-
+_PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
 _LONGEST = 40
 """Digits of a constant that is followed."""
@@ -35,470 +47,16 @@ _INTEGER = re.compile(r"([su])(\d+)$")
 _DEPTH = 64
 """Limit on the number of instructions through which a scalar is followed."""
 
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """An integer: a constant, or an element of the loop's carried tuple plus a constant."""
-
-    slot: ShapeIndex | None
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A scalar that cannot be followed further, and the reason."""
-
-    reason: str
-
-
-Value: TypeAlias = Linear | Unknown
-
-
-_Query: TypeAlias = "tuple[int, ShapeIndex, int, int]"
-"""Row, index and depth of a question, and the number of loops whose trips are known."""
-
-_Follower: TypeAlias = "Callable[[Scalars, int, ShapeIndex, Scope, int], Value]"
-
-
-class Scope(Protocol):
-    """Values of the parameters of a computation, in terms of a caller or a loop."""
-
-    def __call__(self, parameter: int, index: ShapeIndex, depth: int) -> Value:
-        """Return the value of one element of a parameter."""
-        ...
-
-
-def carried(parameter: int, index: ShapeIndex, depth: int) -> Value:
-    """Return the element of the carried tuple: the scope of a loop's body and condition."""
-    del parameter, depth
-    return Linear(index, 0)
-
-
-class Scalars:
-    """Values of the scalars of a module; instructions are rows of its columns.
-
-    Args:
-        module: The module.
-
-    Attributes:
-        trips: Row of a loop to its trip count, of loops whose count is known; what a counter is
-            after the loop follows from it.
-        counted: Rows of the loops whose trips are being counted.
-    """
-
-    def __init__(self, module: HloModule) -> None:
-        self.module = module
-        self.trips: dict[int, int] = {}
-        self.counted: set[int] = set()
-        self.opcodes = module.opcodes
-        self._links = module.links
-        self._follow = [_follower(opcode) for opcode in module.opcodes.different]
-        self._after: dict[tuple[int, ShapeIndex], Value] = {}
-        self._open: set[tuple[int, ShapeIndex]] = set()
-        self._combined: WeakKeyDictionary[Scope, dict[_Query, Value]] = WeakKeyDictionary()
-
-    def name(self, row: int) -> str:
-        """Return the name of an instruction."""
-        return self.module.columns.name(row)
-
-    def of(self, row: int, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
-        """Return the value of one element of an instruction's result.
-
-        Args:
-            row: The instruction.
-            index: Tuple index of the scalar in the result; () if the result is the scalar.
-            scope: Values of the parameters of its computation.
-            depth: Number of instructions followed so far.
-        """
-        if depth > _DEPTH:
-            return Unknown("it is computed in too many steps")
-        return self._follow[self.opcodes.numbers[row]](self, row, index, scope, depth)
-
-    def operand(
-        self, row: int, position: int, index: ShapeIndex, scope: Scope, depth: int
-    ) -> Value:
-        """Return the value of one element of an operand."""
-        operand, element = self._links.operand(row, position)
-        if operand == NOTHING:
-            return Unknown(f"operand {position} of {self.name(row)} is not in the text")
-        return self.of(operand, (*element, *index) if element else index, scope, depth + 1)
-
-    def operand_bounds(self, row: int, position: int) -> tuple[int, int] | None:
-        """Return the least and greatest number of an operand's type; None if no integer."""
-        operand, element = self._links.operand(row, position)
-        if operand == NOTHING:
-            return None
-        if element:
-            return integer_bounds(self._links.operand_shape(row, position))
-        return integer_bounds(self.module.instruction(operand).shape)
-
-    def combined(
-        self, combine: _Follower, row: int, index: ShapeIndex, scope: Scope, depth: int
-    ) -> Value:
-        """Return a value that is computed from several operands, found once for each question.
-
-        Else a chain of sums such as ``b = a + a``, ``c = b + b`` doubles the work at each step.
-        """
-        known = self._combined.setdefault(scope, {})
-        query = row, index, depth, len(self.trips)
-        if query not in known:
-            known[query] = combine(self, row, index, scope, depth)
-        return known[query]
-
-    def result(self, call: Call, index: ShapeIndex, scope: Scope, depth: int = 0) -> Value:
-        """Return the value of one element of the result of a called computation."""
-        root = self._links.root(call)
-        if root == NOTHING:
-            return Unknown(f"computation {self.called_name(call)} is not in the text")
-        return self.of(root, index, scope, depth + 1)
-
-    def called_name(self, call: Call) -> str:
-        """Return the name of a called computation."""
-        if call.place != NOTHING:
-            return self.module.computation_names[call.place]
-        return self.module.instruction(call.row).called_computations[call.number]
-
-    def body(self, loop: int) -> Call | None:
-        """Return the call of a loop's body; None if it is not printed."""
-        calls = self._links.calls.of_row(loop)
-        return next((call for call in calls if call.role == "body"), None)
-
-    def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> Value:
-        """Return the value of an element of the carried tuple after one trip of a loop."""
-        key = (body.place, index)
-        known = self._after.get(key)
-        if known is not None:
-            return known
-        if key in self._open:
-            return Unknown("it is computed from itself")
-        self._open.add(key)
-        known = self.result(body, index, carried, depth)
-        self._open.remove(key)
-        if isinstance(known, Linear):  # others can depend on the depth
-            self._after[key] = known
-        return known
-
-    def is_kept(self, body: Call | None, index: ShapeIndex, depth: int = 0) -> bool:
-        """Return whether a loop's body hands on an element of the carried tuple unchanged."""
-        return body is not None and self.after_trip(body, index, depth) == Linear(index, 0)
-
-    def _calls_of(self, place: int) -> list[Call]:
-        """Return the calls of a computation by control flow."""
-        calls = self._links.calls.of_computation(place)
-        return [call for call in calls if opcode_traits(self.opcodes[call.row]).is_control_flow]
-
-    def inside(self, body: Call) -> Scope:
-        """Return the scope inside a loop: constants for elements that never change."""
-        found: dict[ShapeIndex, Value] = {}
-        loop = body.row
-
-        def scope(parameter: int, index: ShapeIndex, depth: int) -> Value:
-            del parameter
-            if index not in found:
-                found[index] = Linear(index, 0)
-                if self.is_kept(body, index, depth):
-                    start = self.operand(loop, 0, index, self.outside(loop), depth + 1)
-                    if isinstance(start, Linear) and start.slot is None:
-                        found[index] = start
-            return found[index]
-
-        return scope
-
-    def outside(self, row: int) -> Scope:
-        """Return the scope of an instruction in the whole program: constants or unknown.
-
-        Parameters are followed through the only call of a computation, and through loops that carry
-        an element unchanged.
-        """
-        place = self._links.owners[row]
-
-        def scope(parameter: int, index: ShapeIndex, depth: int) -> Value:
-            calls = self._calls_of(place)
-            if depth > _DEPTH or len(calls) != 1:
-                return Unknown(self._argument(place, parameter))
-            caller = calls[0].row
-            opcode = self.opcodes[caller]
-            if opcode == "while":
-                if not self.is_kept(self.body(caller), index):
-                    return Unknown(f"it changes in the loop {self.name(caller)} around it")
-                position = 0
-            elif opcode == "conditional":
-                position = 1 + calls[0].number
-            else:
-                position = self.number(parameter)
-            return self.operand(caller, position, index, self.outside(caller), depth + 1)
-
-        return scope
-
-    def around(self, row: int, depth: int = 0) -> tuple[Call, Scope] | None:
-        """Return the loop whose body runs an instruction once a trip, and the scope inside it.
-
-        The loop is returned as the call of its body. None for an instruction of a computation that
-        several instructions run, or one in a branch.
-        """
-        calls = self._calls_of(self._links.owners[row])
-        if len(calls) != 1 or depth > _DEPTH:
-            return None
-        (call,) = calls
-        opcode = self.opcodes[call.row]
-        if opcode == "while" and call.role == "body":
-            return call, self.inside(call)
-        found = self.around(call.row, depth + 1) if opcode == "call" else None
-        return None if found is None else (found[0], of_operands(self, call.row, found[1]))
-
-    def number(self, parameter: int) -> int:
-        """Return the number of a parameter."""
-        return self.module.instruction(parameter).parameter_number or 0
-
-    def _argument(self, place: int, parameter: int) -> str:
-        computation = self.module.computations[place]
-        if computation.is_entry:
-            return f"it is argument {self.number(parameter)} of the program"
-        return f"it is an argument of {computation.name}, which has several callers or none"
-
-
-def of_operands(scalars: Scalars, row: int, scope: Scope) -> Scope:
-    """Return the scope of a called computation: its parameters are the caller's operands."""
-
-    def parameters(parameter: int, index: ShapeIndex, depth: int) -> Value:
-        return scalars.operand(row, scalars.number(parameter), index, scope, depth)
-
-    return parameters
-
-
-# ---- one opcode: element of the result of a row, followed to its operands (see `Scalars.of`) ----
-
-
-def _through_parameter(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    return scope(row, index, depth + 1)
-
-
-def _of_constant(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    found = _NUMBER.fullmatch(s.module.columns.text(row, OPERANDS, OPERANDS_END))
-    if found is None or len(found[1]) > _LONGEST:
-        return Unknown(f"{s.name(row)} is no integer")
-    text = found[1]
-    return Linear(None, int(text) if text not in ("true", "false") else int(text == "true"))
-
-
-def _through_tuple(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    if not index:
-        return Unknown(f"{s.name(row)} is a tuple")
-    return s.operand(row, index[0], index[1:], scope, depth)
-
-
-def _through_element(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    position = s.module.instruction(row).tuple_index
-    if position is None:
-        return Unknown(f"{s.name(row)} has no index")
-    return s.operand(row, 0, (position, *index), scope, depth)
-
-
-def _through_copy_start(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    """Follow copy-start, (destination, source, context): the first two are the operand."""
-    return s.operand(row, 0, index[1:], scope, depth)
-
-
-def _through_copy_done(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    return s.operand(row, 0, (0, *index), scope, depth)
-
-
-def _through_same(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    return s.operand(row, 0, index, scope, depth)
-
-
-def _through_convert(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    """Follow a conversion between integers; a loop counter is small enough for both types."""
-    instruction = s.module.instruction(row)
-    if not _is_integer(instruction.shape):
-        return Unknown(f"{instruction.name} is no integer")
-    operand = s.module.links.operand_shape(row, 0)
-    if operand is not None and not _is_integer(operand):
-        return Unknown(f"{instruction.name} converts what is no integer")
-    return s.operand(row, 0, index, scope, depth)
-
-
-def _through_sum(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    """Follow add and subtract: at most one side may depend on the loop."""
-    left = s.operand(row, 0, index, scope, depth)
-    right = s.operand(row, 1, index, scope, depth)
-    if isinstance(left, Unknown):
-        return left
-    if isinstance(right, Unknown):
-        return right
-    shape = s.module.instruction(row).shape
-    if s.opcodes[row] == "subtract":
-        if right.slot is not None:
-            return Unknown(f"{s.name(row)} subtracts what changes")
-        return _wrapped(left.slot, left.offset - right.offset, shape)
-    if left.slot is not None and right.slot is not None:
-        return Unknown(f"{s.name(row)} adds what changes")
-    slot = right.slot if left.slot is None else left.slot
-    return _wrapped(slot, left.offset + right.offset, shape)
-
-
-def _wrapped(slot: ShapeIndex | None, number: int, shape: Shape | None) -> Linear:
-    """Return a sum modulo the range of the result type.
-
-    A number added to an element of the carried tuple is replaced by the equivalent one nearest to
-    zero: adding 4294967295 to a u32 subtracts one.
-    """
-    bounds = integer_bounds(shape)
-    if bounds is None:
-        return Linear(slot, number)
-    low, high = bounds
-    if slot is not None:
-        low = -(high - low + 1) // 2
-    return Linear(slot, (number - low) % (bounds[1] - bounds[0] + 1) + low)
-
-
-def _through_product(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    left = s.operand(row, 0, index, scope, depth)
-    right = s.operand(row, 1, index, scope, depth)
-    if isinstance(left, Linear) and isinstance(right, Linear) and left.slot == right.slot is None:
-        return Linear(None, left.offset * right.offset)
-    return Unknown(f"{s.name(row)} multiplies what changes")
-
-
-def _through_call(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    """Follow a fusion or call into its computation."""
-    called = s.module.links.calls.of_row(row)
-    if not called:
-        return Unknown(f"{s.name(row)} calls nothing that the text has")
-    return s.result(called[0], index, of_operands(s, row, scope), depth)
-
-
-def _through_loop(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    """Follow an element that a loop carries unchanged, or adds to in a known number of trips."""
-    body, trips = s.body(row), s.trips.get(row)
-    if s.is_kept(body, index, depth):
-        return s.operand(row, 0, index, scope, depth)
-    if body is not None and trips is not None:
-        start = s.operand(row, 0, index, scope, depth)
-        after = s.after_trip(body, index, depth)
-        if isinstance(start, Linear) and isinstance(after, Linear) and after.slot == index:
-            shape = s.module.instruction(row).shape_of(index)
-            return _wrapped(start.slot, start.offset + trips * after.offset, shape)
-    return Unknown(f"the loop {s.name(row)} changes it")
-
-
-def _unfollowed(s: Scalars, row: int, index: ShapeIndex, scope: Scope, depth: int) -> Value:
-    return Unknown(f"{s.name(row)} ({s.opcodes[row]}) computes it")
-
-
-def _once(combine: _Follower) -> _Follower:
-    return lambda s, row, index, scope, depth: s.combined(combine, row, index, scope, depth)
-
-
-_FOLLOWERS: Mapping[str, _Follower] = {
-    "parameter": _through_parameter,
-    "constant": _of_constant,
-    "tuple": _through_tuple,
-    "get-tuple-element": _through_element,
-    "copy-start": _through_copy_start,
-    "copy-done": _through_copy_done,
-    "convert": _through_convert,
-    "bitcast-convert": _through_convert,
-    "add": _once(_through_sum),
-    "subtract": _once(_through_sum),
-    "multiply": _once(_through_product),
-    "fusion": _through_call,
-    "call": _through_call,
-    "while": _through_loop,
-}
-
-
-def _follower(opcode: str) -> _Follower:
-    """Return the function that follows the results of an opcode."""
-    known = _through_same if opcode_traits(opcode).is_forwarding else _unfollowed
-    return _FOLLOWERS.get(opcode, known)
-
-
-def _is_integer(shape: Shape | None) -> bool:
-    return integer_bounds(shape) is not None
-
-
-def integer_bounds(shape: Shape | None) -> tuple[int, int] | None:
-    """Return the least and greatest number of an integer type; None for other types."""
-    return None if shape is None or shape.is_tuple else _bounds(shape.element_type)
-
-
-@functools.cache
-def _bounds(element_type: str) -> tuple[int, int] | None:
-    found = _INTEGER.match(element_type)
-    if found is None:
-        return None
-    width = int(found[2])
-    return (0, 2**width - 1) if found[1] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
-
-
 _MOST_STEPS = 100
 """Instructions from a condition's result to its comparisons; damaged texts may have circles."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """A comparison of two scalars that decides whether the body runs once more."""
-
-    left: Linear
-    direction: str
-    right: Linear
-    bounds: tuple[int, int]
-
-
-def comparisons(root: int, scalars: Scalars, inside: Scope) -> Sequence[Comparison] | Unknown:
-    """Return the comparisons that must all be true for a condition to be."""
-    found: list[Comparison] = []
-    still = [(root, inside)]
-    for _ in range(_MOST_STEPS):
-        if not still:
-            return found
-        row, scope = still.pop()
-        if scalars.opcodes[row] == "compare":
-            test = _comparison(row, scalars, scope)
-            if isinstance(test, Unknown):
-                return test
-            found.append(test)
-        else:
-            below = _below(row, scalars, scope)
-            if not below:
-                opcode = scalars.opcodes[row]
-                return Unknown(f"the condition is {scalars.name(row)} ({opcode}), no comparison")
-            still += below
-    return Unknown("the condition is too long")
-
-
-def _below(row: int, scalars: Scalars, scope: Scope) -> Sequence[tuple[int, Scope]]:
-    """Return the instructions whose conjunction is the result of one; none if not known."""
-    opcode, links = scalars.opcodes[row], scalars.module.links
-    called = links.calls.of_row(row) if opcode in ("fusion", "call") else []
-    result = links.root(called[0]) if called else NOTHING
-    if result != NOTHING:
-        return [(result, of_operands(scalars, row, scope))]
-    is_passed_on = opcode_traits(opcode).is_forwarding or opcode in ("convert", "copy-done")
-    places = (0, 1) if opcode == "and" else (0,) if is_passed_on else ()
-    sides = dict.fromkeys(links.operand(row, place)[0] for place in places)
-    return [] if NOTHING in sides else [(side, scope) for side in sides]
-
-
-def _comparison(row: int, scalars: Scalars, scope: Scope) -> Comparison | Unknown:
-    bounds = scalars.operand_bounds(row, 0) or scalars.operand_bounds(row, 1)
-    if bounds is None:
-        return Unknown(f"{scalars.name(row)} compares what is no integer")
-    left = scalars.operand(row, 0, (), scope, 0)
-    right = scalars.operand(row, 1, (), scope, 0)
-    if isinstance(left, Unknown):
-        return left
-    if isinstance(right, Unknown):
-        return right
-    direction = scalars.module.instruction(row).attribute("direction") or ""
-    return Comparison(left=left, direction=direction, right=right, bounds=bounds)
-
-
-_PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
-
 _MOST_OUTER_TRIPS = 100_000
 """Trips of a loop in each of which the trips of a loop inside it are counted."""
+
+_SAME = Route(
+    TUPLES | opcodes_where(lambda traits: traits.is_forwarding) | {"copy-start", "copy-done"}
+)
+"""Instructions whose result is a scalar of an operand, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -554,19 +112,17 @@ def trip_counts(table: InstructionTable, *, derives_printed: bool = True) -> Tri
         derives_printed: Whether counts that XLA prints are derived too.
     """
     loops = table.rows_of({"while"})
-    if not loops:
-        return TripCounts(loops=())
-    scalars = Scalars(table.module)
-    found = []
+    scalars = _Scalars(table.module)
+    counts = []
     for loop in loops:
-        one = _trip_count(loop, scalars, derives_printed=derives_printed)
-        found.append(one)
-        if one.trip_count is not None:
-            scalars.trips[loop] = one.trip_count
-    return TripCounts(loops=tuple(found))
+        count = _trip_count(loop, scalars, derives_printed=derives_printed)
+        counts.append(count)
+        if count.trip_count is not None:
+            scalars.trips[loop] = count.trip_count
+    return TripCounts(loops=tuple(counts))
 
 
-def _trip_count(row: int, scalars: Scalars, *, derives_printed: bool) -> TripCount:
+def _trip_count(row: int, scalars: _Scalars, *, derives_printed: bool) -> TripCount:
     loop = scalars.module.instruction(row)
     calls = scalars.module.links.calls.of_row(row)
     called = {call.role: call for call in reversed(calls)}
@@ -574,6 +130,7 @@ def _trip_count(row: int, scalars: Scalars, *, derives_printed: bool) -> TripCou
     printed = printed_trip_count(loop.attribute("backend_config") or "")
     derived = _derived(called, scalars) if printed is None or derives_printed else None
     count = derived if isinstance(derived, int) else None
+    unknown = derived if isinstance(derived, _Unknown) else _Unknown(None)
     return TripCount(
         loop=loop.name,
         computation=loop.computation.name,
@@ -583,9 +140,9 @@ def _trip_count(row: int, scalars: Scalars, *, derives_printed: bool) -> TripCou
         trip_source="printed" if printed is not None else "derived" if count is not None else None,
         printed=printed,
         derived=count,
-        reason=derived.reason if isinstance(derived, Unknown | _Varying) else None,
-        trips_of_outer_run=derived.total if isinstance(derived, _Varying) else None,
-        around=derived.around if isinstance(derived, _Varying) else None,
+        reason=unknown.reason,
+        trips_of_outer_run=unknown.total,
+        around=unknown.around,
     )
 
 
@@ -601,61 +158,420 @@ def printed_trip_count(backend_config: str) -> int | None:
     return None if found is None else int(found[1] or 0)
 
 
-def _derived(called: Mapping[str, Call], scalars: Scalars) -> int | Unknown | _Varying:
+# ---- scalars -----------------------------------------------------------------------------------
+
+
+class _Linear(NamedTuple):
+    """An integer: a constant, or an element of the loop's carried tuple plus a constant."""
+
+    slot: ShapeIndex | None
+    offset: int
+
+
+class _Unknown(NamedTuple):
+    """A number that is not known, and the reason.
+
+    Attributes:
+        reason: The reason, in words.
+        total: Sum over a run of the loop around, of a trip count that changes with its trips.
+        around: Computation that runs that loop.
+    """
+
+    reason: str | None
+    total: int | None = None
+    around: str | None = None
+
+
+_Scalar: TypeAlias = "_Linear | _Unknown"
+_Scope: TypeAlias = "Callable[[Value, int], _Scalar]"
+"""Values of the parameters of a computation, in terms of a caller or a loop, at a depth."""
+
+
+def _carried(parameter: Value, depth: int) -> _Scalar:
+    """Return the element of the carried tuple: the scope of a loop's body and condition."""
+    del depth
+    return _Linear(parameter.element, 0)
+
+
+class _Scalars:
+    """Values of the scalars of a module.
+
+    A scalar is followed through tuples and their elements, copies, conversions between integers,
+    broadcasts and reshapes, sums and products of constants, fusions and calls, and loops that carry
+    an element unchanged.
+
+    Attributes:
+        trips: Row of a loop to its trip count, of loops whose count is known; what a counter is
+            after the loop follows from it.
+        counted: Rows of the loops whose trips are being counted.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.trips: dict[int, int] = {}
+        self.counted: set[int] = set()
+        self.flow = value_flow(module)
+        self.name = module.columns.name
+        self._links = module.links
+        self._after: dict[tuple[int, ShapeIndex], _Scalar] = {}
+        self._open: set[tuple[int, ShapeIndex]] = set()
+        # else a chain of sums such as b = a + a, c = b + b doubles the work at each step
+        self._combined: WeakKeyDictionary[_Scope, dict[tuple[int, int, int], _Scalar]] = (
+            WeakKeyDictionary()
+        )
+
+    def of(self, value: Value, scope: _Scope, depth: int = 0) -> _Scalar:
+        """Return the value of a scalar.
+
+        Args:
+            value: The scalar.
+            scope: Values of the parameters of its computation.
+            depth: Number of instructions followed so far.
+        """
+        before: Value | None = value
+        while before is not None and depth <= _DEPTH:
+            value, before, depth = before, self.flow.before(before, _SAME), depth + 1
+        depth -= 1
+        opcode = self.module.opcodes[value.row]
+        if before is not None or depth > _DEPTH:
+            return _Unknown("it is computed in too many steps")
+        if opcode == "parameter":
+            return scope(value, depth + 1)
+        if opcode in ("add", "subtract", "multiply"):
+            combined = self._combined.setdefault(scope, {})
+            query = value.row, depth, len(self.trips)
+            if query not in combined:
+                combined[query] = self._sum_or_product(value.row, opcode, scope, depth)
+            return combined[query]
+        if opcode in ("fusion", "call"):
+            calls = self._links.calls.of_row(value.row)
+            if not calls:
+                return _Unknown(f"{self.name(value.row)} calls nothing that the text has")
+            inside = self.of_operands(value.row, scope)
+            return self.result(calls[0], value.element, inside, depth)
+        return self._other(value, opcode, scope, depth)
+
+    def _other(self, value: Value, opcode: str, scope: _Scope, depth: int) -> _Scalar:
+        row, name = value.row, self.name(value.row)
+        if opcode == "while":
+            return self._after_loop(value, scope, depth)
+        if opcode == "constant":
+            number = _NUMBER.fullmatch(self.module.columns.text(row, OPERANDS, OPERANDS_END))
+            if number is None or len(number[1]) > _LONGEST:
+                return _Unknown(f"{name} is no integer")
+            is_truth = number[1] in ("true", "false")
+            return _Linear(None, int(number[1] == "true" if is_truth else number[1]))
+        if opcode in ("convert", "bitcast-convert"):  # a counter is small enough for both types
+            operand = self._links.operand_shape(row, 0)
+            if _integer_bounds(self.module.instruction(row).shape) is None:
+                return _Unknown(f"{name} is no integer")
+            if operand is not None and _integer_bounds(operand) is None:
+                return _Unknown(f"{name} converts what is no integer")
+            return self.operand(row, 0, value.element, scope, depth)
+        if opcode == "tuple" and not value.element:
+            return _Unknown(f"{name} is a tuple")
+        if opcode in _SAME.through:
+            position = value.element[0] if opcode == "tuple" else 0
+            return _Unknown(f"operand {position} of {name} is not in the text")
+        return _Unknown(f"{name} ({opcode}) computes it")
+
+    def operand(
+        self, row: int, position: int, index: ShapeIndex, scope: _Scope, depth: int
+    ) -> _Scalar:
+        """Return the value of one element of an operand."""
+        operand = self.flow.operand(row, position, index)
+        if operand is None:
+            return _Unknown(f"operand {position} of {self.name(row)} is not in the text")
+        return self.of(operand, scope, depth + 1)
+
+    def _sum_or_product(self, row: int, opcode: str, scope: _Scope, depth: int) -> _Scalar:
+        """Return what add, subtract or multiply gives; one side of a sum may be of the loop."""
+        left = self.operand(row, 0, (), scope, depth)
+        right = self.operand(row, 1, (), scope, depth)
+        is_product = opcode == "multiply"
+        changing = _Unknown(f"{self.name(row)} {_VERBS[opcode]} what changes")
+        if isinstance(left, _Unknown):
+            return changing if is_product else left
+        if isinstance(right, _Unknown):
+            return changing if is_product else right
+        if is_product:
+            is_constant = left.slot is None and right.slot is None
+            return _Linear(None, left.offset * right.offset) if is_constant else changing
+        if right.slot is not None and (left.slot is not None or opcode == "subtract"):
+            return changing
+        sign = -1 if opcode == "subtract" else 1
+        slot = right.slot if left.slot is None else left.slot
+        shape = self.module.instruction(row).shape
+        return _wrapped(slot, left.offset + sign * right.offset, shape)
+
+    def _after_loop(self, value: Value, scope: _Scope, depth: int) -> _Scalar:
+        """Return what a loop carries unchanged, or adds to in a known number of trips."""
+        row, index = value
+        calls = self._links.calls.of_row(row)
+        body = next((call for call in calls if call.role == "body"), None)
+        trips = self.trips.get(row)
+        after = None if body is None else self.after_trip(body, index, depth)
+        if after == _Linear(index, 0):
+            return self.operand(row, 0, index, scope, depth)
+        if isinstance(after, _Linear) and after.slot == index and trips is not None:
+            start = self.operand(row, 0, index, scope, depth)
+            if isinstance(start, _Linear):
+                shape = self.module.instruction(row).shape_of(index)
+                return _wrapped(start.slot, start.offset + trips * after.offset, shape)
+        return _Unknown(f"the loop {self.name(row)} changes it")
+
+    def result(self, call: Call, index: ShapeIndex, scope: _Scope, depth: int = 0) -> _Scalar:
+        """Return the value of one element of the result of a called computation."""
+        root = self._links.root(call)
+        if root == NOTHING:
+            return _Unknown(f"computation {self.called_name(call)} is not in the text")
+        return self.of(Value(root, index), scope, depth + 1)
+
+    def called_name(self, call: Call) -> str:
+        """Return the name of a called computation."""
+        if call.place != NOTHING:
+            return self.module.computation_names[call.place]
+        return self.module.instruction(call.row).called_computations[call.number]
+
+    def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> _Scalar:
+        """Return the value of an element of the carried tuple after one trip of a loop."""
+        key = (body.place, index)
+        if key in self._after:
+            return self._after[key]
+        if key in self._open:
+            return _Unknown("it is computed from itself")
+        self._open.add(key)
+        after = self.result(body, index, _carried, depth)
+        self._open.remove(key)
+        if isinstance(after, _Linear):  # others can depend on the depth
+            self._after[key] = after
+        return after
+
+    def _calls_of(self, row: int) -> list[Call]:
+        """Return the calls by control flow of the computation of a row."""
+        calls = self._links.calls.of_computation(self._links.owners[row])
+        opcodes = self.module.opcodes
+        return [call for call in calls if opcode_traits(opcodes[call.row]).is_control_flow]
+
+    def inside(self, body: Call) -> _Scope:
+        """Return the scope inside a loop: constants for elements that never change."""
+        values: dict[ShapeIndex, _Scalar] = {}
+
+        def scope(parameter: Value, depth: int) -> _Scalar:
+            index = parameter.element
+            if index not in values:
+                values[index] = _Linear(index, 0)
+                if self.after_trip(body, index, depth) == _Linear(index, 0):
+                    outside = self.outside(body.row)
+                    start = self.operand(body.row, 0, index, outside, depth + 1)
+                    if isinstance(start, _Linear) and start.slot is None:
+                        values[index] = start
+            return values[index]
+
+        return scope
+
+    def outside(self, row: int) -> _Scope:
+        """Return the scope of an instruction in the whole program: constants or unknown.
+
+        Parameters are followed through the only call of a computation, and through loops that carry
+        an element unchanged.
+        """
+
+        def scope(parameter: Value, depth: int) -> _Scalar:
+            calls = self._calls_of(row)
+            if depth > _DEPTH or len(calls) != 1:
+                return _Unknown(self._argument(parameter.row))
+            (call,) = calls
+            caller = call.row
+            if self.module.opcodes[caller] == "while":
+                bodies = (one for one in self._links.calls.of_row(caller) if one.role == "body")
+                body, index = next(bodies, None), parameter.element
+                if body is None or self.after_trip(body, index) != _Linear(index, 0):
+                    return _Unknown(f"it changes in the loop {self.name(caller)} around it")
+            operand = self.flow.argument(parameter, call)
+            if operand is None:
+                return _Unknown(f"an operand of {self.name(caller)} is not in the text")
+            return self.of(operand, self.outside(caller), depth + 2)
+
+        return scope
+
+    def around(self, row: int, depth: int = 0) -> tuple[Call, _Scope] | None:
+        """Return the loop whose body runs an instruction once a trip, and the scope inside it.
+
+        The loop is returned as the call of its body. None for an instruction of a computation that
+        several instructions run, or one in a branch.
+        """
+        calls = self._calls_of(row)
+        if len(calls) != 1 or depth > _DEPTH:
+            return None
+        (call,) = calls
+        opcode = self.module.opcodes[call.row]
+        if opcode == "while" and call.role == "body":
+            return call, self.inside(call)
+        outer = self.around(call.row, depth + 1) if opcode == "call" else None
+        return None if outer is None else (outer[0], self.of_operands(call.row, outer[1]))
+
+    def of_operands(self, row: int, scope: _Scope) -> _Scope:
+        """Return the scope of a called computation: its parameters are the caller's operands."""
+
+        def parameters(parameter: Value, depth: int) -> _Scalar:
+            number = self.module.instruction(parameter.row).parameter_number or 0
+            return self.operand(row, number, parameter.element, scope, depth)
+
+        return parameters
+
+    def _argument(self, parameter: int) -> str:
+        computation = self.module.instruction(parameter).computation
+        if computation.is_entry:
+            number = self.module.instruction(parameter).parameter_number or 0
+            return f"it is argument {number} of the program"
+        return f"it is an argument of {computation.name}, which has several callers or none"
+
+
+_VERBS = {"add": "adds", "subtract": "subtracts", "multiply": "multiplies"}
+
+
+def _wrapped(slot: ShapeIndex | None, number: int, shape: Shape | None) -> _Linear:
+    """Return a sum modulo the range of the result type.
+
+    A number added to an element of the carried tuple is replaced by the equivalent one nearest to
+    zero: adding 4294967295 to a u32 subtracts one.
+    """
+    bounds = _integer_bounds(shape)
+    if bounds is None:
+        return _Linear(slot, number)
+    low, high = bounds
+    size = high - low + 1
+    low = low if slot is None else -size // 2
+    return _Linear(slot, (number - low) % size + low)
+
+
+def _integer_bounds(shape: Shape | None) -> tuple[int, int] | None:
+    """Return the least and greatest number of an integer type; None for other types."""
+    return None if shape is None or shape.is_tuple else _bounds(shape.element_type)
+
+
+@functools.cache
+def _bounds(element_type: str) -> tuple[int, int] | None:
+    match = _INTEGER.match(element_type)
+    if match is None:
+        return None
+    width = int(match[2])
+    return (0, 2**width - 1) if match[1] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+
+
+# ---- conditions --------------------------------------------------------------------------------
+
+
+class _Comparison(NamedTuple):
+    """A comparison of two scalars that decides whether the body runs once more.
+
+    Attributes:
+        left: The left side.
+        direction: LT, LE, GT, GE, EQ or NE.
+        right: The right side.
+        bounds: Least and greatest number of the type of both.
+    """
+
+    left: _Linear
+    direction: str
+    right: _Linear
+    bounds: tuple[int, int]
+
+
+def _comparisons(root: int, scalars: _Scalars, inside: _Scope) -> Sequence[_Comparison] | _Unknown:
+    """Return the comparisons that must all be true for a condition to be."""
+    opcodes, links = scalars.module.opcodes, scalars.module.links
+    tests: list[_Comparison] = []
+    waiting = [(root, inside)]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return tests
+        row, scope = waiting.pop()
+        result = links.root_of(row) if opcodes[row] in ("fusion", "call") else None
+        before = scalars.flow.before(Value(row), _SAME)
+        sides = dict.fromkeys(links.operands_of(row)) if opcodes[row] in ("and", "convert") else {}
+        if opcodes[row] == "compare":
+            test = _comparison(row, scalars, scope)
+            if isinstance(test, _Unknown):
+                return test
+            tests.append(test)
+        elif result is not None:
+            waiting.append((result, scalars.of_operands(row, scope)))
+        elif before is not None:
+            waiting.append((before.row, scope))
+        elif sides and NOTHING not in sides:
+            waiting += ((side, scope) for side in sides)
+        else:
+            text = f"{scalars.name(row)} ({opcodes[row]})"
+            return _Unknown(f"the condition is {text}, no comparison")
+    return _Unknown("the condition is too long")
+
+
+def _comparison(row: int, scalars: _Scalars, scope: _Scope) -> _Comparison | _Unknown:
+    shapes = (scalars.module.links.operand_shape(row, side) for side in (0, 1))
+    bounds = next(filter(None, map(_integer_bounds, shapes)), None)
+    if bounds is None:
+        return _Unknown(f"{scalars.name(row)} compares what is no integer")
+    left = scalars.operand(row, 0, (), scope, 0)
+    right = scalars.operand(row, 1, (), scope, 0)
+    if isinstance(left, _Unknown):
+        return left
+    if isinstance(right, _Unknown):
+        return right
+    direction = scalars.module.instruction(row).attribute("direction") or ""
+    return _Comparison(left, direction, right, bounds)
+
+
+# ---- counts ------------------------------------------------------------------------------------
+
+
+def _derived(called: Mapping[str, Call], scalars: _Scalars) -> int | _Unknown:
     """Return the trip count that follows from a loop's condition, start and step."""
     condition, body = called.get("condition"), called.get("body")
     root = NOTHING if condition is None else scalars.module.links.root(condition)
     if root == NOTHING or body is None:
-        return Unknown("condition or body is not in the text")
+        return _Unknown("condition or body is not in the text")
     inside = scalars.inside(body)
-    tests = comparisons(root, scalars, inside)
-    if isinstance(tests, Unknown):
+    tests = _comparisons(root, scalars, inside)
+    if isinstance(tests, _Unknown):
         return tests
     counts = []
     for test in tests:
-        found = _solved(body, test, scalars, inside)
-        if isinstance(found, Unknown):
+        sides = _sides(body, test, scalars, (inside, scalars.outside(body.row)))
+        count = sides if isinstance(sides, _Unknown) else _count(*sides, test)
+        if isinstance(count, _Unknown):
             varying = _varying(body, test, scalars, inside) if len(tests) == 1 else None
-            return varying or found
-        counts.append(found)
+            return varying or count
+        counts.append(count)
     return min(counts)
-
-
-def _solved(body: Call, test: Comparison, scalars: Scalars, inside: Scope) -> int | Unknown:
-    """Return the number of trips for which a comparison is true."""
-    sides = []
-    outside = scalars.outside(body.row)
-    for side in (test.left, test.right):
-        found = _start_and_step(body, side, scalars, (inside, outside))
-        if isinstance(found, Unknown):
-            return found
-        if found.start.slot is not None:
-            return Unknown("it changes in the loop around it")
-        sides.append((found.start.offset, found.step))
-    return _count(sides[0], sides[1], test)
-
-
-def _count(left: tuple[int, int], right: tuple[int, int], test: Comparison) -> int | Unknown:
-    """Return the number of trips, of the start and the step of each side."""
-    direction = test.direction
-    if left[1] and right[1]:
-        return Unknown("both sides of the condition change")
-    if right[1]:
-        left, right, direction = right, left, _MIRRORED.get(direction, direction)
-    count = count_true(*left, direction, right[0], test.bounds)
-    return Unknown("it does not end before the counter overflows") if count is None else count
 
 
 class _Side(NamedTuple):
     """One side of a comparison: its first value, and what each trip adds."""
 
-    start: Linear
+    start: _Linear
     step: int
 
 
+def _sides(
+    body: Call, test: _Comparison, scalars: _Scalars, scopes: tuple[_Scope, _Scope]
+) -> tuple[_Side, _Side] | _Unknown:
+    """Return both sides of a comparison of constants; scopes as in `_start_and_step`."""
+    sides = []
+    for linear in (test.left, test.right):
+        side = _start_and_step(body, linear, scalars, scopes)
+        if isinstance(side, _Unknown):
+            return side
+        if side.start.slot is not None:
+            return _Unknown("it changes in the loop around it")
+        sides.append(side)
+    return sides[0], sides[1]
+
+
 def _start_and_step(
-    body: Call, side: Linear, scalars: Scalars, scopes: tuple[Scope, Scope]
-) -> _Side | Unknown:
+    body: Call, side: _Linear, scalars: _Scalars, scopes: tuple[_Scope, _Scope]
+) -> _Side | _Unknown:
     """Return the first value of one side of the comparison, and its step per trip.
 
     Args:
@@ -669,89 +585,65 @@ def _start_and_step(
     inside, outside = scopes
     start = scalars.operand(body.row, 0, side.slot, outside, 0)
     after = scalars.after_trip(body, side.slot)
-    if not isinstance(after, Linear):  # with the constants that the loop carries
+    if not isinstance(after, _Linear):  # with the constants that the loop carries
         after = scalars.result(body, side.slot, inside)
-    if isinstance(after, Unknown):
+    if isinstance(after, _Unknown):
         return after
     if after.slot != side.slot:
-        return Unknown("the counter is not a sum of itself and a constant")
-    if isinstance(start, Unknown):
+        return _Unknown("the counter is not a sum of itself and a constant")
+    if isinstance(start, _Unknown):
         return start
-    return _Side(Linear(start.slot, start.offset + side.offset), after.offset)
+    return _Side(_Linear(start.slot, start.offset + side.offset), after.offset)
 
 
-# ---- counts that change with the loop around ---------------------------------------------------
+def _count(left: _Side, right: _Side, test: _Comparison) -> int | _Unknown:
+    """Return the number of trips for which a comparison of constants and counters is true."""
+    direction = test.direction
+    if left.step and right.step:
+        return _Unknown("both sides of the condition change")
+    if right.step:
+        left, right, direction = right, left, _MIRRORED.get(direction, direction)
+    start, bound = left.start.offset, right.start.offset
+    count = count_true(start, left.step, direction, bound, test.bounds)
+    return _Unknown("it does not end before the counter overflows") if count is None else count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Varying:
-    """Trip counts that change with the trips of the loop around.
-
-    Attributes:
-        total: Their sum over one run of that loop.
-        around: Computation that runs that loop.
-        reason: The least and the most, in words.
-    """
-
-    total: int
-    around: str
-    reason: str
-
-
-def _varying(body: Call, test: Comparison, scalars: Scalars, inside: Scope) -> _Varying | None:
-    """Return the trip counts of a loop whose start or bound change with the loop around it."""
-    found = scalars.around(body.row)
-    if found is None:
+def _varying(body: Call, test: _Comparison, scalars: _Scalars, inside: _Scope) -> _Unknown | None:
+    """Return the sum of the trip counts of a loop that change with the trips of the loop around."""
+    around = scalars.around(body.row)
+    if around is None or body.row in scalars.counted:  # loops that run each other
         return None
-    outer, scope = found
-    if body.row in scalars.counted:  # loops that run each other, in damaged text
-        return None
+    outer, scope = around
     scalars.counted.add(body.row)
     trips = _trip_count(outer.row, scalars, derives_printed=False).trip_count
     scalars.counted.remove(body.row)
-    sides = [
-        _in_outer_trips(_start_and_step(body, side, scalars, (inside, scope)), outer, scalars)
-        for side in (test.left, test.right)
-    ]
-    if trips is None or not 0 < trips <= _MOST_OUTER_TRIPS or None in sides:
+    if trips is None or not 0 < trips <= _MOST_OUTER_TRIPS:
         return None
+    sides: list[tuple[_Side, int]] = []  # and the change of the first value by each outer trip
+    for linear in (test.left, test.right):
+        side = _start_and_step(body, linear, scalars, (inside, scope))
+        if isinstance(side, _Unknown):
+            return None
+        scopes = scalars.inside(outer), scalars.outside(outer.row)
+        first = _start_and_step(outer, side.start, scalars, scopes)
+        if isinstance(first, _Unknown) or first.start.slot is not None:
+            return None
+        sides.append((_Side(first.start, side.step), first.step))
     counts = []
     low, high = test.bounds
     for trip in range(trips):
-        left, right = ((s.start + trip * s.change, s.step) for s in sides if s is not None)
-        is_in_range = all(low <= value <= high for value, _ in (left, right))
+        left, right = (
+            _Side(_Linear(None, side.start.offset + trip * change), side.step)
+            for side, change in sides
+        )
+        is_in_range = all(low <= side.start.offset <= high for side in (left, right))
         count = _count(left, right, test) if is_in_range else None
         if not isinstance(count, int):
             return None
         counts.append(count)
     loop = scalars.module.instruction(outer.row)
-    words = f"it is {min(counts)} to {max(counts)}, by the trip of {loop.name} around it"
-    return _Varying(total=sum(counts), around=loop.computation.name, reason=words)
-
-
-class _ChangingSide(NamedTuple):
-    """One side of a comparison, whose first value changes with the trips of the loop around.
-
-    Attributes:
-        start: First value in the first trip of the loop around.
-        change: Added to it by each trip of that loop.
-        step: Added by each trip of the loop itself.
-    """
-
-    start: int
-    change: int
-    step: int
-
-
-def _in_outer_trips(side: _Side | Unknown, outer: Call, scalars: Scalars) -> _ChangingSide | None:
-    """Return how a side that starts from what the loop around carries changes with its trips."""
-    if isinstance(side, Unknown):
-        return None
-    scopes = scalars.inside(outer), scalars.outside(outer.row)
-    first = _start_and_step(outer, side.start, scalars, scopes)
-    if isinstance(first, Unknown) or first.start.slot is not None:
-        return None
-    return _ChangingSide(first.start.offset, first.step, side.step)
+    reason = f"it is {min(counts)} to {max(counts)}, by the trip of {loop.name} around it"
+    return _Unknown(reason, sum(counts), loop.computation.name)
 
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
