@@ -1,28 +1,35 @@
-"""One parameter or output of a program: a view over columns.
+"""Parameters and outputs of a program: names, shapes, bytes, shardings, donation.
 
-A program with thousands of parameters has megabytes of such values; a page shows ten.
+Shapes are those of the entry computation layout if the header prints it, else those of the
+instructions. They are per device in a partitioned program, and global before partitioning. A tuple
+has one row for each leaf (jax passes more than 2,000 arguments to a TPU as one tuple), unless there
+are more than `MOST_LEAVES`.
+
+Donation: an output with a parameter's buffer in ``input_output_alias`` shares it: the two need
+memory once. A ``buffer_donor`` parameter may be reused for any output; the text does not say if it
+was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.instruction import HloInstruction
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import ArgumentNames
 from hlo_lens.program.summary import instruction_table
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Unit, columns_of
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.hlo.module import HloModule, InputOutputAlias
     from hlo_lens.hlo.query import InstructionTable
@@ -30,13 +37,17 @@ if TYPE_CHECKING:
     from hlo_lens.render.result import Row
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
-
-NO_ALIAS, DONOR = -1, -2
+_NO_ALIAS, _DONOR = -1, -2
 """Stored in place of the position of an alias: not shared; reusable by any output."""
 
+MOST_LEAVES = 1 << 16
+"""A tuple with more leaves than this is one row."""
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+_OUTPUT = -1
+"""Number of an output among parameters."""
+
+
+class _Leaf(NamedTuple):
     """A leaf of a shape: text, layout, logical and padded bytes."""
 
     text: str | None = None
@@ -46,17 +57,18 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ValueColumns:
-    """Columns of parameters or outputs, one entry for each.
+class _Columns:
+    """Columns of parameters or outputs: a program may have thousands, and a page shows ten.
 
     Attributes:
         module: Their module.
         leaves: Shape and bytes.
         indices: Shape index in its parameter, or in the result.
         shardings: Sharding as written.
-        aliases: Position in the module's ``input_output_alias``, or `NO_ALIAS` or `DONOR`.
-        rows: Row of the parameter; of outputs once, the row of the result.
-        numbers: Number of the parameter; none for outputs.
+        aliases: Position in the module's ``input_output_alias``, or `_NO_ALIAS` or `_DONOR`.
+        rows: Row of the parameter; of outputs the row of the result.
+        numbers: Number of the parameter; None for outputs, and if not printed.
+        is_output: Whether they are outputs.
         operands: Names of the operands of a result that is a tuple, which are the outputs.
         given: Names that the framework gave to parameters.
         names: Position to name of the parameters whose name was asked for.
@@ -64,24 +76,23 @@ class ValueColumns:
 
     module: HloModule
     given: ArgumentNames
-    leaves: Sequence[Leaf]
-    indices: Sequence[ShapeIndex]
-    shardings: Sequence[str | None]
-    aliases: Sequence[int]
-    rows: Sequence[int]
-    numbers: Sequence[int | None] = ()
+    leaves: list[_Leaf] = field(default_factory=list)
+    indices: list[ShapeIndex] = field(default_factory=list)
+    shardings: list[str | None] = field(default_factory=list)
+    aliases: array[int] = field(default_factory=partial(array, "i"))
+    rows: array[int] = field(default_factory=partial(array, "I"))
+    numbers: list[int | None] = field(default_factory=list)
+    is_output: bool = False
     operands: Sequence[str] = ()
     names: dict[int, str] = field(default_factory=dict)
 
 
-class EntryValue(ABC):
+class EntryValue:
     """One parameter, one output, or a leaf of it: a view, cheap to make."""
 
     __slots__ = ("_columns", "_place")
-    kind: ClassVar[str]
-    """``parameter`` or ``output``."""
 
-    def __init__(self, columns: ValueColumns, place: int) -> None:
+    def __init__(self, columns: _Columns, place: int) -> None:
         self._columns = columns
         self._place = place
 
@@ -96,151 +107,104 @@ class EntryValue(ABC):
 
     def row(self) -> Row:
         """Return its cells, in the order of `EntrySignature.COLUMNS`."""
-        return (
-            *(self.kind, self.number, self.index, self.name),
-            *(self.shape, self.layout, self.size_bytes, self.padded_size_bytes),
-            *(self.sharding, self.donation, self.aliased_with),
-        )
+        return tuple(getattr(self, column.name) for column in columns_of(EntryValue))
 
     @property
-    def number(self) -> int | None:
+    def kind(self) -> Annotated[str, "parameter or output"]:
+        """``parameter`` or ``output``."""
+        return "output" if self._columns.is_output else "parameter"
+
+    @property
+    def number(self) -> Annotated[int | None, "parameter number"]:
         """Number of the parameter; None for outputs, and if not printed."""
-        return None
+        return self._columns.numbers[self._place]
 
     @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name of a parameter or output.
-
-        For a parameter the framework's name of the argument, directly or from op_name, else the
-        instruction's name; for an output the name of the instruction that defines it.
-        """
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the name is one that the framework gave, not the instruction's."""
-        return False
-
-    @property
-    @abstractmethod
-    def aliased_with(self) -> str | None:
-        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
-
-    @property
-    def index(self) -> str:
+    def index(self) -> Annotated[str, "shape index of the leaf"]:
         """Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value."""
         index = self._columns.indices[self._place]
         return braces(index) if index else ""
 
     @property
-    def shape(self) -> str | None:
+    def name(self) -> Annotated[str, "argument name, or the instruction that gives the value"]:
+        """Name of a parameter or output.
+
+        For a parameter the framework's name of the argument, directly or from op_name, else the
+        instruction's name; for an output the name of the instruction that defines it.
+        """
+        columns, place = self._columns, self._place
+        own = columns.module.columns.name(columns.rows[place])
+        if columns.is_output:
+            index = columns.indices[place]
+            is_operand = len(index) == 1 and index[0] < len(columns.operands)
+            return columns.operands[index[0]] if is_operand else own
+        if place not in columns.names:
+            columns.names[place] = self._given_name() or own
+        return columns.names[place]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the name is one that the framework gave, not the instruction's."""
+        return self.kind == "parameter" and self._given_name() is not None
+
+    def _given_name(self) -> str | None:
+        module = self._columns.module
+        if module.framework is not None:
+            index = self._columns.indices[self._place]
+            argument = module.framework.argument(self.number, index)
+            if argument is not None:
+                return argument.name
+        return self._columns.given.by_row.get(self._columns.rows[self._place])
+
+    @property
+    def shape(self) -> Annotated[str | None, "shape without layout"]:
         """Shape without layout; None if not known."""
         return self._columns.leaves[self._place].text
 
     @property
-    def layout(self) -> str | None:
+    def layout(self) -> Annotated[str | None, "layout as printed"]:
         """Layout as printed, in braces; None if there is none."""
         return self._columns.leaves[self._place].layout
 
     @property
-    def size_bytes(self) -> int | None:
+    def size_bytes(self) -> Annotated[int | None, Unit.BYTES, "bytes of the elements, logical"]:
         """Logical bytes."""
         return self._columns.leaves[self._place].size_bytes
 
     @property
-    def padded_size_bytes(self) -> int | None:
+    def padded_size_bytes(
+        self,
+    ) -> Annotated[int | None, Unit.BYTES, "bytes with the padding of tiles"]:
         """Bytes with the padding of the layout's tiles."""
         return self._columns.leaves[self._place].padded_size_bytes
 
     @property
-    def sharding(self) -> str | None:
+    def sharding(self) -> Annotated[str | None, "sharding as written"]:
         """Sharding as written."""
         return self._columns.shardings[self._place]
 
     @property
-    def donation(self) -> str | None:
+    def donation(self) -> Annotated[str | None, "may-alias, must-alias or donor"]:
         """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
-        alias = self._alias
-        if alias is None:
-            return "donor" if self._columns.aliases[self._place] == DONOR else None
-        return alias.kind
+        if self._columns.aliases[self._place] == _DONOR:
+            return "donor"
+        return None if self._alias is None else self._alias.kind
 
     @property
-    def _alias(self) -> InputOutputAlias | None:
-        """The entry of ``input_output_alias`` that it is part of."""
-        place = self._columns.aliases[self._place]
-        return None if place < 0 else self._columns.module.input_output_alias[place]
-
-
-class ParameterValue(EntryValue):
-    """A parameter, or a leaf of one."""
-
-    __slots__ = ()
-    kind = "parameter"
-
-    @property
-    def number(self) -> int | None:
-        """Number of the parameter; None if not printed."""
-        return self._columns.numbers[self._place]
-
-    @property
-    def name(self) -> str:
-        """The framework's name of the argument, else the instruction's."""
-        names = self._columns.names
-        if self._place not in names:
-            names[self._place] = self._found_name()
-        return names[self._place]
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the framework named the argument."""
-        return self._given_name() is not None
-
-    def _found_name(self) -> str:
-        columns = self._columns
-        instruction = HloInstruction(columns.module.entry, columns.rows[self._place])
-        return self._given_name() or instruction.name
-
-    def _given_name(self) -> str | None:
-        """Return the framework's name of the argument; None if it gave none."""
-        module = self._columns.module
-        if module.framework is not None:
-            index = self._columns.indices[self._place]
-            known = module.framework.argument(self.number, index)
-            if known is not None:
-                return known.name
-        return self._columns.given.by_row.get(self._columns.rows[self._place])
-
-    @property
-    def aliased_with(self) -> str | None:
-        """The output that shares its buffer."""
-        alias = self._alias
-        return None if alias is None else braces(alias.output_index)
-
-
-class OutputValue(EntryValue):
-    """The result, or a leaf of it."""
-
-    __slots__ = ()
-    kind = "output"
-
-    @property
-    def name(self) -> str:
-        """Name of the tuple's operand, else of the instruction that is the result."""
-        index, operands = self._columns.indices[self._place], self._columns.operands
-        is_operand = len(index) == 1 and index[0] < len(operands)
-        if is_operand:
-            return operands[index[0]]
-        return self._columns.module.columns.name(self._columns.rows[0])
-
-    @property
-    def aliased_with(self) -> str | None:
-        """The parameter whose buffer it shares: ``3``, or ``0{17}`` for a leaf."""
+    def aliased_with(self) -> Annotated[str | None, "what shares its buffer"]:
+        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
         alias = self._alias
         if alias is None:
             return None
+        if self.kind == "parameter":
+            return braces(alias.output_index)
         index = alias.parameter_index
         return f"{alias.parameter_number}{braces(index) if index else ''}"
+
+    @property
+    def _alias(self) -> InputOutputAlias | None:
+        place = self._columns.aliases[self._place]
+        return None if place < 0 else self._columns.module.input_output_alias[place]
 
 
 def braces(index: ShapeIndex) -> str:
@@ -248,12 +212,8 @@ def braces(index: ShapeIndex) -> str:
     return f"{{{','.join(map(str, index))}}}"
 
 
-MOST_LEAVES = 1 << 16
-"""A tuple with more leaves than this is one row."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class EntrySignature(Result):
+class EntrySignature(Records[EntryValue]):
     """Parameters by number, then outputs by index.
 
     Attributes:
@@ -264,22 +224,9 @@ class EntrySignature(Result):
     """
 
     KIND: ClassVar[str] = "entry-signature"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("kind", Unit.NONE, "parameter or output"),
-        Column("number", Unit.NONE, "parameter number"),
-        Column("index", Unit.NONE, "shape index of the leaf"),
-        Column("name", Unit.NONE, "argument name, or the instruction that gives the value"),
-        Column("shape", Unit.NONE, "shape without layout"),
-        Column("layout", Unit.NONE, "layout as printed"),
-        Column("size_bytes", Unit.BYTES, "bytes of the elements, logical"),
-        Column("padded_size_bytes", Unit.BYTES, "bytes with the padding of tiles"),
-        Column("sharding", Unit.NONE, "sharding as written"),
-        Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
-        Column("aliased_with", Unit.NONE, "what shares its buffer"),
-    )
-    parameter_count: int | None
-    parameters: Sequence[EntryValue]
-    outputs: Sequence[EntryValue]
+    parameter_count: int | None = None
+    parameters: Sequence[EntryValue] = ()
+    outputs: Sequence[EntryValue] = ()
     has_outputs: bool = True
 
     @property
@@ -290,21 +237,13 @@ class EntrySignature(Result):
     @property
     def values(self) -> Sequence[EntryValue]:
         """The parameters, then the outputs."""
-        return Rows(self._value, range(self.row_count))
-
-    def _value(self, place: int) -> EntryValue:
         count = len(self.parameters)
-        return self.parameters[place] if place < count else self.outputs[place - count]
+        return Rows(
+            lambda place: self.parameters[place] if place < count else self.outputs[place - count],
+            range(count + len(self.outputs)),
+        )
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the parameters, then the outputs."""
-        for value in self.values:
-            yield value.row()
-
-    @property
-    def row_count(self) -> int:
-        """Number of leaves of parameters and outputs."""
-        return len(self.parameters) + len(self.outputs)
+    records = values
 
 
 @fact
@@ -315,153 +254,82 @@ def entry_signature(dump: ModuleDump) -> EntrySignature:
 
 def signature_of(table: InstructionTable) -> EntrySignature:
     """Return parameters and outputs of a text's entry computation."""
-    module = table.module
+    module, entry = table.module, table.module.entry
     if not module.has_entry:
-        return EntrySignature(parameter_count=None, parameters=(), outputs=(), has_outputs=False)
-    numbered = _numbered_parameters(table)
-    shapes = _layout_shapes(module)
-    sizes = _Leaves()
+        return EntrySignature(has_outputs=False)
+    numbered = [
+        (HloInstruction(entry, row).parameter_number, row) for row in table.entry_parameters
+    ]
+    numbered.sort(key=lambda pair: len(numbered) if pair[0] is None else pair[0])
+    try:
+        layout = module.entry_computation_layout
+    except DumpSyntaxError:
+        layout = None
+    shapes = () if layout is None else layout.parameters
     is_whole = module.has_whole_entry
-    has_all = is_whole or (shapes is not None and len(shapes[0]) == len(numbered))
+    has_all = is_whole or (layout is not None and len(shapes) == len(numbered))
+    aliases: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, _DONOR)
+    for place, alias in enumerate(module.input_output_alias):
+        aliases[alias.parameter_number, alias.parameter_index] = place
+        aliases[_OUTPUT, alias.output_index] = place
+    measured: dict[int, tuple[Shape, _Leaf]] = {}
+    parameters = _Columns(module=module, given=ArgumentNames(module))
+    for position, (number, row) in enumerate(numbered):
+        place = position if number is None else number
+        shape = shapes[place] if place < len(shapes) else None
+        instruction = HloInstruction(entry, row)
+        for index in _add(parameters, instruction, shape, measured):
+            parameters.numbers.append(number)
+            parameters.aliases.append(aliases.get((number, index), _NO_ALIAS))
+    root = entry.root if is_whole else None
+    operands = root.operand_names if root is not None and root.opcode == "tuple" else ()
+    outputs = _Columns(module=module, given=parameters.given, is_output=True, operands=operands)
+    result = None if layout is None else layout.result
+    for index in () if root is None else _add(outputs, root, result, measured):
+        outputs.numbers.append(None)
+        outputs.aliases.append(aliases.get((_OUTPUT, index), _NO_ALIAS))
     return EntrySignature(
         parameter_count=len(numbered) if has_all else None,
-        parameters=_parameters(module, numbered, None if shapes is None else shapes[0], sizes),
-        outputs=_outputs(module, None if shapes is None else shapes[1], sizes) if is_whole else (),
+        parameters=Rows(partial(EntryValue, parameters), range(len(parameters.leaves))),
+        outputs=Rows(partial(EntryValue, outputs), range(len(outputs.leaves))),
         has_outputs=is_whole,
     )
 
 
-def _numbered_parameters(table: InstructionTable) -> list[tuple[int | None, int]]:
-    """Return number and row of the entry's parameters, those without a number last."""
-    entry = table.module.entry
-    found = [(HloInstruction(entry, row).parameter_number, row) for row in table.entry_parameters]
-    last = len(found)
-    return sorted(found, key=lambda pair: last if pair[0] is None else pair[0])
+def _add(
+    columns: _Columns,
+    instruction: HloInstruction,
+    shape: Shape | None,
+    measured: dict[int, tuple[Shape, _Leaf]],
+) -> Sequence[ShapeIndex]:
+    """Add the leaves of a parameter or result, and return their indices.
 
-
-def _layout_shapes(module: HloModule) -> tuple[Sequence[Shape], Shape] | None:
-    """Return parameter and result shapes of the header; None if it has none that are readable."""
-    try:
-        layout = module.entry_computation_layout
-    except DumpSyntaxError:
-        return None
-    return None if layout is None else (layout.parameters, layout.result)
-
-
-def _at(shapes: Sequence[Shape], number: int | None, position: int) -> Shape | None:
-    place = position if number is None else number
-    return shapes[place] if place < len(shapes) else None
-
-
-def _shape(instruction: HloInstruction) -> Shape | None:
-    try:
-        return instruction.shape
-    except DumpSyntaxError:
-        return None
-
-
-class _Leaves:
-    """The leaves of shapes, measured once per distinct shape."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Shape, Leaf]] = {}
-        self._unknown = Leaf()
-
-    def of(self, shape: Shape | None) -> tuple[Sequence[ShapeIndex], list[Leaf]]:
-        """Return indices and leaves in order; an unknown shape is one leaf of unknown size."""
-        if shape is None:
-            return _WHOLE, [self._unknown]
-        if not shape.is_tuple:
-            return _WHOLE, [self._leaf(shape)]
-        parts = shape.tuple_shapes
-        if len(parts) <= MOST_LEAVES and not any(part.is_tuple for part in parts):
-            return Rows(_flat_index, range(len(parts))), [self._leaf(part) for part in parts]
-        found = list(islice(shape.leaves(), MOST_LEAVES + 1))
-        if len(found) > MOST_LEAVES:
-            return _WHOLE, [self._leaf(shape)]
-        return [index for index, _ in found], [self._leaf(leaf) for _, leaf in found]
-
-    def _leaf(self, shape: Shape) -> Leaf:
-        known = self._known.get(id(shape))
-        if known is None:
-            layout = None if shape.layout is None else str(shape.layout)
-            sizes = (shape.size_bytes, shape.padded_size_bytes)
-            known = (shape, Leaf(shape.to_text(layout=False), layout, *sizes))
-            self._known[id(shape)] = known
-        return known[1]
-
-
-_WHOLE: tuple[ShapeIndex, ...] = ((),)
-
-
-def _flat_index(place: int) -> ShapeIndex:
-    return (place,)
-
-
-def _parameters(
-    module: HloModule,
-    numbered: Sequence[tuple[int | None, int]],
-    shapes: Sequence[Shape] | None,
-    sizes: _Leaves,
-) -> Sequence[EntryValue]:
-    """Return the leaves of all parameters."""
-    entry, donation = module.entry, _donation(module)
-    rows, aliases = array("I"), array("i")
-    numbers: list[int | None] = []
-    leaves: list[Leaf] = []
-    indices: list[ShapeIndex] = []
-    shardings: list[str | None] = []
-    for position, (number, row) in enumerate(numbered):
-        instruction = HloInstruction(entry, row)
-        shape = None if shapes is None else _at(shapes, number, position)
-        found, parts = sizes.of(_shape(instruction) if shape is None else shape)
-        leaves += parts
-        indices += found
-        shardings += _leaf_shardings(instruction, found)
-        aliases.extend(donation.get((number, index), NO_ALIAS) for index in found)
-        for _ in found:
-            rows.append(row)
-            numbers.append(number)
-    are_places = all(number == place for place, number in enumerate(numbers))
-    columns = ValueColumns(
-        module=module,
-        given=ArgumentNames(module),
-        leaves=leaves,
-        indices=indices,
-        shardings=shardings,
-        aliases=aliases,
-        rows=rows,
-        numbers=range(len(numbers)) if are_places else numbers,
-    )
-    return Rows(partial(ParameterValue, columns), range(len(leaves)))
-
-
-def _donation(module: HloModule) -> Mapping[tuple[int | None, ShapeIndex], int]:
-    """Return for each donated leaf the position of its entry in the module's, or `DONOR`."""
-    found: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, DONOR)
-    for place, alias in enumerate(module.input_output_alias):
-        found[alias.parameter_number, alias.parameter_index] = place
-    return found
-
-
-def _outputs(module: HloModule, shape: Shape | None, sizes: _Leaves) -> Sequence[EntryValue]:
-    """Return the leaves of the entry's result."""
-    root = module.entry.root
-    if root is None:
-        return ()
-    indices, leaves = sizes.of(_shape(root) if shape is None else shape)
-    aliases = {alias.output_index: n for n, alias in enumerate(module.input_output_alias)}
-    columns = ValueColumns(
-        module=module,
-        given=ArgumentNames(module),
-        leaves=leaves,
-        indices=indices,
-        shardings=_leaf_shardings(root, indices),
-        aliases=array("i", (aliases.get(index, NO_ALIAS) for index in indices)),
-        rows=(root.row,),
-        operands=root.operand_names if root.opcode == "tuple" else (),
-    )
-    return Rows(partial(OutputValue, columns), range(len(leaves)))
+    Args:
+        columns: The columns.
+        instruction: The parameter or result.
+        shape: Its shape in the header; None for that of the instruction.
+        measured: Leaves by the identity of their shape, so that each is measured once.
+    """
+    if shape is None:
+        with contextlib.suppress(DumpSyntaxError):
+            shape = instruction.shape
+    pairs = [] if shape is None else list(islice(shape.leaves(), MOST_LEAVES + 1))
+    if shape is None:
+        indices: list[ShapeIndex] = [()]
+        columns.leaves.append(_Leaf())
+    else:
+        pairs = pairs if len(pairs) <= MOST_LEAVES else [((), shape)]
+        indices = [index for index, _ in pairs]
+    for _, leaf in pairs:
+        if id(leaf) not in measured:
+            layout = None if leaf.layout is None else str(leaf.layout)
+            sizes = leaf.size_bytes, leaf.padded_size_bytes
+            measured[id(leaf)] = leaf, _Leaf(leaf.to_text(layout=False), layout, *sizes)
+        columns.leaves.append(measured[id(leaf)][1])
+    columns.indices.extend(indices)
+    columns.rows.extend([instruction.row] * len(indices))
+    columns.shardings.extend(_leaf_shardings(instruction, indices))
+    return indices
 
 
 def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:
