@@ -1,8 +1,17 @@
-"""Number of instructions of each opcode in a module, and the bytes of their results.
+"""Instructions of a module: number and bytes by opcode, by source line, and one by one.
 
-Opcodes are as written, async sugar included. Result bytes are logical: the elements of all leaves,
-no tiles, no padding, no tuple tables. A tuple repeats the bytes of its elements, so this is the sum
-of the printed shapes, not memory; `largest_instructions` leaves the repetitions out.
+Bytes are logical: the elements of all leaves of a result, no tiles, no padding, no tuple tables.
+
+* `opcodes`: opcodes as written, async sugar included. A tuple repeats the bytes of its elements, so
+  their sum is that of the printed shapes, not memory.
+* `largest_instructions`, `source_bytes`: the arrays that an instruction itself produces. Left out
+  are views, which pass on arrays of others (tuple, get-tuple-element, bitcast, while, conditional,
+  call, ``-done``, inner parameters; see `InstructionTable`), and instructions of embedded
+  computations (fusions, reducers), whose values never reach memory. Of a ``-start`` only the array
+  that it produces counts, not the operand that its tuple repeats. Parameters and constants of the
+  program itself count. In-place operations (dynamic-update-slice, aliased fusions and custom calls)
+  share their operand's buffer, which only a buffer assignment shows: the sum is no memory figure.
+* A fusion has the metadata of one of its instructions, so its bytes count for that source line.
 """
 
 from __future__ import annotations
@@ -19,13 +28,13 @@ from hlo_lens.hlo.query import opcode_totals
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import Origins, origins
 from hlo_lens.program.summary import instruction_table
-from hlo_lens.render.result import Column, Records, Result, Row, Unit
+from hlo_lens.render.result import Records, Row, Unit
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.columns import HloOperand
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
@@ -67,14 +76,27 @@ def opcodes(module: ModuleDump) -> Opcodes:
     return Opcodes(counts=tuple(OpcodeCount(opcode, *found[opcode]) for opcode in order))
 
 
+class LargestInstruction(NamedTuple):
+    """An instruction that produces arrays."""
+
+    result_bytes: Annotated[int | None, Unit.BYTES, "bytes of the arrays it produces, logical"]
+    name: Annotated[str, "instruction name"]
+    opcode: Annotated[str, "opcode as written"]
+    shape: Annotated[str | None, "result shape, without layout"]
+    source: Annotated[str | None, "source line that it comes from"]
+    op_name: Annotated[str | None, "scope path of the framework"]
+    computation: Annotated[str, "computation that holds it"]
+    origin_basis: Annotated[str | None, "way that op_name and source were found"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class LargestInstructions(Result):
+class LargestInstructions(Records[LargestInstruction]):
     """Instructions by the bytes they produce, largest first, unknown sizes last.
 
     Attributes:
+        positions: Positions in the table's `producers`, by bytes.
         table: The instructions.
         origins: Origins of their values.
-        positions: Positions in the table's `producers`, by bytes.
         total_bytes: Sum of the known bytes.
         unknown_sizes: Number of rows of unknown size.
         left_out_views: Number of instructions that pass on arrays of others.
@@ -82,20 +104,9 @@ class LargestInstructions(Result):
     """
 
     KIND: ClassVar[str] = "largest-instructions"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("result_bytes", Unit.BYTES, "bytes of the arrays it produces, logical"),
-        Column("name", Unit.NONE, "instruction name"),
-        Column("opcode", Unit.NONE, "opcode as written"),
-        Column("shape", Unit.NONE, "result shape, without layout"),
-        Column("source", Unit.NONE, "source line that it comes from"),
-        Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("computation", Unit.NONE, "computation that holds it"),
-        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
-    )
-    RECORDS: ClassVar[str] = "positions"
+    positions: Sequence[int]
     table: InstructionTable
     origins: Origins
-    positions: Sequence[int]
     total_bytes: int
     unknown_sizes: int
     left_out_views: int
@@ -107,10 +118,22 @@ class LargestInstructions(Result):
         name = self.table.module.columns.name
         for size, group in groupby(self.positions, key=produced.__getitem__):
             for row in sorted((producers[position] for position in group), key=name):
-                one = self.table.instruction(row)
-                origin = self.origins.of_row(row)
-                where = origin.source, origin.op_name, one.computation.name, origin.basis
-                yield (size, one.name, one.opcode, _shape_text(one), *where)
+                instruction, origin = self.table.instruction(row), self.origins.of_row(row)
+                try:
+                    shape = instruction.shape
+                    text = None if shape is None else shape.to_text(layout=False)
+                except DumpSyntaxError:
+                    text = instruction.shape_text
+                yield LargestInstruction(
+                    result_bytes=size,
+                    name=instruction.name,
+                    opcode=instruction.opcode,
+                    shape=text,
+                    source=origin.source,
+                    op_name=origin.op_name,
+                    computation=instruction.computation.name,
+                    origin_basis=origin.basis,
+                )
 
     def totals(self) -> Mapping[str, int]:
         """Return the sum of the known bytes."""
@@ -131,15 +154,6 @@ def largest_instructions(module: ModuleDump) -> LargestInstructions:
         left_out_views=table.left_out_views,
         left_out_embedded=table.left_out_embedded,
     )
-
-
-def _shape_text(instruction: HloInstruction) -> str | None:
-    """Return the shape without layout; as written if it cannot be parsed."""
-    try:
-        shape = instruction.shape
-    except DumpSyntaxError:
-        return instruction.shape_text
-    return None if shape is None else shape.to_text(layout=False)
 
 
 class SourceLine(NamedTuple):
@@ -195,71 +209,59 @@ def source_bytes(module: ModuleDump) -> SourceBytes:
         entry[0] += size or 0
         entry[1] += 1
     lines = [SourceLine(file, line, size, count) for (file, line), (size, count) in found.items()]
+    lines.sort(key=lambda line: (-line.result_bytes, line.source_file, line.source_line or 0))
     return SourceBytes(
-        lines=tuple(
-            sorted(
-                lines, key=lambda one: (-one.result_bytes, one.source_file, one.source_line or 0)
-            )
-        ),
+        lines=tuple(lines),
         parameters=(parameters[0], parameters[1]),
         unattributed=(unattributed[0], unattributed[1]),
         unknown_sizes=list(table.produced_bytes).count(None),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstructionList(Result):
-    """Instructions with their origins.
+class ListedInstruction(NamedTuple):
+    """An instruction with its origin."""
 
-    Attributes:
-        module: The module.
-        origins: Origins of its values.
-        listed: Rows of the instructions, in their final order.
-    """
+    name: Annotated[str, "instruction name"]
+    opcode: Annotated[str, "opcode as written"]
+    shape: Annotated[str, "result shape, as written"]
+    source: Annotated[str | None, "source line that it comes from"]
+    op_name: Annotated[str | None, "scope path of the framework"]
+    computation: Annotated[str, "computation that holds it"]
+    users: Annotated[int, Unit.COUNT, "instructions that use its result"]
+    origin_basis: Annotated[str | None, "way that op_name and source were found"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionList(Records[ListedInstruction]):
+    """Instructions with their origins, each made when it is read."""
 
     KIND: ClassVar[str] = "instructions"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("name", Unit.NONE, "instruction name"),
-        Column("opcode", Unit.NONE, "opcode as written"),
-        Column("shape", Unit.NONE, "result shape, as written"),
-        Column("source", Unit.NONE, "source line that it comes from"),
-        Column("op_name", Unit.NONE, "scope path of the framework"),
-        Column("computation", Unit.NONE, "computation that holds it"),
-        Column("users", Unit.COUNT, "instructions that use its result"),
-        Column("origin_basis", Unit.NONE, "way that op_name and source were found"),
-    )
-    RECORDS: ClassVar[str] = "listed"
-    module: HloModule = field(repr=False)
-    origins: Origins = field(repr=False)
-    listed: Sequence[int] = field(repr=False)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows."""
-        module = self.module
-        owners, names = module.links.owners, module.computation_names
-        for row in self.listed:
-            origin = self.origins.of_row(row)
-            yield (
-                module.columns.name(row),
-                module.opcodes[row],
-                module.shape_texts[row],
-                origin.source,
-                origin.op_name,
-                names[owners[row]],
-                len(users_of(module, row)),
-                origin.basis,
-            )
+    listed: Sequence[ListedInstruction] = field(repr=False)
 
 
 def instruction_list(
     module: HloModule, origins: Origins, computation: str | None = None
 ) -> InstructionList:
     """Return the instructions of a computation; for None all, those of the entry first."""
-    listed: Sequence[int] = entry_first(module, range(len(module.columns)))
+    rows: Sequence[int] = entry_first(module, range(len(module.columns)))
     if computation is not None:
-        found = module.computation(computation)
-        listed = () if found is None else found.rows
-    return InstructionList(module=module, origins=origins, listed=listed)
+        listed = module.computation(computation)
+        rows = () if listed is None else listed.rows
+
+    def read(row: int) -> ListedInstruction:
+        origin = origins.of_row(row)
+        return ListedInstruction(
+            name=module.columns.name(row),
+            opcode=module.opcodes[row],
+            shape=module.shape_texts[row],
+            source=origin.source,
+            op_name=origin.op_name,
+            computation=module.computation_names[module.links.owners[row]],
+            users=len(users_of(module, row)),
+            origin_basis=origin.basis,
+        )
+
+    return InstructionList(listed=Rows(read, rows))
 
 
 def entry_first(module: HloModule, rows: Sequence[int]) -> list[int]:
@@ -288,11 +290,11 @@ class AdjacentPart(NamedTuple):
         "names the computation",
     ]
     name: Annotated[str, "instruction, or computation"]
-    opcode: Annotated[str | None, "opcode as written; of a computation that of its root"]
-    shape: Annotated[str | None, "result shape, as written"]
-    source: Annotated[str | None, "source line that it comes from"]
-    op_name: Annotated[str | None, "scope path of the framework"]
-    origin_basis: Annotated[str | None, "way that op_name and source were found"]
+    opcode: Annotated[str | None, "opcode as written; of a computation that of its root"] = None
+    shape: Annotated[str | None, "result shape, as written"] = None
+    source: Annotated[str | None, "source line that it comes from"] = None
+    op_name: Annotated[str | None, "scope path of the framework"] = None
+    origin_basis: Annotated[str | None, "way that op_name and source were found"] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,68 +328,44 @@ def instruction_details(
     module: HloModule, row: int, origins: Origins, calls: CallCounts
 ) -> InstructionDetails:
     """Return the details of the instruction of a row."""
-    instruction = module.instruction(row)
+    instruction, links = module.instruction(row), module.links
     origin = origins.of_row(row)
+
+    def part(role: str, place: str, other: int, name: str = "") -> AdjacentPart:
+        if other == NOTHING:  # the text does not define it
+            return AdjacentPart(instruction.name, role, place, name)
+        found = origins.of_row(other)
+        return AdjacentPart(
+            instruction=instruction.name,
+            role=role,
+            place=place,
+            name=module.columns.name(other),
+            opcode=module.opcodes[other],
+            shape=module.shape_texts[other] or None,
+            source=found.source,
+            op_name=found.op_name,
+            origin_basis=found.basis,
+        )
+
+    adjacent = []
+    pairs = zip(instruction.operands, links.operands_of(row), strict=False)
+    for number, (operand, other) in enumerate(pairs):
+        index = f"{{{','.join(map(str, operand.index))}}}" if operand.index else ""
+        adjacent.append(part(OPERAND, f"{number}{index}", other, operand.name))
+    adjacent += [part(USER, str(number), user) for user, number in links.users_of(row)]
+    for name in instruction.control_predecessors:
+        before = instruction.computation.instruction(name)
+        adjacent.append(part(PREDECESSOR, "", NOTHING if before is None else before.row, name))
+    for role, name in instruction.calls:
+        called = module.computation(name)
+        root = NOTHING if called is None else called.root_row
+        adjacent.append(part(CALLED, role, root)._replace(name=name))
+    callers = links.calls.of_computation(instruction.computation.place)
+    adjacent += [part(CALLER, call.role, call.row) for call in callers]
     return InstructionDetails(
         instruction=instruction,
         origin=origin,
         stack=origins.stack(origin),
         runs=calls.at(instruction.computation.place),
-        adjacent=tuple(_Adjacent(instruction, origins).parts()),
+        adjacent=tuple(adjacent),
     )
-
-
-class _Adjacent:
-    """Parts of a module next to an instruction."""
-
-    def __init__(self, instruction: HloInstruction, origins: Origins) -> None:
-        self._instruction = instruction
-        self._module = instruction.computation.module
-        self._origins = origins
-
-    def parts(self) -> Iterator[AdjacentPart]:
-        """Yield operands, users, control predecessors, called computations and callers."""
-        instruction, links = self._instruction, self._module.links
-        row = instruction.row
-        pairs = zip(instruction.operands, links.operands_of(row), strict=False)
-        for number, (operand, found) in enumerate(pairs):
-            yield self._row(OPERAND, _operand_place(number, operand), found, operand.name)
-        for user, number in links.users_of(row):
-            yield self._row(USER, str(number), user)
-        for name in instruction.control_predecessors:
-            before = instruction.computation.instruction(name)
-            yield self._row(PREDECESSOR, "", NOTHING if before is None else before.row, name)
-        for role, name in instruction.calls:
-            called = self._module.computation(name)
-            root = NOTHING if called is None else called.root_row
-            yield self._row(CALLED, role, root)._replace(name=name)
-        for call in links.calls.of_computation(instruction.computation.place):
-            yield self._row(CALLER, call.role, call.row)
-
-    def _row(self, role: str, place: str, row: int, name: str = "") -> AdjacentPart:
-        """Return the instruction of a row; its name alone if the text does not define it."""
-        own = self._instruction.name
-        if row == NOTHING:
-            return AdjacentPart(own, role, place, name, None, None, None, None, None)
-        module, origin = self._module, self._origins.of_row(row)
-        return AdjacentPart(
-            own,
-            role,
-            place,
-            module.columns.name(row),
-            module.opcodes[row],
-            module.shape_texts[row] or None,
-            origin.source,
-            origin.op_name,
-            origin.basis,
-        )
-
-
-def _operand_place(number: int, operand: HloOperand) -> str:
-    """Return the number of an operand, with the element of a tuple that it is.
-
-    >>> from hlo_lens.hlo.columns import HloOperand
-    >>> _operand_place(1, HloOperand(name="w", index=(2,)))
-    '1{2}'
-    """
-    return f"{number}{{{','.join(map(str, operand.index))}}}" if operand.index else str(number)
