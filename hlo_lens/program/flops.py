@@ -1,7 +1,35 @@
-"""Sizes of a convolution: its labelled dimensions, and how window and input meet in each.
+"""FLOP and work: matrix products, convolutions and kernels, and the bytes that instructions move.
 
-A TPU's batched products, and products that contract several dimensions, are convolutions whose
-spatial dimensions are batches or contracted dimensions; `SpatialSize` distinguishes them.
+FLOP of one run of a program, on one device: counted are dot, scaled-dot, convolution and the matrix
+products and convolutions of cuBLAS, cuDNN and oneDNN (``__cublas$gemm``, ``__cudnn$conv...``,
+``__onednn$matmul``): two for each multiply and add, in every computation (fusions, calls, loops,
+async computations), times the runs of the computation. A convolution counts only the positions
+where window and input overlap, so that a TPU's batched products, which are convolutions over
+padding, count once. Source: HloCostAnalysis::HandleDot and GetConvolutionFlops
+(xla/service/hlo_cost_analysis.cc), which however count the body of a loop once.
+
+Not counted: elementwise operations. The arithmetic of other custom calls (Pallas and Triton
+kernels, LAPACK, callbacks) is known only where their backend_config prints a ``cost_estimate``,
+which is the estimate of the kernel's author; the total is unknown if there are others that run, if
+there are opcodes that XLA of August 2026 does not have, if a loop around a product has no known
+trip count, or if a shape is not in the text; `at_least` is then the known part, without what such
+loops run. Of the branches of a conditional the largest counts, and the total is an upper bound if
+they differ.
+
+Work of one instruction of a schedule: bytes are those of operands and result, as in
+HloCostAnalysis: of a slice or gather what it takes, of an update what it writes; of a fusion each
+parameter as far as the fused instructions use it. Work of loops counts trip count times, of a
+conditional the largest branch. Views, starts and ends of asynchronous operations and collectives do
+no work, and neither do the parts of a fusion that only carry a collective on (TPU:
+``async_collective_fusion``). What is not known (the trip count of a loop, the arithmetic of a
+kernel) is None.
+
+Sizes of a matrix product: it multiplies, for each element of the batch, a matrix of rows x depth
+with one of depth x columns. Dimensions that a product treats alike (all contracted ones; all free
+ones of an operand) are taken together, as when they are reshaped into one. A spatial dimension of a
+convolution, in which a TPU's compiler keeps further dimensions of a product, is one of rows if the
+kernel has size 1 there, of the batch if each output position meets one element of the kernel, and
+of rows and depth otherwise.
 """
 
 from __future__ import annotations
@@ -10,7 +38,7 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import OpcodeTraits, opcode_traits
@@ -21,7 +49,7 @@ from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
@@ -106,8 +134,7 @@ def convolution_sizes(
     return ConvolutionSizes(source=source, kernel=kernel, output=output, spatial=found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
+class _Window(NamedTuple):
     """One spatial dimension of a convolution's window."""
 
     stride: int = 1
@@ -118,39 +145,34 @@ class _Window:
     def meetings(self, input_size: int, kernel_size: int, output_size: int) -> int:
         """Return the number of pairs of kernel and output position on an input element."""
         total = 0
+        common = math.gcd(self.input_dilation, self.stride)
+        step = self.input_dilation // common
+        inverse = pow(self.stride // common, -1, step)
         for kernel in range(kernel_size):
+            # k in 0..output_size-1 with 0 <= start + k * stride < end, on an undilated element
             start = kernel * self.kernel_dilation - self.pad_low
-            total += self._hits(start, input_size * self.input_dilation, output_size)
+            end = input_size * self.input_dilation
+            if start % common:
+                continue
+            first = max(0, -(start // self.stride))
+            last = min(output_size - 1, (end - 1 - start) // self.stride)
+            first += (-(start // common) * inverse - first) % step
+            total += max(0, (last - first) // step + 1)
         return total
 
-    def _hits(self, start: int, end: int, count: int) -> int:
-        """Count k in 0..count-1 with 0 <= start + k * stride < end, on an undilated element."""
-        first = max(0, -(start // self.stride))
-        last = min(count - 1, (end - 1 - start) // self.stride)
-        common = math.gcd(self.input_dilation, self.stride)
-        if start % common:
-            return 0
-        step = self.input_dilation // common
-        hit = -(start // common) * pow(self.stride // common, -1, step)
-        first += (hit - first) % step
-        return max(0, (last - first) // step + 1)
 
-
-def _labelled(
-    shapes: Sequence[Shape | None], labels: Sequence[str]
-) -> tuple[dict[str, int], dict[str, int], dict[str, int]] | None:
+def _labelled(shapes: Sequence[Shape | None], labels: Sequence[str]) -> list[dict[str, int]] | None:
     """Return the size of each labelled dimension of input, kernel and output; None if unknown."""
-    found = []
+    labelled = []
     for shape, names, needed in zip(shapes, labels, ("bf", "io", "bf"), strict=True):
         if shape is None or len(shape.dimensions) != len(names):
             return None
-        sizes = {
-            k: size for k, size in zip(names, shape.dimensions, strict=True) if size is not None
-        }
+        pairs = zip(names, shape.dimensions, strict=True)
+        sizes = {label: size for label, size in pairs if size is not None}
         if len(sizes) != len(names) or any(label not in sizes for label in needed):
             return None
-        found.append(sizes)
-    return found[0], found[1], found[2]
+        labelled.append(sizes)
+    return labelled
 
 
 def _windows(text: str, rank: int) -> list[_Window] | None:
@@ -159,24 +181,19 @@ def _windows(text: str, rank: int) -> list[_Window] | None:
     Strides and dilations are at least 1.
     """
     fields = {name: value.split("x") for name, value in _FIELD.findall(text.strip("{") + "}")}
-    if any(len(values) != rank for values in fields.values()):
-        return None
-
-    def numbers(name: str, default: int) -> list[int]:
-        values = fields.get(name)
-        return [default] * rank if values is None else [int(v.split("_")[0]) for v in values]
-
+    names = ("stride", "pad", "lhs_dilate", "rhs_dilate")
     try:
-        lows = numbers("pad", 0)
-        steps = [numbers(name, 1) for name in ("stride", "lhs_dilate", "rhs_dilate")]
+        numbers = {name: [int(one.split("_")[0]) for one in fields.get(name, ())] for name in names}
     except ValueError:
         return None
-    if any(number < 1 for listed in steps for number in listed):
+    is_least = all(n >= 1 for name in names if name != "pad" for n in numbers[name])
+    if not is_least or any(len(values) != rank for values in fields.values()):
         return None
-    return [
-        _Window(stride=stride, pad_low=low, input_dilation=base, kernel_dilation=dilation)
-        for low, stride, base, dilation in zip(lows, *steps, strict=True)
-    ]
+    defaults = _Window()
+    columns = (
+        numbers[name] or [default] * rank for name, default in zip(names, defaults, strict=True)
+    )
+    return [_Window(*values) for values in zip(*columns, strict=True)]
 
 
 _NUMBER = re.compile(r"\d+")
@@ -338,7 +355,6 @@ _FLOPS = re.compile(r'"flops":"?(\d+)')
 (jax/_src/tpu_custom_call.py, CostEstimate)."""
 
 _LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
-_FLOPS_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,6 +443,12 @@ class Flops(Records[Product]):
         return sum(product.is_opaque for product in self.products)
 
     @property
+    def unknown_opcodes(self) -> tuple[str, ...]:
+        """Opcodes of its instructions that XLA of August 2026 does not have, by name."""
+        names = {product.opcode for product in self.products}
+        return tuple(sorted(name for name in names if not opcode_traits(name).is_known))
+
+    @property
     def _bounds(self) -> SumBounds | None:
         amounts = [product.run_flops for product in self.products]
         known = [amount for amount in amounts if amount is not None]
@@ -438,53 +460,40 @@ class Flops(Records[Product]):
 
 @fact
 def flops(module: ModuleDump) -> Flops:
-    """Return the products of a module."""
+    """Return the products of a module, and its instructions of unknown arithmetic."""
     table = instruction_table(module)
-    rows = table.rows_where(lambda traits: traits.is_product)
-    if not rows:
-        return Flops(products=(), is_complete=table.module.has_whole_entry)
-    calls = call_counts(module)
-    made = (_product_of(table.instruction(row), calls) for row in rows)
-    products = [product for product in made if product is not None]
+    rows = table.rows_where(
+        lambda traits: traits.is_product or not (traits.is_known or traits.is_end)
+    )
+    calls = call_counts(module) if rows else None
+    products = []
+    for instruction in map(table.instruction, rows):
+        is_kernel = instruction.opcode == "custom-call" and not _is_product(instruction)
+        computation = instruction.computation
+        if calls is None or (is_kernel and _is_silent(instruction)):
+            continue
+        runs = calls.at(computation.place)
+        if runs.times is None and not calls.sites_at(computation.place):
+            continue  # a reducer, or unused
+        amount = _flops_or_none(table, instruction.row)
+        products.append(
+            Product(
+                name=instruction.name,
+                opcode=instruction.opcode,
+                computation=computation.name,
+                flops=amount,
+                times=runs.times,
+                is_estimate=is_kernel and amount is not None,
+                is_opaque=is_kernel and amount is None,
+                branches=runs.branches,
+                is_at_most=bool(runs.branches),
+                known_times=runs.of_single_trips,
+            )
+        )
     products.sort(
         key=lambda p: (p.run_flops is not None, -(p.run_flops or 0), p.computation, p.name)
     )
     return Flops(products=tuple(products), is_complete=table.module.has_whole_entry)
-
-
-def _product_of(instruction: HloInstruction, calls: CallCounts) -> Product | None:
-    """Return a product or kernel.
-
-    None for custom calls without products, and if nothing calls its computation (a reducer, or
-    unused).
-    """
-    is_kernel = instruction.opcode == "custom-call" and not _is_product(instruction)
-    if is_kernel and _is_silent(instruction):
-        return None
-    computation = instruction.computation
-    runs = calls.at(computation.place)
-    if runs.times is None and not calls.sites_at(computation.place):
-        return None
-    flops = _known_flops(instruction)
-    return Product(
-        name=instruction.name,
-        opcode=instruction.opcode,
-        computation=computation.name,
-        flops=flops,
-        times=runs.times,
-        is_estimate=is_kernel and flops is not None,
-        is_opaque=is_kernel and flops is None,
-        branches=runs.branches,
-        is_at_most=bool(runs.branches),
-        known_times=runs.of_single_trips,
-    )
-
-
-def _known_flops(instruction: HloInstruction) -> int | None:
-    try:
-        return flops_of(instruction)
-    except DumpSyntaxError:
-        return None
 
 
 def _target(instruction: HloInstruction) -> str:
@@ -507,71 +516,53 @@ def _is_silent(instruction: HloInstruction) -> bool:
 def flops_of(instruction: HloInstruction) -> int | None:
     """Return the FLOP of a dot, convolution, matrix product or kernel.
 
-    None if a shape or a dimension is not in the text, for a kernel without ``cost_estimate``, and
-    for ragged-dot, whose group sizes are data. 0 for other instructions, and for custom calls that
-    run computations of the text.
+    None if a shape or a dimension is not in the text, for a kernel without ``cost_estimate``, for
+    ragged-dot, whose group sizes are data, and for unknown opcodes. 0 for other instructions, and
+    for custom calls that run computations of the text.
     """
-    if instruction.opcode in ("dot", "scaled-dot"):
-        return _dot(instruction, instruction.attribute("lhs_contracting_dims") or "")
-    if instruction.opcode == "convolution":
-        return _flops_convolution(instruction, (0, 1, None))
-    if instruction.opcode == "ragged-dot":
+    opcode, target = instruction.opcode, _target(instruction)
+    if opcode == "ragged-dot" or not opcode_traits(opcode).is_known:
         return None
-    target = _target(instruction)
-    if target in _CONVOLUTIONS:
-        return _flops_convolution(instruction, _CONVOLUTIONS[target])
+    if opcode in ("dot", "scaled-dot"):
+        return _dot(instruction, instruction.attribute("lhs_contracting_dims") or "")
+    roles = (0, 1, None) if opcode == "convolution" else _CONVOLUTIONS.get(target)
+    if roles is not None:
+        result = _first_array(instruction.shape)
+        shapes = [result if role is None else instruction.operand_shape(role) for role in roles]
+        sizes = convolution_sizes(instruction, shapes)
+        return None if sizes is None else sizes.flops
     config = (instruction.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
     if target in _ONEDNN:
         left = instruction.operand_shape(0)
         place = len(left.dimensions) - (2 if '"transpose_a":true' in config else 1) if left else -1
         return None if place < 0 else _dot(instruction, str(place))
-    if target not in _GEMMS:
-        is_silent = instruction.opcode != "custom-call" or _is_silent(instruction)
-        return 0 if is_silent else _estimated(config)
-    contracting = _LHS_CONTRACTING.search(config)
-    return None if contracting is None else _dot(instruction, contracting[1])
-
-
-def _estimated(config: str) -> int | None:
-    """Return the FLOP of a kernel's ``cost_estimate``; None without one."""
+    if target in _GEMMS:
+        contracting = _LHS_CONTRACTING.search(config)
+        return None if contracting is None else _dot(instruction, contracting[1])
+    if opcode != "custom-call" or _is_silent(instruction):
+        return 0
     estimate = _ESTIMATE.search(config)
     if estimate is None:
         return None
-    flops = _FLOPS.search(estimate[1])
-    return 0 if flops is None else int(flops[1])
+    estimated = _FLOPS.search(estimate[1])
+    return 0 if estimated is None else int(estimated[1])
 
 
 def _dot(instruction: HloInstruction, contracting: str) -> int | None:
-    left = instruction.computation.module.links.operand_shape(instruction.row, 0)
-    result = _first_array(instruction.shape)
-    if left is None or result is None:
-        return None
-    places = [int(number) for number in _FLOPS_NUMBER.findall(contracting)]
-    if any(place >= len(left.dimensions) for place in places):
-        return None
-    return _product(2, *result.dimensions, *(left.dimensions[k] for k in places))
-
-
-def _flops_convolution(
-    instruction: HloInstruction, roles: tuple[int | None, int | None, int | None]
-) -> int | None:
-    """Return the FLOP of a convolution.
+    """Return the FLOP of a product; None if a size is not known.
 
     Args:
-        instruction: The instruction.
-        roles: Numbers of the operands that are input, kernel and output; None for the result.
+        instruction: The product.
+        contracting: Numbers of the dimensions of operand 0 that are summed.
     """
+    left = instruction.computation.module.links.operand_shape(instruction.row, 0)
     result = _first_array(instruction.shape)
-    shapes = [result if role is None else instruction.operand_shape(role) for role in roles]
-
-    sizes = convolution_sizes(instruction, shapes)
-    return None if sizes is None else sizes.flops
-
-
-def _product(*sizes: int | None) -> int | None:
-    """Return a product; None if a size is not known."""
+    places = [int(number) for number in _NUMBER.findall(contracting)]
+    if left is None or result is None or any(place >= len(left.dimensions) for place in places):
+        return None
+    sizes = (*result.dimensions, *(left.dimensions[place] for place in places))
     known = [size for size in sizes if size is not None]
-    return math.prod(known) if len(known) == len(sizes) else None
+    return 2 * math.prod(known) if len(known) == len(sizes) else None
 
 
 def _first_array(shape: Shape | None) -> Shape | None:
@@ -580,8 +571,6 @@ def _first_array(shape: Shape | None) -> Shape | None:
         return shape
     return shape.tuple_shapes[0] if shape.tuple_shapes else None
 
-
-CUSTOM = "custom-call"
 
 _IDLE_TARGETS = tuple(
     f'custom_call_target="{target}"'
@@ -595,6 +584,9 @@ _IDLE_TARGETS = tuple(
 _UPDATED = {"dynamic-update-slice": 1, "scatter": 2}
 """Opcodes that overwrite a part of operand 0, and the number of the operand with that part."""
 
+_WRITTEN_ALIKE = ("tuple", "get-tuple-element", "bitcast", "opt-barrier")
+"""Roots of fusions that write what their operands do."""
+
 
 class Work(NamedTuple):
     """Work of instructions; None where not known.
@@ -607,38 +599,16 @@ class Work(NamedTuple):
     size_bytes: int | None
     flops: int | None
 
-    def times(self, count: int | None) -> Work:
-        """Return the work of several runs."""
-        return Work(*(_instruction_work_product(amount, count) for amount in self))
-
 
 NO_WORK = Work(0, 0)
+_UNKNOWN_WORK = Work(None, None)
 
 
-def _instruction_work_product(amount: int | None, count: int | None) -> int | None:
-    if amount == 0 or count == 0:
-        return 0
-    return None if amount is None or count is None else amount * count
+class _Body(NamedTuple):
+    """A computation that is run as a whole, or fused."""
 
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else min(one, other)
-
-
-def total_work(parts: Iterable[Work]) -> Work:
-    """Return the sum of some work."""
-    listed = list(parts)
-    return Work(sum_of(one.size_bytes for one in listed), sum_of(one.flops for one in listed))
-
-
-def _largest(parts: Sequence[Work]) -> Work:
-    """Return the largest bytes and the largest FLOP of several; None if one is not known."""
-    sizes = [one.size_bytes for one in parts if one.size_bytes is not None]
-    flops = [one.flops for one in parts if one.flops is not None]
-    return Work(
-        max(sizes, default=0) if len(sizes) == len(parts) else None,
-        max(flops, default=0) if len(flops) == len(parts) else None,
-    )
+    place: int
+    is_fused: bool
 
 
 class WorkFinder:
@@ -653,63 +623,86 @@ class WorkFinder:
         self._table = table
         self._calls = calls
         self._links = table.module.links
-        self._run: dict[int, Work] = {}
-        self._fused: dict[int, Work] = {}
+        self._work: dict[_Body, Work] = {}
 
     def of(self, row: int) -> Work:
         """Return the work of one run of an instruction."""
+        for below in self._bodies([row]):
+            if below not in self._work:  # texts nest computations deep, and damaged ones in circles
+                bodies = _post_order(
+                    below,
+                    lambda body: self._bodies(self._table.module.computations[body.place].rows),
+                )
+                for body in bodies:
+                    if body not in self._work:
+                        self._work[body] = self._of_body(body)
+        return self._of(row)
+
+    def _bodies(self, rows: Sequence[int]) -> Iterator[_Body]:
+        """Yield the computations of the text that decide the work of some instructions."""
+        for call in self._links.calls.of_rows(rows):
+            opcode = self._table.opcodes[call.row]
+            is_run = opcode == "custom-call" or opcode_traits(opcode).is_control_flow
+            if call.place != NOTHING and (is_run or opcode == "fusion"):
+                yield _Body(call.place, opcode == "fusion")
+
+    def _of_body(self, body: _Body) -> Work:
+        rows = self._table.module.computations[body.place].rows
+        if not body.is_fused:
+            return _total([self._of(row) for row in rows])
+        flops: list[int | None] = []
+        moved = [self._written(self._table.module.computations[body.place].root_row)]
+        for row, opcode in zip(rows, self._table.opcodes.at(rows), strict=True):
+            if opcode == "parameter":
+                moved.append(self._read(row))
+            elif opcode == "fusion":
+                flops.append(self._of(row).flops)
+            else:
+                flops.append(_flops_or_none(self._table, row))
+        return Work(sum_of(moved), sum_of(flops))
+
+    def _of(self, row: int) -> Work:
+        """Return the work of an instruction, by that of the bodies that are known."""
         opcode = self._table.opcodes[row]
         traits = opcode_traits(opcode)
-        if traits.is_collective or traits.phase or _is_idle(traits):
+        if traits.is_collective or traits.phase or _is_idle(traits) or self._is_idle_call(row):
             return NO_WORK
-        if opcode == CUSTOM and self._is_idle_call(row):
-            return NO_WORK
+        calls = self._links.calls.of_row(row)
         if opcode == "fusion":
-            body = next(iter(self._called(row)), NOTHING)
-            return Work(self._moved(row), None) if body == NOTHING else self._of_fusion(body)
+            place = calls[0].place if calls else NOTHING
+            unknown = Work(self._moved(row), None)
+            return (
+                unknown if place == NOTHING else self._work.get(_Body(place, True), _UNKNOWN_WORK)
+            )
+        parts = [self._work.get(_Body(call.place, False), _UNKNOWN_WORK) for call in calls]
+        if opcode == "conditional":
+            sizes, flops = zip(*parts, strict=True) if parts else ((), ())
+            return Work(_largest(sizes), _largest(flops))
+        if opcode == "while":
+            total, trips = _total(parts), self._calls.trip_count(self._table.instruction(row))
+            return Work(_times(total.size_bytes, trips), _times(total.flops, trips))
         if traits.is_control_flow:
-            return self._of_control(row, opcode)
-        inside = [self._of_computation(place).flops for place in self._run_by(row, opcode)]
-        return Work(self._moved(row), sum_of([self._flops(row, traits), *inside]))
-
-    def _run_by(self, row: int, opcode: str) -> list[int]:
-        """Return the computations of the text that a custom call runs."""
-        return [one for one in self._called(row) if one != NOTHING] if opcode == CUSTOM else []
+            return _total(parts)
+        own = _flops_or_none(self._table, row)
+        inside = [
+            part.flops
+            for call, part in zip(calls, parts, strict=True)
+            if opcode == "custom-call" and call.place != NOTHING
+        ]
+        return Work(self._moved(row), sum_of([own, *inside]))
 
     def _is_idle_call(self, row: int) -> bool:
+        if self._table.opcodes[row] != "custom-call":
+            return False
         text = self._table.module.columns.attributes_text(row)
         return any(target in text for target in _IDLE_TARGETS)
 
-    def _called(self, row: int) -> list[int]:
-        return [call.place for call in self._links.calls.of_row(row)]
-
-    def _of_control(self, row: int, opcode: str) -> Work:
-        """Return the work of a loop, a conditional or a call."""
-        parts = [self._of_computation(place) for place in self._called(row)]
-        if opcode == "conditional":
-            return _largest(parts)
-        if opcode != "while":
-            return total_work(parts)
-        return total_work(parts).times(self._calls.trip_count(self._table.instruction(row)))
-
-    def _of_computation(self, place: int) -> Work:
-        if place == NOTHING:
-            return Work(None, None)
-        if place not in self._run:
-            self._run[place] = Work(None, None)  # seen by a computation that calls itself
-            rows = self._table.module.computations[place].rows
-            self._run[place] = total_work([self.of(row) for row in rows])
-        return self._run[place]
-
     # ---- bytes ---------------------------------------------------------------------------------
 
-    def _size(self, row: int) -> int | None:
-        return None if row == NOTHING else self._table.result_bytes(row)
-
-    def _element_size(self, row: int, element: ShapeIndex) -> int | None:
-        """Return the bytes of an element of a tuple (``%w#1``), or of the whole result."""
-        if not element or row == NOTHING:
-            return self._size(row)
+    def _size(self, row: int, element: ShapeIndex = ()) -> int | None:
+        """Return the bytes of a result, or of an element of it."""
+        if row == NOTHING or not element:
+            return None if row == NOTHING else self._table.result_bytes(row)
         shape = self._table.instruction(row).shape_of(element)
         return None if shape is None else shape.size_bytes
 
@@ -723,99 +716,112 @@ class WorkFinder:
         """Return the bytes that an instruction, no fusion, reads and writes."""
         opcode, operands = self._table.opcodes[row], self._operands(row)
         if opcode_traits(opcode).is_cut:
-            return _instruction_work_product(self._size(row), 2)
+            return _times(self._size(row), 2)
         if opcode in _UPDATED:
             part = _UPDATED[opcode]
-            return _instruction_work_product(
-                self._element_size(*operands[part]) if part < len(operands) else None, 2
-            )
-        return sum_of([self._size(row), *(self._element_size(*one) for one in operands)])
+            return _times(self._size(*operands[part]) if part < len(operands) else None, 2)
+        return sum_of([self._size(row), *(self._size(*operand) for operand in operands)])
 
-    def _of_fusion(self, place: int) -> Work:
-        """Return the work of a fusion, found once for each computation."""
-        if place not in self._fused:
-            self._fused[place] = Work(None, None)  # seen by a computation that calls itself
-            self._fused[place] = self._of_body(place)
-        return self._fused[place]
+    def _read(self, parameter: int) -> int | None:
+        """Return the bytes of a parameter of a fused computation that its users read, at most all.
 
-    def _of_body(self, place: int) -> Work:
-        """Return the work of the computation of a fusion."""
-        computation = self._table.module.computations[place]
-        flops: list[int | None] = []
-        read: list[int | None] = []
-        for row, opcode in zip(
-            computation.rows, self._table.opcodes.at(computation.rows), strict=True
-        ):
-            if opcode == "parameter":
-                read.append(self._read(row))
-            elif opcode == "fusion":
-                flops.append(self.of(row).flops)
-            elif (traits := opcode_traits(opcode)).is_product:
-                flops.append(self._flops(row, traits))
-        written = self._written(computation.root_row)
-        return Work(sum_of([*read, written]), sum_of(flops))
-
-    def _read(self, row: int, above: frozenset[int] = frozenset()) -> int | None:
-        """Return the bytes of a value of a body that its users read, at most all.
-
-        None if the value is one of those `above`, from which it is reached, as in a damaged text.
+        None where a damaged text reaches a value from itself.
         """
-        if row in above:
-            return None
-        whole, above = self._size(row), above | {row}
-        total: int | None = 0
-        for user, position in self._links.users_of(row):
-            opcode = self._table.opcodes[user]
-            traits = opcode_traits(opcode)
-            used = self._element_size(*self._links.operand(user, position))
-            if (traits.is_cut or opcode in _UPDATED) and position == 0:
-                used = self._size(user) if traits.is_cut else 0
-            elif opcode in ("bitcast", "get-tuple-element"):
-                used = self._read(user, above)
-            elif traits.is_collective or traits.is_view or self._is_carrying(user, opcode):
-                used = 0
-            total = sum_of([total, used])
-        return None if total is None or whole is None else min(total, whole)
+        opcodes, read = self._table.opcodes, dict[int, int | None]()
+        views = ("bitcast", "get-tuple-element")
 
-    def _is_carrying(self, row: int, opcode: str) -> bool:
-        return opcode == CUSTOM and self._is_idle_call(row)
+        def users(row: int) -> Iterator[int]:
+            yield from (user for user, _ in self._links.users_of(row) if opcodes[user] in views)
 
-    def _written(self, row: int, above: frozenset[int] = frozenset()) -> int | None:
-        """Return the bytes that the root of a body writes; None if it is one of those `above`."""
-        if row == NOTHING or row in above:
-            return None
-        above |= {row}
-        opcode = self._table.opcodes[row]
-        operands = self._operands(row)
-        traits = opcode_traits(opcode)
-        if opcode == "tuple":
-            return sum_of([self._written_part(*one, above) for one in operands])
-        if opcode in ("bitcast", "opt-barrier") and operands:
-            return self._written_part(*operands[0], above)
-        if opcode == "get-tuple-element" and operands:
-            return _least(self._written_part(*operands[0], above), self._size(row))
-        if traits.is_collective or _is_idle(traits) or self._is_carrying(row, opcode):
-            return 0
-        if opcode in _UPDATED and _UPDATED[opcode] < len(operands):
-            return self._element_size(*operands[_UPDATED[opcode]])
-        return self._size(row)
+        for row in _post_order(parameter, users):
+            parts: list[int | None] = []
+            for user, position in self._links.users_of(row):
+                traits = opcode_traits(opcodes[user])
+                if (traits.is_cut or traits.opcode in _UPDATED) and position == 0:
+                    parts.append(self._size(user) if traits.is_cut else 0)
+                elif traits.opcode in views:
+                    parts.append(read.get(user))
+                elif not (traits.is_collective or traits.is_view or self._is_idle_call(user)):
+                    parts.append(self._size(*self._links.operand(user, position)))
+            read[row] = _least(sum_of(parts), self._size(row))
+        return read[parameter]
 
-    def _written_part(self, row: int, element: ShapeIndex, above: frozenset[int]) -> int | None:
-        """Return the bytes that a body writes of a value or an element of it."""
-        written = self._written(row, above)
-        return _least(written, self._element_size(row, element)) if element else written
+    def _written(self, root: int) -> int | None:
+        """Return the bytes that the root of a fused computation writes; None in a circle."""
+        opcodes, written = self._table.opcodes, dict[int, int | None]()
 
-    # ---- FLOP ----------------------------------------------------------------------------------
+        def operands(row: int) -> Iterator[int]:
+            count = None if opcodes[row] == "tuple" else 1
+            listed = self._links.operands_of(row)[:count] if opcodes[row] in _WRITTEN_ALIKE else ()
+            yield from (operand for operand in listed if operand != NOTHING)
 
-    def _flops(self, row: int, traits: OpcodeTraits) -> int | None:
-        if not traits.is_product:
-            return 0
-        try:
-            return flops_of(self._table.instruction(row))
-        except DumpSyntaxError:
-            return None
+        for row in () if root == NOTHING else _post_order(root, operands):
+            traits, own = opcode_traits(opcodes[row]), self._operands(row)
+            if traits.opcode in _WRITTEN_ALIKE and (own or traits.opcode == "tuple"):
+                parts = (
+                    _least(written.get(operand), self._size(operand, element))
+                    if element
+                    else written.get(operand)
+                    for operand, element in (own if traits.opcode == "tuple" else own[:1])
+                )
+                written[row] = sum_of(parts)
+                if traits.opcode == "get-tuple-element":
+                    written[row] = _least(written[row], self._size(row))
+            elif traits.is_collective or _is_idle(traits) or self._is_idle_call(row):
+                written[row] = 0
+            else:
+                part = _UPDATED.get(traits.opcode, len(own))
+                written[row] = self._size(*own[part]) if part < len(own) else self._size(row)
+        return written.get(root)
+
+
+T = TypeVar("T")
+
+
+def _post_order(start: T, below: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return what a start leads to, each after all that it leads to itself; the start is last."""
+    order: dict[T, None] = {}
+    opened: set[T] = set()
+    waiting = [start]
+    while waiting:
+        node = waiting[-1]
+        if node in opened:
+            order.setdefault(waiting.pop())
+        else:
+            opened.add(node)
+            waiting += (other for other in below(node) if other not in opened)
+    return list(order)
+
+
+def _total(parts: Sequence[Work]) -> Work:
+    return Work(sum_of(part.size_bytes for part in parts), sum_of(part.flops for part in parts))
+
+
+def _largest(amounts: Sequence[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return max(known, default=0) if len(known) == len(amounts) else None
+
+
+def _times(amount: int | None, count: int | None) -> int | None:
+    if amount == 0 or count == 0:
+        return 0
+    return None if amount is None or count is None else amount * count
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else min(one, other)
 
 
 def _is_idle(traits: OpcodeTraits) -> bool:
     """Return whether an opcode does nothing when it runs."""
     return traits.is_idle or (traits.is_view and not traits.is_runner)
+
+
+def _flops_or_none(table: InstructionTable, row: int) -> int | None:
+    traits = opcode_traits(table.opcodes[row])
+    if not traits.is_product and traits.is_known:
+        return 0
+    try:
+        return flops_of(table.instruction(row))
+    except DumpSyntaxError:
+        return None

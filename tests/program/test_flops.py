@@ -19,6 +19,7 @@ from hlo_lens.program.flops import (
     product_sizes,
 )
 from hlo_lens.program.runs import CallCounts
+from hlo_lens.questions.report.head import work_text
 from tests.corpus import SAMPLES
 from tests.hlo_texts import without_elements
 
@@ -550,3 +551,37 @@ ENTRY e {{
     table = tabulate(hlo_lens.parse_hlo(text))
     assert table.module.entry.root is not None
     assert None in WorkFinder(table, CallCounts(table)).of(table.module.entry.root.row)
+
+
+def test_flops_of_unknown_opcodes_are_not_known() -> None:
+    text = """HloModule m, is_scheduled=true
+
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  y = f32[8,8] made-up(x)
+  ROOT d = f32[8,8] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+    products = of(text)
+    assert (products.total, products.at_least) == (None, 1024)
+    assert products.unknown_opcodes == ("made-up",)
+    table = tabulate(hlo_lens.parse_hlo(text))
+    assert WorkFinder(table, CallCounts(table)).of(1) == (512, None)
+    text = work_text(products)
+    assert text == "at least 1.02 KFLOP of products in one run; arithmetic of made-up not known"
+
+
+def test_work_of_deep_nesting_and_of_circles_ends() -> None:
+    def nested(depth: int, first: str) -> str:
+        bodies = [
+            f"b{k} {{\n  s = f32[8] parameter(0)\n"
+            f"  ROOT c = f32[8] {f'call(s), to_apply=b{k - 1}' if k else first}\n}}\n\n"
+            for k in range(depth)
+        ]
+        entry = f"  p = f32[8] parameter(0)\n  ROOT c = f32[8] call(p), to_apply=b{depth - 1}\n"
+        return f"HloModule m\n\n{''.join(bodies)}ENTRY main {{\n{entry}}}\n"
+
+    for first, work in (("negate(s)", (64, 0)), ("call(s), to_apply=b1", (None, None))):
+        table = tabulate(hlo_lens.parse_hlo(nested(1500, first)))
+        row = table.module.entry.root_row
+        assert WorkFinder(table, CallCounts(table)).of(row) == work

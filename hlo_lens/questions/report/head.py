@@ -179,6 +179,8 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
     unknown = ""
     if flops.opaque:
         unknown = f"; {plural(flops.opaque, 'custom call')} of unknown arithmetic"
+    if flops.unknown_opcodes:
+        unknown += f"; arithmetic of {', '.join(flops.unknown_opcodes)} not known"
     if flops.total is None:
         known = f"at least {flops_text(least)} of products in one run" if least else "not known"
         return f"{known}{unknown or _unknown_trips(flops)}"
