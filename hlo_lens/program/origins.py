@@ -1,4 +1,20 @@
-"""The origin of a value in the user's program, and the ways to find it."""
+"""Origins of values in the user's program: source line, operation path, name of the argument.
+
+A value has the origin of its instruction's metadata. XLA leaves metadata out of many instructions
+that it makes itself; their origin is inferred, in this order:
+
+1. from the instructions that a fusion or another called computation runs, nearest to the result
+   first;
+2. of an element that a loop carries, from the instruction in the loop's body that writes it; where
+   the body only stores a slice of it, as ``lax.scan`` does with outputs and saved activations,
+   from the slice;
+3. from what it is computed from, nearest first, of one instruction the largest operand first;
+4. from what uses it, nearest first;
+5. of what is computed from arguments only, from the name of the argument.
+
+The source line is the innermost one outside libraries (`is_library_file`). Operation paths that XLA
+made of an opcode and a number are none. In texts without any source line, operation paths decide.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +31,7 @@ from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.program.value_flow import SOURCELESS, STORING, Value, ValueFlow, value_flow
+from hlo_lens.program.value_flow import SOURCELESS, STORING, Value, value_flow
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.library_files import makes_every_operation
 
@@ -24,8 +40,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.value_flow import ValueFlow
-
 
 INFERRED = "~"
 """Mark of an inferred source line in text."""
@@ -240,161 +254,6 @@ def _is_numbered(op_name: str) -> bool:
     return match is not None and opcode_traits(match[1].replace("_", "-")).is_known
 
 
-_STEPS = 64
-"""Computations that are left in search of the loop around an instruction, at most."""
-
-_SLICES = ("/dynamic_slice", "/dynamic_update_slice")
-"""Ends of the operation paths of slices that ``lax.scan`` takes and stores."""
-
-
-class LoopLines:
-    """Lines of the loops of a module.
-
-    Args:
-        steps: Steps between its values.
-        places: Places of its instructions.
-    """
-
-    def __init__(self, steps: ValueFlow, places: InstructionPlaces) -> None:
-        self._steps = steps
-        self._places = places
-        self._opcodes = steps.opcodes
-
-    def is_of_loop(self, value: Value, near: Origin) -> bool:
-        """Return whether the origin of a value is only the line of a loop.
-
-        This is so for loops, for what their bodies do on that line, and for the slices that they
-        take and store, also where XLA moved them out of the body.
-        """
-        if self._opcodes[value.row] == "while":
-            return is_same_line(near.place, self.place(value.row))
-        if near.place is not None and (near.op_name or "").endswith(_SLICES):
-            return self.is_line_of_loop(near.place)
-        loop = self._loop_around(value.row)
-        return loop is not None and is_same_line(near.place, self.place(loop))
-
-    def is_line_of_loop(self, place: SourceLocation) -> bool:
-        """Return whether a place is on the line of any loop."""
-        return (place.file, place.line) in self._lines
-
-    @cached_property
-    def _lines(self) -> frozenset[tuple[str, int | None]]:
-        """File and line of each loop of the module."""
-        rows = (row for row, opcode in enumerate(self._opcodes) if opcode == "while")
-        places = map(self.place, rows)
-        return frozenset((place.file, place.line) for place in places if place is not None)
-
-    def stored_slice(self, value: Value) -> Value | None:
-        """Return the slice that an instruction of a loop body only stores; None for all others."""
-        row = value.row
-        if self._opcodes[row] not in STORING:
-            return None
-        loop = self._loop_around(row)
-        update = None if loop is None else self._steps.update(value)
-        if loop is None or update is None:
-            return None
-        place = self._places.innermost(row)
-        is_stored = place is None or is_same_line(place, self.place(loop))
-        return update if is_stored else None
-
-    def _loop_around(self, row: int) -> int | None:
-        """Return the loop that runs an instruction, also in a fusion or call of its body."""
-        for _ in range(_STEPS):
-            call = self._steps.caller(row)
-            if call is None:
-                return None
-            row = call.row
-            if self._opcodes[row] == "while":
-                return row
-        return None
-
-    def place(self, row: int) -> SourceLocation | None:
-        """Return the place of a loop: its own, or that of the comparison that ends it."""
-        place = self._places.innermost(row)
-        root = self._steps.root(row, "condition") if place is None else None
-        return self._places.innermost(root) if root is not None else place
-
-
-def is_same_line(one: SourceLocation | None, other: SourceLocation | None) -> bool:
-    """Return whether two places are of the same file and line."""
-    if one is None or other is None:
-        return one is other
-    return (one.file, one.line) == (other.file, other.line)
-
-
-SCALAR = 16
-"""Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
-
-_CHAIN = 4
-"""Users followed, each the only one of the value before; no more than any search visits."""
-
-_INDIRECT = frozenset({"while", "parameter"})
-"""Opcodes of values whose origin is that of other instructions."""
-
-
-class NeighbourPlaces:
-    """Places of operands and users that a search for the origin of a value returns.
-
-    Args:
-        steps: Steps between the values of a module.
-        places: Places of its instructions.
-        loops: Lines of its loops.
-    """
-
-    def __init__(self, steps: ValueFlow, places: InstructionPlaces, loops: LoopLines) -> None:
-        self._steps = steps
-        self._places = places
-        self._loops = loops
-        self._opcodes = steps.opcodes
-
-    def place(self, value: Value) -> SourceLocation | None:
-        """Return the place that a search finds first, where that is simply a neighbour's own.
-
-        None where that is not certain: then the search decides.
-        """
-        opcode = self._opcodes[value.row]
-        if opcode in self._steps.passing or not self._has_own_origin(value, None):
-            return None
-        if opcode not in SOURCELESS:
-            operands = self._steps.sources(value)
-            place = self._places.innermost(operands[0].row) if operands else None
-            if not operands or not self._has_own_origin(operands[0], place):
-                return None
-            if place is not None:
-                return None if self._loops.is_line_of_loop(place) else place
-            if len(operands) > 1 or self._opcodes[operands[0].row] not in SOURCELESS:
-                return None
-        return self._user_place(value)
-
-    def _user_place(self, value: Value) -> SourceLocation | None:
-        """Return the place of the first user, or of the only user's first one, and so on."""
-        one = value
-        for _ in range(_CHAIN):
-            users = list(islice(self._steps.users(one), 2))
-            place = self._places.innermost(users[0].row) if users else None
-            if not users or not self._has_own_origin(users[0], place):
-                return None
-            if place is not None:
-                is_line_of_loop = self._loops.is_line_of_loop(place)
-                return place if not is_line_of_loop or self._steps.size(value) <= SCALAR else None
-            if len(users) > 1:
-                return None
-            one = users[0]
-        return None
-
-    def _has_own_origin(self, value: Value, place: SourceLocation | None) -> bool:
-        """Return whether `Origins` is certain to return the origin of an instruction's metadata.
-
-        Args:
-            value: The value.
-            place: The own place of its instruction.
-        """
-        opcode = self._opcodes[value.row]
-        if opcode in _INDIRECT or (place is None and opcode_traits(opcode).is_runner):
-            return False
-        return self._loops.stored_slice(value) is None
-
-
 class ArgumentNames:
     """Names of the entry's parameters by row.
 
@@ -410,24 +269,39 @@ class ArgumentNames:
         module = self._module
         if not module.has_entry:
             return {}
-        rows = module.links.parameter_rows(module.entry.place) if module.entry.rows else []
-        found = {row: name for row in rows if (name := self._printed(row))}
-        counts = Counter(found.values())
-        return {row: name for row, name in found.items() if counts[name] == 1}
+        names: dict[int, str] = {}
+        for row in module.links.parameter_rows(module.entry.place) if module.entry.rows else ():
+            metadata = HloInstruction(module.entry, row).attribute("metadata")
+            name = metadata and module.reader.metadata_string(metadata, "op_name")
+            if name:
+                names[row] = name
+        counts = Counter(names.values())
+        return {row: name for row, name in names.items() if counts[name] == 1}
 
-    def _printed(self, row: int) -> str | None:
-        module = self._module
-        metadata = HloInstruction(module.entry, row).attribute("metadata")
-        return metadata and module.reader.metadata_string(metadata, "op_name")
 
-
-_ORIGINS_STEPS = 64
-"""Values that are visited in one direction in search of an origin, at most."""
+_STEPS = 64
+"""Values that are visited in one direction in search of an origin, at most, and the deepest nesting
+of computations that is looked into."""
 
 _BUDGET, _FEW = 100_000, 4
 """Values visited without result after which `_FEW` are visited: few instructions have lines."""
 
+_SLICES = ("/dynamic_slice", "/dynamic_update_slice")
+"""Ends of the operation paths of slices that ``lax.scan`` takes and stores."""
+
+SCALAR = 16
+"""Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
+
+_CHAIN = 4
+"""Users followed, each the only one of the value before; no more than any search visits."""
+
 _Look: TypeAlias = "Callable[[Value], Origin]"
+
+
+@fact
+def origins(module: ModuleDump) -> Origins:
+    """Return the origins of a module's values: source line, operation path, how they were found."""
+    return Origins(hlo_text(module))
 
 
 class Origins:
@@ -435,15 +309,18 @@ class Origins:
 
     Args:
         module: The module.
+
+    Attributes:
+        places: Places of its instructions.
+        steps: Steps between its values.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.places = InstructionPlaces(module)
-        self._arguments = ArgumentNames(module)
         self.steps = value_flow(module)
         self._module = module
-        self._loops = LoopLines(self.steps, self.places)
-        self._neighbours = NeighbourPlaces(self.steps, self.places, self._loops)
+        self._owners = module.links.owners
+        self._arguments = ArgumentNames(module)
         self._opcodes = self.steps.opcodes
         self._found: dict[Value, Origin] = {}
         self._wasted = 0
@@ -452,6 +329,7 @@ class Origins:
         self._inside: dict[Value, Origin] = {}
         self._bodies: dict[Value, Origin] = {}
         self._open: set[int] = set()
+        self._depth = 0
 
     def of_row(self, row: int) -> Origin:
         """Return the origin of an instruction."""
@@ -467,21 +345,20 @@ class Origins:
         own = self.places.innermost(row)
         if own is not None or self._is_argument(row):
             return own
-        near = self._neighbours.place(Value(row))
+        near = self._neighbour_place(Value(row))
         return self.of_value(Value(row)).place if near is None else near
 
     def of_value(self, value: Value) -> Origin:
         """Return the origin of the instruction that defines a value."""
         value = self.steps.definition(value)
-        found = self._found.get(value)
-        if found is None:
-            found = self._found[value] = self._search(value)
-        return found
+        if value not in self._found:
+            self._found[value] = self._search(value)
+        return self._found[value]
 
     def maker(self, value: Value) -> int:
         """Return the row of the instruction that computes a value, in loops that of the body."""
         value = self.steps.definition(value)
-        for _ in range(_ORIGINS_STEPS):
+        for _ in range(_STEPS):
             written = self.steps.written(value) if self._opcodes[value.row] == "while" else None
             if written is None:
                 break
@@ -502,14 +379,14 @@ class Origins:
         near = self._nearest(value)
         if self.is_enough(near) or not self._has_names:
             return near
-        found, argument = self._around(value, self._nearest)
-        if near.basis is None and found.basis is None:
+        around, argument = self._around(value, self._nearest)
+        if near.basis is None and around.basis is None:
             return argument._replace(place=None)
-        if near.basis is not None and found.place is None:
+        if near.basis is not None and around.place is None:
             return near._replace(argument=argument.argument)
-        found = _with_path(found, near)
+        around = _with_path(around, near)
         name = argument.argument
-        return found if found.argument == name else found._replace(argument=name)
+        return around if around.argument == name else around._replace(argument=name)
 
     def _around(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
         """Return the origin of what a value is computed from or used by, and its argument.
@@ -518,15 +395,15 @@ class Origins:
             value: The value.
             look: Returns the origin of a value that is met.
         """
-        found = weak = argument = NO_ORIGIN
+        made = weak = argument = NO_ORIGIN
         if self._opcodes[value.row] not in SOURCELESS:
-            found, weak, argument = self._from_operands(value, look)
-        if self.is_enough(found):
-            return found, argument
+            made, weak, argument = self._from_operands(value, look)
+        if self.is_enough(made):
+            return made, argument
         used, weak_user = self._from_users(value, look)
         if self.is_enough(used):
             return used, argument
-        best = next((one for one in (weak, weak_user) if self.is_enough(one)), found)
+        best = next((origin for origin in (weak, weak_user) if self.is_enough(origin)), made)
         return (used if best.basis is None else best), argument
 
     def _from_operands(self, value: Value, look: _Look) -> tuple[Origin, Origin, Origin]:
@@ -540,18 +417,18 @@ class Origins:
         visited = 0
         while waiting and visited < self._steps:
             visited += 1
-            one = waiting.popleft()
-            near = look(one)
+            source = waiting.popleft()
+            near = look(source)
             if near.basis is Basis.ARGUMENT:
                 argument = near if argument is NO_ORIGIN else argument
                 continue
             if self.is_enough(near):
-                if not self._is_weak(one, near, value):
+                if not self._is_weak(source, near, value):
                     return near.inferred(Basis.OPERAND), weak, argument
                 weak = near.inferred(Basis.OPERAND) if weak is NO_ORIGIN else weak
             elif second is NO_ORIGIN and near.basis is not None:
                 second = near.inferred(Basis.OPERAND)
-            more = [v for v in self.steps.sources(one) if v not in seen]
+            more = [other for other in self.steps.sources(source) if other not in seen]
             seen.update(more)
             waiting.extend(more)
         self._wasted += visited
@@ -582,11 +459,13 @@ class Origins:
         self._wasted += visited
         return second, weak
 
-    # ---- one instruction -----------------------------------------------------------------------
+    def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
+        """Return whether a better origin for a value than that of one met is searched for."""
+        return self._is_of_loop(met, near) and self.steps.size(value) > SCALAR
 
     @property
     def _steps(self) -> int:
-        return _ORIGINS_STEPS if self._wasted < _BUDGET else _FEW
+        return _STEPS if self._wasted < _BUDGET else _FEW
 
     @cached_property
     def _has_names(self) -> bool:
@@ -594,8 +473,7 @@ class Origins:
 
     @cached_property
     def _has_places(self) -> bool:
-        module = self._module
-        return bool(module.stack_frames) or self.places.has_any
+        return bool(self._module.stack_frames) or self.places.has_any
 
     def is_enough(self, origin: Origin) -> bool:
         """Return whether an origin has what the module's metadata have at most."""
@@ -603,20 +481,65 @@ class Origins:
             return True
         return origin.place is not None or (not self._has_places and origin.op_name is not None)
 
+    # ---- neighbours, without a search ----------------------------------------------------------
+
+    def _neighbour_place(self, value: Value) -> SourceLocation | None:
+        """Return the place that a search finds first, where that is simply a neighbour's own.
+
+        Most values without a line of their own have an operand or a user with one: constants,
+        broadcasts, reshapes. None where that is not certain: then the search decides.
+        """
+        opcode = self._opcodes[value.row]
+        if opcode in self.steps.passing or not self._has_own_origin(value, None):
+            return None
+        if opcode not in SOURCELESS:
+            operands = self.steps.sources(value)
+            place = self.places.innermost(operands[0].row) if operands else None
+            if not operands or not self._has_own_origin(operands[0], place):
+                return None
+            if place is not None:
+                return None if self._is_line_of_loop(place) else place
+            if len(operands) > 1 or self._opcodes[operands[0].row] not in SOURCELESS:
+                return None
+        user = value
+        for _ in range(_CHAIN):
+            users = list(islice(self.steps.users(user), 2))
+            place = self.places.innermost(users[0].row) if users else None
+            if not users or not self._has_own_origin(users[0], place):
+                return None
+            if place is not None:
+                is_plain = not self._is_line_of_loop(place) or self.steps.size(value) <= SCALAR
+                return place if is_plain else None
+            if len(users) > 1:
+                return None
+            (user,) = users
+        return None
+
+    def _has_own_origin(self, value: Value, place: SourceLocation | None) -> bool:
+        """Return whether the origin of a value is certain to be that of its own metadata.
+
+        Args:
+            value: The value.
+            place: The own place of its instruction.
+        """
+        opcode = self._opcodes[value.row]
+        is_indirect = opcode in ("while", "parameter")
+        if is_indirect or (place is None and opcode_traits(opcode).is_runner):
+            return False
+        return self._stored_slice(value) is None
+
+    # ---- one instruction -----------------------------------------------------------------------
+
     def own(self, row: int) -> Origin | None:
         """Return the origin of a row's metadata, or None."""
-        if row in self._owned:
-            return self._owned[row]
-        found = self._owned[row] = self._read(row)
-        return found
-
-    def _read(self, row: int) -> Origin | None:
-        place, op_name = self.places.innermost(row), self.places.op_name(row)
-        if place is None and op_name is None:
-            return None
-        argument = op_name if op_name in self._argument_names else None
-        has_path = op_name is not None and argument is None
-        return Origin(place, op_name, Basis.OWN, row, argument, has_path)
+        if row not in self._owned:
+            place, op_name = self.places.innermost(row), self.places.op_name(row)
+            argument = op_name if op_name in self._argument_names else None
+            has_path = op_name is not None and argument is None
+            is_none = place is None and op_name is None
+            origin = Origin(place, op_name, Basis.OWN, row, argument, has_path)
+            self._owned[row] = None if is_none else origin
+        return self._owned[row]
 
     @cached_property
     def _argument_names(self) -> frozenset[str]:
@@ -625,10 +548,9 @@ class Origins:
 
     def _nearest(self, value: Value) -> Origin:
         """Return the origin of a value without what it is computed from and used by."""
-        found = self._near.get(value)
-        if found is None:
-            found = self._near[value] = self._with_loops(value, self._inner)
-        return found
+        if value not in self._near:
+            self._near[value] = self._with_loops(value, self._inner)
+        return self._near[value]
 
     def _inner(self, value: Value) -> Origin:
         """Return the same for a value that another one written by a loop is computed from."""
@@ -641,80 +563,75 @@ class Origins:
             written = self._in_loop(value, look)
             if self.is_enough(written):
                 return written
-        stored = self._loops.stored_slice(value)
-        if stored is not None:
-            found = self._of_slice(value.row, stored, look)
-            if self.is_enough(found):
-                return found
+        update = self._stored_slice(value)
+        if update is not None:
+            near = look(update)
+            if not self.is_enough(near) or self._is_of_loop(update, near):
+                near, _ = self._around(update, look)
+            own = self.places.innermost(value.row)
+            near = near.inferred(Basis.LOOP_BODY) if near.basis is not Basis.ARGUMENT else NO_ORIGIN
+            if self.is_enough(near) and not _is_same_line(near.place, own):
+                return near
         return self.direct(value)
 
     def direct(self, value: Value) -> Origin:
         """Return the origin of a value by its own metadata, or by what it calls."""
         row = value.row
-        own = self.own(row)
-        opcode = self._opcodes[row]
-        if opcode == "parameter":
-            return self._argument(row, own) if self._is_argument(row) else own or NO_ORIGIN
-        if own is not None and self.is_enough(own):
-            return own
-        inside = self._called(value)
-        if own is None or self.is_enough(inside):
-            return inside if own is None else _with_path(inside, own)
-        return own
-
-    def _called(self, value: Value) -> Origin:
-        """Return the origin of what an instruction runs: of a loop, the comparison that ends it."""
-        opcode = self._opcodes[value.row]
-        if opcode == "while":
-            root = self.steps.root(value.row, "condition")
+        own, opcode = self.own(row), self._opcodes[row]
+        if opcode == "parameter" and self._is_argument(row):
+            number = self._module.instruction(row).parameter_number
+            name = self._arguments.by_row.get(row)
+            name = name or (None if number is None else f"argument {number}")
+            place = None if own is None else own.place
+            return Origin(place=place, op_name=name, basis=Basis.ARGUMENT, row=row, argument=name)
+        if opcode == "parameter" or (own is not None and self.is_enough(own)):
+            return own or NO_ORIGIN
+        inside = NO_ORIGIN
+        if opcode == "while":  # the comparison that ends it
+            root = self.steps.root(row, "condition")
             end = None if root is None else self.own(root)
-            return NO_ORIGIN if end is None else end.inferred(Basis.LOOP_BODY)
-        return self._in_body(value) if opcode_traits(opcode).is_runner else NO_ORIGIN
+            inside = NO_ORIGIN if end is None else end.inferred(Basis.LOOP_BODY)
+        elif opcode_traits(opcode).is_runner:
+            inside = self._in_body(value)
+        if own is None:
+            return inside
+        return _with_path(inside, own) if self.is_enough(inside) else own
 
     def _is_argument(self, row: int) -> bool:
         """Return whether a row is an argument of the program, which has no origin but its own."""
         return self._opcodes[row] == "parameter" and self.steps.caller(row) is None
 
-    def _argument(self, row: int, own: Origin | None) -> Origin:
-        number = self._module.instruction(row).parameter_number
-        name = self._arguments.by_row.get(row)
-        name = name or (None if number is None else f"argument {number}")
-        place = None if own is None else own.place
-        return Origin(place=place, op_name=name, basis=Basis.ARGUMENT, row=row, argument=name)
-
     def _in_body(self, value: Value) -> Origin:
         """Return the origin of the result of a called computation, from inside it."""
-        root = self.steps.root(value.row, "calls", "to_apply", "branch_computations")
-        if root is None or root in self._open or len(self._open) >= _ORIGINS_STEPS:
+        result = self.steps.result(value, "calls", "to_apply", "branch_computations")
+        if result is None or result.row in self._open or len(self._open) >= _STEPS:
             return NO_ORIGIN  # a damaged text may call what it is in
-        result = Value(root, value.element)
         if result not in self._bodies:  # else each of thousands of nested calls searches twice
-            self._open.add(root)
+            self._open.add(result.row)
             self._bodies[result] = self._of_result(result)
-            self._open.remove(root)
+            self._open.remove(result.row)
         return self._bodies[result]
 
     def _of_result(self, result: Value) -> Origin:
         """Return the origin of the result of a computation: of the nearest value that has one."""
-        root = result.row
-        place = self._module.links.owners[root]
+        place = self._owners[result.row]
         waiting = deque([self.steps.definition(result, is_local=True)])
         seen = set(waiting)
         second = NO_ORIGIN
         visited = 0
-        while waiting and visited < _ORIGINS_STEPS:
+        while waiting and visited < _STEPS:
             visited += 1
-            one = waiting.popleft()
-            if self._opcodes[one.row] == "parameter":
+            value = waiting.popleft()
+            if self._opcodes[value.row] == "parameter":
                 continue
-            near = self.direct(one)
+            near = self.direct(value)
             if self.is_enough(near):
                 return near.inferred(Basis.FUSION_BODY)
             if second is NO_ORIGIN and near.basis is not None:
                 second = near.inferred(Basis.FUSION_BODY)
-            for operand in self.steps.operands(one.row):
+            for operand in self.steps.operands(value.row):
                 local = self.steps.definition(operand, is_local=True)
-                if local not in seen and self._module.links.owners[local.row] == place:
+                if local not in seen and self._owners[local.row] == place:
                     seen.add(local)
                     waiting.append(local)
         return second
@@ -724,40 +641,82 @@ class Origins:
     def _in_loop(self, value: Value, look: _Look) -> Origin:
         """Return the origin of what the body of a loop writes into an element that it carries."""
         written = self.steps.written(value)
-        if (
-            written is None
-            or self._module.links.owners[written.row] == (self._module.links.owners[value.row])
-        ):
+        if written is None or self._owners[written.row] == self._owners[value.row]:
             return NO_ORIGIN
+        if self._depth >= _STEPS:
+            return NO_ORIGIN
+        self._depth += 1
         near = self._with_loops(written, look)
         if not self.is_enough(near):
             near, _ = self._around(written, look)
-        is_of_loop = is_same_line(near.place, self.places.innermost(value.row))
+        self._depth -= 1
+        is_of_loop = _is_same_line(near.place, self.places.innermost(value.row))
         if near.basis in (None, Basis.ARGUMENT) or (is_of_loop and near.place is not None):
             return NO_ORIGIN
         return near.inferred(Basis.LOOP_BODY)
 
-    def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
-        """Return whether a better origin for a value than that of one met is searched for."""
-        return self._loops.is_of_loop(met, near) and self.steps.size(value) > SCALAR
+    def _is_of_loop(self, value: Value, near: Origin) -> bool:
+        """Return whether the origin of a value is only the line of a loop.
 
-    def _of_slice(self, row: int, update: Value, look: _Look) -> Origin:
-        near = look(update)
-        if not self.is_enough(near) or self._loops.is_of_loop(update, near):
-            near, _ = self._around(update, look)
-        if near.basis is Basis.ARGUMENT or is_same_line(near.place, self.places.innermost(row)):
-            return NO_ORIGIN
-        return near.inferred(Basis.LOOP_BODY)
+        This is so for loops, for what their bodies do on that line, and for the slices that they
+        take and store, also where XLA moved them out of the body.
+        """
+        if self._opcodes[value.row] == "while":
+            return _is_same_line(near.place, self._loop_place(value.row))
+        if near.place is not None and (near.op_name or "").endswith(_SLICES):
+            return self._is_line_of_loop(near.place)
+        loop = self._loop_around(value.row)
+        return loop is not None and _is_same_line(near.place, self._loop_place(loop))
+
+    def _is_line_of_loop(self, place: SourceLocation) -> bool:
+        """Return whether a place is on the line of any loop."""
+        return (place.file, place.line) in self._loop_lines
+
+    @cached_property
+    def _loop_lines(self) -> frozenset[tuple[str, int | None]]:
+        rows = self._module.opcodes.places_of({"while"})
+        places = map(self._loop_place, rows)
+        return frozenset((place.file, place.line) for place in places if place is not None)
+
+    def _stored_slice(self, value: Value) -> Value | None:
+        """Return the slice that an instruction of a loop body only stores; None for all others."""
+        row = value.row
+        if self._opcodes[row] not in STORING:
+            return None
+        loop = self._loop_around(row)
+        update = None if loop is None else self.steps.update(value)
+        if loop is None or update is None:
+            return None
+        place = self.places.innermost(row)
+        is_stored = place is None or _is_same_line(place, self._loop_place(loop))
+        return update if is_stored else None
+
+    def _loop_around(self, row: int) -> int | None:
+        """Return the loop that runs an instruction, also in a fusion or call of its body."""
+        for _ in range(_STEPS):
+            call = self.steps.caller(row)
+            if call is None:
+                return None
+            row = call.row
+            if self._opcodes[row] == "while":
+                return row
+        return None
+
+    def _loop_place(self, row: int) -> SourceLocation | None:
+        """Return the place of a loop: its own, or that of the comparison that ends it."""
+        place = self.places.innermost(row)
+        root = self.steps.root(row, "condition") if place is None else None
+        return self.places.innermost(root) if root is not None else place
 
 
-def _with_path(found: Origin, own: Origin) -> Origin:
+def _is_same_line(one: SourceLocation | None, other: SourceLocation | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (one.file, one.line) == (other.file, other.line)
+
+
+def _with_path(inferred: Origin, own: Origin) -> Origin:
     """Return an inferred origin, with the own operation path of the instruction if it has one."""
     if own.op_name is None:
-        return found
-    return found._replace(op_name=own.op_name, has_own_path=own.has_own_path)
-
-
-@fact
-def origins(module: ModuleDump) -> Origins:
-    """Return the origins of a module's values: source line, operation path, how they were found."""
-    return Origins(hlo_text(module))
+        return inferred
+    return inferred._replace(op_name=own.op_name, has_own_path=own.has_own_path)
