@@ -1,17 +1,23 @@
-"""Sums over parts of a program of which some are in branches of conditionals.
+"""Number of runs of each computation in one run of the program, and sums over what runs.
 
-A conditional runs one of its branches each time, so of its branches the one with the largest sum
-counts. The least sum takes the smallest instead, 0 if a branch has no part. Branches of the same
-conditional inside a loop are added up before the largest is taken: no run exceeds the number of
-trips times the largest branch.
+The entry runs once. A loop runs its body trip count times and its condition once more; a
+conditional runs one branch, so each counts at most once; a call, a fusion or an async-start runs
+its computation once. The runs of a computation with several callers are their sum, of callers in
+different branches of one conditional the largest. The number is unknown inside a loop without a
+known trip count. Computations that are applied to elements (reducers, comparators) are not counted.
 
-The branches around a part are texts, outermost first: ``main/conditional.3:0/2`` is the first of
-the two branches of ``conditional.3`` in the computation ``main``.
+Sums over parts of a program: a conditional runs one of its branches each time, so of its branches
+the one with the largest sum counts. The least sum takes the smallest instead, 0 if a branch has no
+part. Branches of the same conditional inside a loop are added up before the largest is taken: no
+run exceeds the number of trips times the largest branch. The branches around a part are texts,
+outermost first: ``main/conditional.3:0/2`` is the first of the two branches of ``conditional.3`` in
+the computation ``main``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
@@ -20,7 +26,7 @@ from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.trip_counts import TripCounts, trip_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from hlo_lens.hlo.calls import Call
     from hlo_lens.hlo.instruction import HloInstruction
@@ -57,17 +63,6 @@ class SumBounds(NamedTuple):
         return self.least != self.most
 
 
-def branch_text(conditional: str, number: int, count: int) -> str:
-    """Return the text of a branch.
-
-    Args:
-        conditional: Computation and name of the conditional.
-        number: Number of the branch, from 0.
-        count: Number of its branches.
-    """
-    return f"{conditional}:{number}/{count}"
-
-
 def numbered_branch(branch: str, numbers: dict[str, str]) -> str:
     """Return the text of a branch with a number instead of the name of its conditional.
 
@@ -81,31 +76,25 @@ def numbered_branch(branch: str, numbers: dict[str, str]) -> str:
 
 def bounded_sum(parts: Iterable[SumPart]) -> SumBounds:
     """Return the least and the largest sum of some parts."""
-    least = most = 0
-    inside: dict[str, list[SumPart]] = {}
+    levels: list[dict[Branches, SumBounds]] = [{}]  # sums by the branches around, and their number
     for branches, amount, is_exact in parts:
-        if branches:
-            inside.setdefault(branches[0], []).append(SumPart(branches[1:], amount, is_exact))
-        else:
-            most += amount
-            least += amount if is_exact else 0
-    conditionals: dict[tuple[str, int], list[SumBounds]] = {}
-    for branch, members in inside.items():
-        key = (branch.rpartition(":")[0], int(branch.rpartition("/")[2]))
-        conditionals.setdefault(key, []).append(bounded_sum(members))
-    for (_, count), sums in conditionals.items():
-        most += max(one.most for one in sums)
-        least += min(one.least for one in sums) if len(sums) >= count else 0
-    return SumBounds(least, most)
+        levels += [{} for _ in range(len(levels), len(branches) + 1)]
+        _add(levels[len(branches)], branches, amount * is_exact, amount)
+    while len(levels) > 1:
+        conditionals: dict[tuple[Branches, str, int], list[SumBounds]] = {}
+        for branches, bounds in levels.pop().items():
+            conditional, count = branches[-1].rpartition(":")[0], branches[-1].rpartition("/")[2]
+            key = (branches[:-1], conditional, int(count))
+            conditionals.setdefault(key, []).append(bounds)
+        for (around, _, branch_count), sums in conditionals.items():
+            least = min(bounds.least for bounds in sums) if len(sums) >= branch_count else 0
+            _add(levels[-1], around, least, max(bounds.most for bounds in sums))
+    return levels[0].get((), SumBounds(0, 0))
 
 
-def shared_branches(paths: Sequence[Branches]) -> Branches:
-    """Return the branches that all of some paths begin with."""
-    first = min(paths, key=len, default=())
-    length = len(first)
-    while length and any(path[:length] != first[:length] for path in paths):
-        length -= 1
-    return first[:length]
+def _add(sums: dict[Branches, SumBounds], branches: Branches, least: int, most: int) -> None:
+    before = sums.get(branches, SumBounds(0, 0))
+    sums[branches] = SumBounds(before.least + least, before.most + most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,29 +192,31 @@ class CallCounts:
 
         Fusions are listed only if nothing else runs it.
         """
-        found = self._module.computation(computation)
-        return [] if found is None else self.sites_at(found.place)
+        named = self._module.computation(computation)
+        return [] if named is None else self.sites_at(named.place)
 
     def sites_at(self, place: int) -> list[CallSite]:
         """Return the instructions that run the computation at a position, as `sites` does."""
-        return [self._site(call) for call in self._calls(place)]
+        return [
+            CallSite(
+                caller=self._module.instruction(call.row),
+                role=self._role(call),
+                branch=call.number if self._role(call) == "branch" else None,
+            )
+            for call in self._calls(place)
+        ]
 
     def _calls(self, place: int) -> list[Call]:
         """Return the calls that run a computation, those of fusions only if there are no others."""
         fusions: list[Call] = []
-        found: list[Call] = []
+        runners: list[Call] = []
         for call in self._links.calls.of_computation(place):
             traits = opcode_traits(self._opcodes[call.row])
             if traits.opcode == "fusion":
                 fusions.append(call)
             elif traits.is_runner or traits.phase == "start":
-                found.append(call)
-        return found or ([] if self._module.computations[place].is_entry else fusions)
-
-    def _site(self, call: Call) -> CallSite:
-        caller = self._module.instruction(call.row)
-        branch = call.number if caller.opcode == "conditional" else None
-        return CallSite(caller=caller, role=self._role(call), branch=branch)
+                runners.append(call)
+        return runners or ([] if self._module.computations[place].is_entry else fusions)
 
     def _role(self, call: Call) -> str:
         if self._opcodes[call.row] == "conditional":
@@ -238,17 +229,29 @@ class CallCounts:
         return None if trip is None else trip.trip_count
 
     def _counted(self, place: int, calls: list[Call]) -> Runs:
+        """Return the runs of a computation by its calls.
+
+        If they depend on branches that the callers do not share, the computation counts as a branch
+        of a conditional of its own.
+        """
         if self._is_entry(place):
             return ONCE
         runs = [self._through(call) for call in calls]
-        if not runs:
-            return _NEVER_CALLED
-        if len(runs) == 1:
-            return runs[0]
-        times, branches = _merged(runs, self._module.computations[place].name)
+        if len(runs) <= 1:
+            return runs[0] if runs else _NEVER_CALLED
+        levels = zip(*(run.branches for run in runs), strict=False)
+        shared = tuple(level[0] for level in takewhile(lambda level: len({*level}) == 1, levels))
+        own = (*shared, f"calls of {self._module.computations[place].name}:0/2")
+        times: int | None = None
+        is_apart = any(run.branches != shared for run in runs)
+        if all(run.times is not None for run in runs):
+            bounds = bounded_sum(
+                SumPart(run.branches[len(shared) :], run.times or 0) for run in runs
+            )
+            times, is_apart = bounds.most, bounds.is_at_most
         return Runs(
             times=times,
-            branches=branches,
+            branches=own if is_apart else shared,
             loop_path=runs[0].loop_path,
             known_times=max(run.known_times for run in runs),
         )
@@ -259,13 +262,12 @@ class CallCounts:
         role = self._role(call)
         if role in ("body", "condition"):
             return self._in_loop(call, around)
-        if role == "branch":
-            caller = self._module.instruction(call.row)
-            count = len(caller.called_computations)
-            conditional = f"{caller.computation.name}/{caller.name}"
-            branch = branch_text(conditional, call.number, count)
-            return replace(around, branches=(*around.branches, branch)) if count > 1 else around
-        return around
+        caller = self._module.instruction(call.row) if role == "branch" else None
+        count = 0 if caller is None else len(caller.called_computations)
+        if caller is None or count <= 1:
+            return around
+        branch = f"{caller.computation.name}/{caller.name}:{call.number}/{count}"
+        return replace(around, branches=(*around.branches, branch))
 
     def _in_loop(self, call: Call, around: Runs) -> Runs:
         """Return the runs of the body or condition of a loop, of those of its computation."""
@@ -287,22 +289,6 @@ class CallCounts:
             known *= 1 if trips is None else trips
         path = (*around.loop_path, loop.name)
         return Runs(times=times, branches=around.branches, loop_path=path, known_times=known)
-
-
-def _merged(runs: list[Runs], computation: str) -> tuple[int | None, Branches]:
-    """Return the runs of a computation with several callers, and the branches around it.
-
-    If they depend on branches that the callers do not share, the computation counts as a branch of
-    a conditional of its own.
-    """
-    shared = shared_branches([run.branches for run in runs])
-    own = (*shared, branch_text(f"calls of {computation}", 0, 2))
-    is_apart = any(run.branches != shared for run in runs)
-    if any(run.times is None for run in runs):
-        return None, own if is_apart else shared
-    parts = [SumPart(run.branches[len(shared) :], run.times or 0) for run in runs]
-    bounds = bounded_sum(parts)
-    return bounds.most, own if bounds.is_at_most else shared
 
 
 def _times(outer: int | None, inner: int | None) -> int | None:

@@ -13,7 +13,6 @@ from hlo_lens.program.runs import (
     SumBounds,
     SumPart,
     bounded_sum,
-    shared_branches,
 )
 from tests.program.test_trip_counts import NEST, NEST_VALUES
 
@@ -206,8 +205,3 @@ def test_one_branch_of_each_conditional_counts(
     parts: list[SumPart], expected: tuple[int, int]
 ) -> None:
     assert bounded_sum(parts) == SumBounds(*expected)
-
-
-def test_shared_branches_are_the_common_beginning() -> None:
-    assert shared_branches([("a:0/2", "b:0/2"), ("a:0/2", "b:1/2")]) == ("a:0/2",)
-    assert shared_branches([("a:0/2",), ()]) == ()
