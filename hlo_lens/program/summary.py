@@ -1,4 +1,19 @@
-"""The HLO text of a module and the table of its instructions; the reason where there is none."""
+"""Facts of a module: its HLO text, name, backend, devices, size, and the share that was parsed.
+
+Coverage is the number of instructions that were read, divided by that number plus the lines that
+could not be read; a gap over many lines counts as many. An input without either has coverage 1.
+Lines of a log around the computations are counted separately.
+
+The text does not name its backend. Evidence: TPU layouts have tiles (``T(8,128)``), GPU and CPU
+instructions have backend_config keys and custom-call targets of their own. Unoptimized text has
+none of these, and small optimized CPU text may have none. Source: XLA's backend_configs.proto
+files, and dumps of jaxlib 0.4.13 to 0.12.0.
+
+Names that a text uses and does not define: a part of the text is lost. An operand counts as defined
+if any instruction of the module has its name: XLA gives no name twice, so that a lost line leaves
+its users behind. The result of a computation has no users; XLA always marks it ROOT. A text with
+``entry_computation_layout`` in its header is one that XLA printed.
+"""
 
 from __future__ import annotations
 
@@ -53,23 +68,16 @@ def no_hlo_text(dump: ModuleDump) -> str:
     """Return why a module has no HLO text, and what writes one or reads what there is."""
     if dump.lowered is not None:
         return f"this is StableHLO, {NOT_COMPILED}"
-    found = ", ".join(f"{what} (hlo-lens {command})" for what, command in _contents(dump))
-    return f"no HLO text; this text has {found}" if found else NO_HLO
-
-
-def _contents(dump: ModuleDump) -> Iterator[tuple[str, str]]:
-    """Yield the contents of a text without HLO, with the command that shows each."""
-    if dump.call_trees is not None:
-        yield "a call tree", "tree"
     log = dump.log
-    if log is not None and log.has_memory:
-        yield "messages about memory", "memory"
-    if log is not None and log.shardings is not None:
-        yield "shardings", "sharding"
-    if log is not None and log.warnings:
-        yield "warnings of the compiler", "report"
-    if BUFFER_PARTS.keys() & {dump.kind}:
-        yield "buffers", "memory"
+    contents = {  # with the command that shows each
+        "a call tree (hlo-lens tree)": dump.call_trees is not None,
+        "messages about memory (hlo-lens memory)": log is not None and log.has_memory,
+        "shardings (hlo-lens sharding)": log is not None and log.shardings is not None,
+        "warnings of the compiler (hlo-lens report)": log is not None and log.warnings,
+        "buffers (hlo-lens memory)": dump.kind in BUFFER_PARTS,
+    }
+    text = ", ".join(what for what, is_there in contents.items() if is_there)
+    return f"no HLO text; this text has {text}" if text else NO_HLO
 
 
 _SAMPLES = 4096
@@ -110,18 +118,11 @@ def backend_of_dump(dump: ModuleDump) -> str | None:
     if dump.framework is not None and dump.framework.backend is not None:
         return dump.framework.backend
     module = dump.hlo
-    found = None if module is None else backend_of_text(module, range(len(module.columns)))
-    return found or _backend_of_names(dump)
-
-
-def _backend_of_names(dump: ModuleDump) -> str | None:
-    """Return the backend in the stage's name; only file names of libtpu contain a change list."""
-    stage = dump.stage or ""
-    if "cpu_" in stage:
-        return "cpu"
-    if "gpu_" in stage:
-        return "gpu"
-    return "tpu" if any(".cl_" in file for file in dump.files) else None
+    backend = None if module is None else backend_of_text(module, range(len(module.columns)))
+    stages = (one for one in ("cpu", "gpu") if f"{one}_" in (dump.stage or ""))
+    if backend is not None or (backend := next(stages, None)) is not None:
+        return backend
+    return "tpu" if any(".cl_" in file for file in dump.files) else None  # a change list of libtpu
 
 
 def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
@@ -151,24 +152,15 @@ def undefined_names(module: HloModule, *, with_operands: bool = True) -> tuple[s
         with_operands: Whether to look for operands too, which takes a microsecond per instruction.
     """
     computations = set(module.links.calls.undefined.values())
-    operands = _lost_operands(module) if with_operands else set()
-    return (*sorted(computations), *sorted(operands), *_lost_results(module))
-
-
-def _lost_results(module: HloModule) -> list[str]:
-    if "entry_computation_layout" not in module.header:
-        return []
-    marked = {module.links.owners[row] for row in module.columns.roots}
-    if len(marked) == len(module.computations):
-        return []
-    without = (c for place, c in enumerate(module.computations) if place not in marked)
-    return sorted(f"ROOT of {computation.name}" for computation in without)
-
-
-def _lost_operands(module: HloModule) -> set[str]:
-    rows = module.links.undefined_operands()
-    names = {name for row in rows for name in module.instruction(row).operand_names if name}
-    return unknown_names(module, names) if names else set()
+    rows = module.links.undefined_operands() if with_operands else ()
+    operands = {name for row in rows for name in module.instruction(row).operand_names if name}
+    operands = unknown_names(module, operands) if operands else operands
+    results: list[str] = []
+    if "entry_computation_layout" in module.header:
+        marked = {module.links.owners[row] for row in module.columns.roots}
+        if len(marked) != len(module.computations):
+            results = [f"ROOT of {c.name}" for c in module.computations if c.place not in marked]
+    return (*sorted(computations), *sorted(operands), *sorted(results))
 
 
 _NAMES_KEPT = 5
