@@ -34,8 +34,7 @@ from typing import TYPE_CHECKING
 import hlo_lens
 from hlo_lens.hlo.lowered_reader import parse_stablehlo
 from hlo_lens.load.protos import read_proto
-from hlo_lens.questions.check.budget import read_budget
-from hlo_lens.questions.check.rules import short_rule
+from hlo_lens.questions.check.rules import read_budget, short_rule
 from hlo_lens.questions.collectives.loops import loops
 from hlo_lens.questions.collectives.loops_page import loops_page
 from hlo_lens.questions.collectives.page import CollectivesView, collectives_page

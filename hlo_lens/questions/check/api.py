@@ -8,12 +8,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.load import read_source
-from hlo_lens.questions.check.budget import read_budget
-from hlo_lens.questions.check.finding_counts import ROOT as FINDINGS
-from hlo_lens.questions.check.github_notes import check_annotations, diff_annotations
 from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
-from hlo_lens.questions.check.page import check_report
-from hlo_lens.questions.check.rules import Rule, default_rules, short_rule
+from hlo_lens.questions.check.metric import ROOT as FINDINGS
+from hlo_lens.questions.check.page import check_annotations, check_report, diff_annotations
+from hlo_lens.questions.check.rules import Rule, default_rules, read_budget, short_rule
 from hlo_lens.questions.diff.api import Diff, diff_sides
 from hlo_lens.questions.diff.causes import argument_causes, donation_causes
 from hlo_lens.questions.diff.module_diff import SUBJECTS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.questions.check.steps import DEFAULT
+from hlo_lens.questions.check.metric import DEFAULT
 from hlo_lens.questions.diff.memory import shape_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records, Unit

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.check.contributors import Contributors, contributors
-from hlo_lens.questions.check.finding_counts import (
+from hlo_lens.questions.check.metric import (
     ROOT as FINDINGS,
+    Value,
     counted_findings,
     counts_changes,
     new_among,
+    rule_value,
+    weakness,
 )
-from hlo_lens.questions.check.rule_values import rule_value, weakness
-from hlo_lens.questions.check.steps import Value
 from hlo_lens.questions.diff.memory import TOTAL, code_problem, memory_problem
 from hlo_lens.text.amount import MARGIN, Amount, Kind
 from hlo_lens.text.portable_names import plain_name

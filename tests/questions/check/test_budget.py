@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.check.budget import read_budget
+from hlo_lens.questions.check.rules import read_budget
 from hlo_lens.text.errors import UsageError
 
 BUDGET = """

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.check.finding_counts import finding_count
-from hlo_lens.questions.check.metric import Metric
+from hlo_lens.questions.check.metric import Metric, finding_count
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.snapshots.facts import ModuleFacts
 from tests.corpus import ROOT

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.questions.check.budget import read_budget
 from hlo_lens.questions.check.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
-from hlo_lens.questions.check.rules import default_rules, short_rule
+from hlo_lens.questions.check.rules import default_rules, read_budget, short_rule
 from hlo_lens.questions.diff.module_diff import module_diff
 from hlo_lens.questions.snapshots.facts import (
     CollectivesFacts,
