@@ -52,7 +52,7 @@ from hlo_lens.questions.collectives.api import collectives as collectives, loops
 from hlo_lens.questions.diff.api import Diff as Diff, diff as diff
 from hlo_lens.questions.diff.sides import snapshot as snapshot
 from hlo_lens.questions.dumps.show import instruction as instruction
-from hlo_lens.questions.memory.api import memory as memory
+from hlo_lens.questions.memory import memory as memory
 from hlo_lens.questions.plans.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit
 from hlo_lens.questions.plans.lint import Lint as Lint, lint as lint

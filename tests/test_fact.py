@@ -55,7 +55,7 @@ def test_memory_beyond_the_limit_is_not_estimated(monkeypatch: pytest.MonkeyPatc
     (text,) = (SAMPLES / "gpu" / "tp_mlp").glob("*after_optimizations.txt")
     alone = hlo_lens.parse_hlo(text.read_text("utf-8"))
     one = hlo_lens.modules_of(alone)[0]
-    limit = "hlo_lens.questions.memory.estimate.MOST_ESTIMATED"
+    limit = "hlo_lens.questions.memory.results.MOST_ESTIMATED"
     monkeypatch.setattr(limit, len(alone.columns))
     assert memory_results(one.stating(limits_estimate=True)) is not None
     monkeypatch.setattr(limit, len(alone.columns) - 1)

@@ -17,13 +17,14 @@ from hlo_lens.text.name_pattern import NamePattern
 from hlo_lens.text.printable import printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.cli.output import Output
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.dumps.listing_facts import ListingFacts
     from hlo_lens.questions.what_if.recompiling import Means
+    from hlo_lens.render.envelope import ModulePage
     from hlo_lens.render.table import Report
     from hlo_lens.shapes.mesh import Mesh
 
@@ -156,6 +157,25 @@ def answer(
         report = ask(modules, progress=progress)
     output.write(report)
     reading.judge(modules if log is None else (*modules, log))
+
+
+def answer_pages(
+    path: str,
+    reading: Reading,
+    output: Output,
+    kind: str,
+    pages: Callable[[Iterable[ModuleDump]], Iterable[ModulePage]],
+) -> None:
+    """Answer with a page for each module, for people that of the likely training step first."""
+    from hlo_lens.load.programs import with_progress
+    from hlo_lens.questions.report.leading import training_step_first
+    from hlo_lens.render.envelope import report_of_pages
+
+    def ask(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:
+        order = functools.partial(training_step_first, modules)
+        return report_of_pages(kind, pages(with_progress(modules, progress)), order)
+
+    answer(path, reading, output, ask)
 
 
 def regular_expression(

@@ -15,7 +15,7 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.diff.api import compare_programs
 from hlo_lens.questions.diff.sections import program_diff_facts
 from hlo_lens.questions.findings.page import finding_text
-from hlo_lens.questions.memory.api import memory
+from hlo_lens.questions.memory import memory
 from hlo_lens.questions.plans.lint import findings_at_least
 from hlo_lens.testing.evidence import (
     SHOWN,

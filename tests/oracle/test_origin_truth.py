@@ -37,7 +37,7 @@ def test_bytes_at_the_peak_have_an_origin(name: str) -> None:
     for known in _steps(str(BUGS / name)):
         by_source = peak_by_source(known)
         assert by_source is not None
-        sizes = {label: size for label, size, _, _ in by_source.groups}
+        sizes = {group.group: group.size_bytes for group in by_source.groups}
         assert sizes.get(UNATTRIBUTED, 0) <= MOST_UNATTRIBUTED * by_source.total_bytes
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.instructions import InstructionList
-    from hlo_lens.questions.memory.instruction_values import InstructionValues
+    from hlo_lens.questions.memory.roles import InstructionValues
 
 LONGEST_TEXT = 4000
 """Characters of an instruction in text; further ones are counted."""

@@ -5,15 +5,21 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.memory.page import buffer_text_sections
+from hlo_lens.logs.page import MEMORY, SHARDINGS, gap_notes, log_sections
+from hlo_lens.render.result import Column, Row, Unit
+from hlo_lens.render.table import Section, table_of
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from hlo_lens.buffers.live_range import HloLiveRange
+    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.buffers.values import BufferValues
     from hlo_lens.call_trees.page import TitledTree
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.logs.log_analysis import LogAnalysis
-    from hlo_lens.render.table import Section
 
 
 class SingleTexts:
@@ -48,10 +54,8 @@ class SingleTexts:
 
     def sections(self) -> Iterator[Section]:
         """Yield a section for each text."""
-        yield from buffer_text_sections(self.dump)
+        yield from _buffer_text_sections(self.dump)
         if self.log is not None:
-            from hlo_lens.logs.page import log_sections
-
             yield from log_sections(self.log)
         yield from self._lowered_sections()
         if self.trees:
@@ -61,18 +65,14 @@ class SingleTexts:
 
     def memory_sections(self) -> Iterator[Section]:
         """Yield the sections about memory, with those of a program that is not compiled."""
-        yield from buffer_text_sections(self.dump)
+        yield from _buffer_text_sections(self.dump)
         if self.log is not None and self.log.log.has_memory:
-            from hlo_lens.logs.page import MEMORY, log_sections
-
             yield from log_sections(self.log, (MEMORY,))
         yield from self._lowered_sections()
 
     def sharding_sections(self) -> Iterator[Section]:
         """Yield the sections about shardings, with those of a program that is not compiled."""
         if self.log is not None and self.log.log.shardings is not None:
-            from hlo_lens.logs.page import SHARDINGS, log_sections
-
             yield from log_sections(self.log, (SHARDINGS,))
         yield from self._lowered_sections()
 
@@ -102,3 +102,115 @@ class SingleTexts:
 
             found["call_trees"] = trees_object(self.dump.call_trees, self.trees)
         return found
+
+
+def _buffer_text_sections(dump: ModuleDump) -> Iterator[Section]:
+    """Yield a section for each buffer-side text of a module without a buffer assignment."""
+    usage, ranges, values = dump.memory_usage_report, dump.live_range, dump.buffer_values
+    if usage is not None:
+        yield _usage_section(dump.name, usage)
+    if ranges is not None:
+        yield _live_range_section(dump.name, ranges)
+    if values is not None:
+        yield _values_section(dump.name, values)
+
+
+def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
+    spaces: list[Row] = [(s.name, s.color, s.total_bytes) for s in usage.spaces]
+    if not usage.is_by_memory_space:
+        spaces = [("all", None, usage.total_bytes)]
+    rows: list[Row] = [
+        (row.size.text, row.offset, row.used_by_n_values, _shapes(row.shapes))
+        for table in (
+            *(table for space in usage.spaces for table in space.tables),
+            *(a.table for a in usage.allocations if a.table is not None),
+        )
+        for row in table.rows
+    ]
+    return Section(
+        title=f"{name}: memory-usage report",
+        facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),
+        tables=(
+            table_of(
+                "usage-spaces",
+                "Memory spaces, under the names that XLA prints",
+                (
+                    Column("name", Unit.NONE, "XLA's name, which may be misleading"),
+                    Column("color", Unit.NONE, "its number"),
+                    Column("total_bytes", Unit.BYTES, "sum of its allocations"),
+                ),
+                spaces,
+            ),
+            table_of(
+                "usage-rows",
+                "Values by offset, in the order of the report",
+                (
+                    Column("size", Unit.NONE, "size of the largest value there, as printed"),
+                    Column("offset", Unit.NONE, "first byte in its allocation"),
+                    Column("values", Unit.COUNT, "number of values that begin there"),
+                    Column("shapes", Unit.NONE, "their shapes, without layout"),
+                ),
+                rows,
+            ),
+        ),
+        notes=gap_notes(usage.gaps, usage.is_complete),
+    )
+
+
+def _shapes(shapes: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(text if count == 1 else f"{count} x {text}" for count, text in shapes)
+
+
+def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
+    if not ranges.is_available:
+        return Section(
+            title=f"{name}: live ranges",
+            notes=("XLA had no live ranges: the executable was finalized or came from a proto",),
+        )
+    facts = [("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction"))]
+    facts.append(("values", plural(len(ranges.buffer_live_ranges), "live range")))
+    if ranges.peak_moment is not None and ranges.peak_bytes is not None:
+        text = (
+            f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
+            f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
+        )
+        facts.append(("XLA's peak", text))
+    rows: list[Row] = [
+        (value.size_bytes, value.instruction_name, _index(value[1])) for value in ranges.peak_values
+    ]
+    return Section(
+        title=f"{name}: live ranges",
+        facts=tuple(facts),
+        tables=(
+            table_of(
+                "live-at-printed-peak",
+                "Values alive at the peak that XLA prints",
+                (
+                    Column("size_bytes", Unit.BYTES, "bytes without padding"),
+                    Column("instruction", Unit.NONE, "instruction that defines it"),
+                    Column("index", Unit.NONE, "shape index of its result"),
+                ),
+                rows,
+            ),
+        ),
+        notes=(
+            *gap_notes(ranges.gaps, ranges.is_complete),
+            "with the buffer assignment of the same compile, hlo-lens finds the true "
+            f"peak; XLA writes it with {TEXT_FLAGS}",
+        ),
+    )
+
+
+def _index(index: tuple[int, ...] | None) -> str:
+    return "" if index is None else f"{{{','.join(map(str, index))}}}"
+
+
+def _values_section(name: str, values: BufferValues) -> Section:
+    facts = [("values", plural(len(values), "used value"))]
+    if values.total_bytes is not None:
+        facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))
+    return Section(
+        title=f"{name}: used values",
+        facts=tuple(facts),
+        notes=gap_notes(values.gaps, values.is_complete),
+    )

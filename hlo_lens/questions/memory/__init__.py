@@ -1,1 +1,53 @@
-"""Memory of a module: layout, statement, peak, timeline, groups and the estimate."""
+"""Memory of a module: what its buffers need, when, and what they are for.
+
+Begin with `layout` (allocations and values with their live ranges, from a buffer assignment or an
+estimate) and `results` (the fact `memory_results`: statement, peak). `peak` is one instant,
+`grouping` its bytes by source line and the like, `roles` what values are for, `timeline` the bytes
+over the schedule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_lens.load.programs import Program
+    from hlo_lens.questions.memory.results import MemoryResults
+
+
+def memory(program: Program, *, module: str | None = None) -> MemoryResults:
+    """Return the memory of a module: ``statement``, ``peak`` and their buffer layout.
+
+    >>> import hlo_lens
+    >>> memory = hlo_lens.memory("sample_dumps/tpu/tp_mlp")
+    >>> memory.statement.argument_bytes, memory.peak.total_bytes, memory.peak.instruction
+    (67141632, 159456768, 'copy-start.12')
+    >>> memory.peak.to_frame()["value"].head(2).tolist()
+    ['while.36{2}', 'while.36{4}']
+
+    Raises:
+        MissingDumpError: If nothing is known of it: no buffer assignment, and no schedule.
+        DumpMismatchError: If texts of the module contradict one another.
+    """
+    from dataclasses import replace
+
+    from hlo_lens.load.programs import analysis_of
+    from hlo_lens.program.summary import no_hlo_text
+    from hlo_lens.questions.memory.results import memory_results
+    from hlo_lens.questions.memory.timeline import timeline_image, timelines
+    from hlo_lens.text.errors import MissingDumpError
+
+    dump = analysis_of(program, module)
+    results = memory_results(dump)
+    if results is None and dump.lowered is not None:
+        raise MissingDumpError(f"{dump.name}: {no_hlo_text(dump)}")
+    if results is None:
+        raise MissingDumpError(
+            f"{dump.title}: memory is not known: no buffer assignment next to the text, and "
+            "no schedule in it (is_scheduled=true)"
+        )
+
+    def chart() -> str:
+        return "".join(map(timeline_image, timelines([dump], 0)))
+
+    return replace(results, make_chart=chart)

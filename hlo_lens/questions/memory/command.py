@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from hlo_lens.cli.completion import complete_instruction
-from hlo_lens.cli.options import Reading, answer, reading_options
+from hlo_lens.cli.options import Reading, answer_pages, reading_options
 from hlo_lens.cli.output import Output, output_options, refuse_input
 
 _BY = ("buffer", "opcode", "op", "source", "stack", "param", "category", "role")
@@ -54,10 +54,9 @@ def memory(
     PATH is any dump of a module: its HLO text or a buffer text; the others are found next to it.
     Without a buffer assignment the figures are an estimate, marked as such.
     """
-    from hlo_lens.questions.memory.api import memory_report
-    from hlo_lens.questions.memory.page import MemoryView
+    from hlo_lens.questions.memory.page import pages
 
     if plot is not None:
         refuse_input(plot)
-    view = MemoryView(by=by, at=at, color=space, timeline=timeline)
-    answer(path, reading, output, partial(memory_report, view=view, plot=plot))
+    view = partial(pages, by=by, at=at, color=space, timeline=timeline, plot=plot)
+    answer_pages(path, reading, output, "memory", view)

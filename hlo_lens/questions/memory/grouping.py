@@ -16,15 +16,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.load.fact import fact
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
@@ -39,58 +38,54 @@ _PATH = re.compile(r"/(?![^\[]*\])")
 """A slash that is not inside ``['a/b']``: pytree keys stay whole."""
 
 
+class MemoryGroup(NamedTuple):
+    """Bytes of the values of one label."""
+
+    group: Annotated[str, "label that the values share"]
+    size_bytes: Annotated[int, Unit.BYTES, "bytes that belong to them"]
+    share: Annotated[float | None, Unit.RATIO, "share of all bytes held, 0 to 1"]
+    values: Annotated[int, Unit.COUNT, "number of values"]
+    inferred_bytes: Annotated[int, Unit.BYTES, "bytes whose label is not of the value's metadata"]
+    value: Annotated[str, "its largest value"]
+    shape: Annotated[str, "shape of that value"]
+    op_name: Annotated[str | None, "operation path, or argument, of that value"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class MemoryBy(Result):
+class MemoryBy(Records[MemoryGroup]):
     """Bytes of groups, largest first.
 
     Attributes:
-        by: Kind of the groups, a key of `LABELS`.
-        groups: Label, bytes, number of values, and the bytes whose label is inferred.
-        largest: Label to the value with the most bytes of its group, its shape and op_name.
+        groups: The groups, bracketed ones too.
+        by: Kind of the groups.
         total_bytes: Occupied bytes, the sum over all groups.
     """
 
     KIND: ClassVar[str] = "memory-by"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("group", Unit.NONE, "label that the values share"),
-        Column("size_bytes", Unit.BYTES, "bytes that belong to them"),
-        Column("share", Unit.RATIO, "share of all bytes held, 0 to 1"),
-        Column("values", Unit.COUNT, "number of values"),
-        Column("inferred_bytes", Unit.BYTES, "bytes whose label is not of the value's metadata"),
-        Column("value", Unit.NONE, "its largest value"),
-        Column("shape", Unit.NONE, "shape of that value"),
-        Column("op_name", Unit.NONE, "operation path, or argument, of that value"),
-    )
+    groups: tuple[MemoryGroup, ...]
     by: str
-    groups: tuple[tuple[str, int, int, int], ...]
     total_bytes: int
-    largest: Mapping[str, tuple[str, str, str | None]] = field(default_factory=dict)
+
+    @property
+    def records(self) -> tuple[MemoryGroup, ...]:
+        """The groups without brackets."""
+        return tuple(group for group in self.groups if not group.group.startswith("["))
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return the bracketed groups."""
+        bracketed = (group for group in self.groups if group.group.startswith("["))
+        return tuple(map(tuple, bracketed))
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the bytes held and the number of values."""
+        return {"size_bytes": self.total_bytes, "values": sum(one.values for one in self.groups)}
 
     @property
     def is_unattributed(self) -> bool:
         """Whether most bytes that are not of arguments belong to no group."""
-        sizes = {label: size for label, size, *_ in self.groups}
+        sizes = {group.group: group.size_bytes for group in self.groups}
         nameless = sizes.get(UNATTRIBUTED, 0) + sizes.get(RESULTS, 0)
         return nameless * 2 > self.total_bytes - sizes.get(PARAMETERS, 0)
-
-    def all_rows(self) -> Iterator[Row]:
-        """Yield the groups, bracketed ones too."""
-        for label, size, count, inferred in self.groups:
-            share = size / self.total_bytes if self.total_bytes else None
-            largest = self.largest.get(label, (None, None, None))
-            yield label, size, share, count, inferred, *largest
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the groups without brackets."""
-        return (row for row in self.all_rows() if not str(row[0]).startswith("["))
-
-    def residual_rows(self) -> tuple[Row, ...]:
-        """Return the bracketed groups."""
-        return tuple(row for row in self.all_rows() if str(row[0]).startswith("["))
-
-    def totals(self) -> Mapping[str, int]:
-        """Return the bytes held and the number of values."""
-        return {"size_bytes": self.total_bytes, "values": sum(g[2] for g in self.groups)}
 
 
 def peak_by(module: ModuleDump, by: str) -> MemoryBy | None:
@@ -110,36 +105,38 @@ def memory_by(peak: PeakMemory, by: str, roles: MemoryRoles | None = None) -> Me
 
     Args:
         peak: The values alive at the instant.
-        by: A key of `LABELS`, or ``role``.
+        by: A key of `_LABELS`, or ``role``.
         roles: Roles of the values, for groups by role.
     """
-    label, is_by_origin = LABELS.get(by, _unlabelled), by in _OF_ORIGINS
-    if roles is not None:
-        label = partial(_role, roles)
-    found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    largest: dict[str, LiveValue] = {}
+    is_by_origin = by in ("op", "source", "stack")
+    members: dict[str, list[LiveValue]] = defaultdict(list)
     for value in peak.live:
-        is_inferred = is_by_origin and peak.origin_of(value).is_inferred
-        name = label(peak, value)
-        sums = found[name]
-        if name not in largest or value.owned_bytes > largest[name].owned_bytes:
-            largest[name] = value
-        sums[0] += value.owned_bytes
-        sums[1] += 1
-        sums[2] += value.owned_bytes if is_inferred else 0
-    groups = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
-    return MemoryBy(
-        by=by,
-        groups=tuple((name, size, count, inferred) for name, (size, count, inferred) in groups),
-        total_bytes=peak.total_bytes,
-        largest={name: _described(peak, value) for name, value in largest.items()},
-    )
-
-
-def _described(peak: PeakMemory, value: LiveValue) -> tuple[str, str, str | None]:
-    """Return a value, its shape, and its operation path or argument."""
-    origin = peak.origin_of(value)
-    return value.value, value.shape, origin.argument or origin.op_name
+        if by != "role":
+            label = _LABELS[by](peak, value)
+        elif roles is None:
+            label = UNATTRIBUTED
+        else:
+            label = roles.of_value(value.value, value.allocation).role
+        members[label].append(value)
+    groups = []
+    for label, values in members.items():
+        largest = max(values, key=lambda one: one.owned_bytes)
+        origin, size = peak.origin_of(largest), sum(one.owned_bytes for one in values)
+        inferred = (one for one in values if is_by_origin and peak.origin_of(one).is_inferred)
+        groups.append(
+            MemoryGroup(
+                group=label,
+                size_bytes=size,
+                share=size / peak.total_bytes if peak.total_bytes else None,
+                values=len(values),
+                inferred_bytes=sum(one.owned_bytes for one in inferred),
+                value=largest.value,
+                shape=largest.shape,
+                op_name=origin.argument or origin.op_name,
+            )
+        )
+    groups.sort(key=lambda one: (-one.size_bytes, one.group))
+    return MemoryBy(groups=tuple(groups), by=by, total_bytes=peak.total_bytes)
 
 
 def _by_origin(
@@ -185,17 +182,7 @@ def _by_param(peak: PeakMemory, value: LiveValue) -> str:
     return f"{value.parameter_number}: {name}" if name else str(value.parameter_number)
 
 
-def _role(roles: MemoryRoles, _: PeakMemory, value: LiveValue) -> str:
-    return roles.of_value(value.value, value.allocation).role
-
-
-def _unlabelled(_: PeakMemory, value: LiveValue) -> str:
-    del value
-    return UNATTRIBUTED
-
-
-_OF_ORIGINS = frozenset({"op", "source", "stack"})
-LABELS: Mapping[str, Callable[[PeakMemory, LiveValue], str]] = {
+_LABELS: Mapping[str, Callable[[PeakMemory, LiveValue], str]] = {
     "buffer": lambda _, value: value.value,
     "opcode": _by_origin(_opcode, "parameter"),
     "op": _by_origin(lambda peak, value: peak.origin_of(value).op_name),
@@ -207,74 +194,61 @@ LABELS: Mapping[str, Callable[[PeakMemory, LiveValue], str]] = {
 """Label of a value at an instant, by kind of group."""
 
 
-def split_op_name(op_name: str) -> tuple[str, ...]:
-    """Return the scopes of an operation path, outermost first; ``params['a/b']`` stays whole."""
-    return tuple(part for part in _PATH.split(op_name) if part)
+class Scope(NamedTuple):
+    """A part of operation paths, with the bytes of all values below it."""
+
+    scope: Annotated[str, "part of the operation path"]
+    size_bytes: Annotated[int, Unit.BYTES, "bytes of all values below it"]
+    share: Annotated[float | None, Unit.RATIO, "share of all bytes held, 0 to 1"]
+    values: Annotated[int, Unit.COUNT, "number of values"]
+    depth: Annotated[int, "0 for outermost scopes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryTree(Records[Scope]):
+    """Bytes per scope, outermost and larger first; no totals, as a branch includes its children."""
+
+    KIND: ClassVar[str] = "memory-tree"
+    scopes: tuple[Scope, ...]
 
 
 @dataclass(slots=True)
-class Branch:
+class _Branch:
     """A scope with its bytes and values, those of inner scopes included."""
 
     name: str
     size_bytes: int = 0
     values: int = 0
-    children: dict[str, Branch] = field(default_factory=dict)
+    children: dict[str, _Branch] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryTree(Result):
-    """Bytes per scope, outermost first; no totals, as a branch includes its children.
-
-    Attributes:
-        root: The whole; its bytes are all bytes held.
-    """
-
-    KIND: ClassVar[str] = "memory-tree"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("scope", Unit.NONE, "part of the operation path"),
-        Column("size_bytes", Unit.BYTES, "bytes of all values below it"),
-        Column("share", Unit.RATIO, "share of all bytes held, 0 to 1"),
-        Column("values", Unit.COUNT, "number of values"),
-        Column("depth", Unit.NONE, "0 for outermost scopes"),
-    )
-    root: Branch
-
-    def branches(self) -> Iterator[tuple[str, int, Branch]]:
-        """Yield scope, depth and branch, depth first, larger branches first."""
-        stack = [(branch, 0) for branch in reversed(_ordered(self.root))]
-        while stack:
-            branch, depth = stack.pop()
-            name, last = branch.name, branch
-            while len(last.children) == 1:
-                (only,) = last.children.values()
-                if only.size_bytes != last.size_bytes:
-                    break
-                name, last = f"{name}/{only.name}", only
-            yield name, depth, branch
-            stack.extend((child, depth + 1) for child in reversed(_ordered(last)))
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the branches, depth first, larger ones first."""
-        whole = self.root.size_bytes
-        for name, depth, branch in self.branches():
-            share = branch.size_bytes / whole if whole else None
-            yield name, branch.size_bytes, share, branch.values, depth
-
-
-def _ordered(branch: Branch) -> list[Branch]:
-    return sorted(branch.children.values(), key=lambda child: (-child.size_bytes, child.name))
+    @property
+    def ordered(self) -> list[_Branch]:
+        """Inner scopes, smallest first."""
+        return sorted(self.children.values(), key=lambda one: (-one.size_bytes, one.name))[::-1]
 
 
 def memory_tree(by_op: MemoryBy) -> MemoryTree:
-    """Return the tree of groups that are operation paths (``memory_by(..., "op", ...)``)."""
-    root = Branch("")
-    for label, size, count, _ in by_op.groups:
+    """Return the tree of groups that are operation paths (``memory_by(..., "op")``)."""
+    root = _Branch("")
+    for group in by_op.groups:
+        label = group.group
+        scopes = (label,) if label.startswith("[") else filter(None, _PATH.split(label))
         branch = root
-        branch.size_bytes += size
-        branch.values += count
-        for part in (label,) if label.startswith("[") else split_op_name(label):
-            branch = branch.children.setdefault(part, Branch(part))
-            branch.size_bytes += size
-            branch.values += count
-    return MemoryTree(root=root)
+        for scope in ("", *scopes):
+            branch = branch.children.setdefault(scope, _Branch(scope)) if scope else root
+            branch.size_bytes += group.size_bytes
+            branch.values += group.values
+    found = []
+    stack = [(branch, 0) for branch in root.ordered]
+    while stack:
+        branch, depth = stack.pop()
+        name, last = branch.name, branch
+        while len(last.children) == 1:
+            (only,) = last.children.values()
+            if only.size_bytes != last.size_bytes:
+                break
+            name, last = f"{name}/{only.name}", only
+        share = branch.size_bytes / root.size_bytes if root.size_bytes else None
+        found.append(Scope(name, branch.size_bytes, share, branch.values, depth))
+        stack.extend((child, depth + 1) for child in last.ordered)
+    return MemoryTree(scopes=tuple(found))

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.logs.page import gap_notes
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.questions.memory.grouping import peak_by
+from hlo_lens.questions.dumps.single_texts import SingleTexts
+from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.peak import instructions_by_name, loop_path
+from hlo_lens.questions.memory.peak import at_instant, instructions_by_name, loop_path
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.roles import memory_roles, role_series
 from hlo_lens.questions.memory.statement import (
     FEW_BYTES,
     MemoryStatement,
     memory_amount,
     space_name,
 )
+from hlo_lens.questions.memory.timeline import Instant, memory_timeline, plot_timelines, timelines
 from hlo_lens.questions.snapshots import module_facts as facts
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import ModulePage, module_head
 from hlo_lens.render.origins import with_marked_groups, with_marks
-from hlo_lens.render.result import Column, Row, Unit, row_objects
+from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Section, Table, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
-    from hlo_lens.buffers.values import BufferValues
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.memory.grouping import MemoryBy, MemoryTree
+    from hlo_lens.questions.memory.grouping import MemoryBy
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.memory.roles import RoleSeries
-    from hlo_lens.questions.memory.timeline import MemoryTimeline
+    from hlo_lens.questions.memory.timeline import MemoryTimeline, Timeline
 
 
 def memory_facts(
@@ -160,199 +160,124 @@ def _other_tools(results: MemoryResults) -> Iterator[str]:
         yield f"peaks of other tools: {'; '.join(texts)}"
 
 
-def buffer_text_sections(dump: ModuleDump) -> Iterator[Section]:
-    """Yield a section for each buffer-side text of a module without a buffer assignment."""
-    usage, ranges, values = dump.memory_usage_report, dump.live_range, dump.buffer_values
-    if usage is not None:
-        yield _usage_section(dump.name, usage)
-    if ranges is not None:
-        yield _live_range_section(dump.name, ranges)
-    if values is not None:
-        yield _values_section(dump.name, values)
-
-
-def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
-    spaces: list[Row] = [(s.name, s.color, s.total_bytes) for s in usage.spaces]
-    if not usage.is_by_memory_space:
-        spaces = [("all", None, usage.total_bytes)]
-    rows: list[Row] = [
-        (row.size.text, row.offset, row.used_by_n_values, _shapes(row.shapes))
-        for table in (
-            *(table for space in usage.spaces for table in space.tables),
-            *(a.table for a in usage.allocations if a.table is not None),
-        )
-        for row in table.rows
-    ]
-    return Section(
-        title=f"{name}: memory-usage report",
-        facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),
-        tables=(
-            table_of(
-                "usage-spaces",
-                "Memory spaces, under the names that XLA prints",
-                (
-                    Column("name", Unit.NONE, "XLA's name, which may be misleading"),
-                    Column("color", Unit.NONE, "its number"),
-                    Column("total_bytes", Unit.BYTES, "sum of its allocations"),
-                ),
-                spaces,
-            ),
-            table_of(
-                "usage-rows",
-                "Values by offset, in the order of the report",
-                (
-                    Column("size", Unit.NONE, "size of the largest value there, as printed"),
-                    Column("offset", Unit.NONE, "first byte in its allocation"),
-                    Column("values", Unit.COUNT, "number of values that begin there"),
-                    Column("shapes", Unit.NONE, "their shapes, without layout"),
-                ),
-                rows,
-            ),
-        ),
-        notes=gap_notes(usage.gaps, usage.is_complete),
-    )
-
-
-def _shapes(shapes: Sequence[tuple[int, str]]) -> str:
-    return ", ".join(text if count == 1 else f"{count} x {text}" for count, text in shapes)
-
-
-def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
-    if not ranges.is_available:
-        return Section(
-            title=f"{name}: live ranges",
-            notes=("XLA had no live ranges: the executable was finalized or came from a proto",),
-        )
-    facts = [("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction"))]
-    facts.append(("values", plural(len(ranges.buffer_live_ranges), "live range")))
-    if ranges.peak_moment is not None and ranges.peak_bytes is not None:
-        text = (
-            f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
-            f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
-        )
-        facts.append(("XLA's peak", text))
-    rows: list[Row] = [
-        (value.size_bytes, value.instruction_name, _index(value[1])) for value in ranges.peak_values
-    ]
-    return Section(
-        title=f"{name}: live ranges",
-        facts=tuple(facts),
-        tables=(
-            table_of(
-                "live-at-printed-peak",
-                "Values alive at the peak that XLA prints",
-                (
-                    Column("size_bytes", Unit.BYTES, "bytes without padding"),
-                    Column("instruction", Unit.NONE, "instruction that defines it"),
-                    Column("index", Unit.NONE, "shape index of its result"),
-                ),
-                rows,
-            ),
-        ),
-        notes=(
-            *gap_notes(ranges.gaps, ranges.is_complete),
-            "with the buffer assignment of the same compile, hlo-lens finds the true "
-            f"peak; XLA writes it with {TEXT_FLAGS}",
-        ),
-    )
-
-
-def _index(index: tuple[int, ...] | None) -> str:
-    return "" if index is None else f"{{{','.join(map(str, index))}}}"
-
-
-def _values_section(name: str, values: BufferValues) -> Section:
-    facts = [("values", plural(len(values), "used value"))]
-    if values.total_bytes is not None:
-        facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))
-    return Section(
-        title=f"{name}: used values",
-        facts=tuple(facts),
-        notes=gap_notes(values.gaps, values.is_complete),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryView:
-    """View of ``hlo-lens memory``.
-
-    Attributes:
-        by: Kind of groups; None for the values themselves.
-        at: ``peak``, a number or an instruction.
-        color: Memory space.
-        timeline: Whether to show the bytes held and in use over the schedule.
-    """
-
-    by: str | None = None
-    at: str = "peak"
-    color: int = DEFAULT_SPACE
-    timeline: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewedMemory:
-    """Memory of a module as a view shows it.
-
-    Attributes:
-        results: Memory of the module.
-        instant: Values alive at the instant; None without live ranges.
-        groups: The same in groups; None where the view has none.
-        tree: The groups as a tree of operation paths; None for other groups.
-        timeline: Occupied bytes over the schedule; None if not shown or unknown.
-        roles: The bytes held by role over the schedule; None if not shown or unknown.
-    """
-
-    results: MemoryResults
-    instant: PeakMemory | None = None
-    groups: MemoryBy | None = None
-    tree: MemoryTree | None = None
-    timeline: MemoryTimeline | None = None
-    roles: RoleSeries | None = None
-
-
-def memory_page(
-    dump: ModuleDump,
-    viewed: ViewedMemory | None,
-    single_texts: Sequence[Section] = (),
-    text_objects: Callable[[], Mapping[str, object]] = dict,
-) -> ModulePage:
-    """Return the page on the memory of a module.
+def pages(
+    modules: Iterable[ModuleDump],
+    *,
+    by: str | None = None,
+    at: str = "peak",
+    color: int = DEFAULT_SPACE,
+    timeline: bool = False,
+    plot: str | None = None,
+) -> Iterator[ModulePage]:
+    """Yield the page on the memory of each module.
 
     Args:
-        dump: The module.
-        viewed: Its memory; None if unknown.
-        single_texts: Sections on other texts about the memory of a module of unknown memory.
-        text_objects: Returns the JSON objects of these texts.
+        modules: The modules.
+        by: Kind of groups; None for the values themselves.
+        at: Instant: ``peak``, a number or an instruction.
+        color: Memory space.
+        timeline: Whether to show the bytes held and in use over the schedule.
+        plot: File to draw the timelines to; None for none.
+
+    Raises:
+        DumpMismatchError: If texts of one module contradict one another.
+        UnknownNameError: If a module has nothing in the memory space, or no such instant.
+        UsageError: If the timelines cannot be drawn.
     """
-    if viewed is None:
-        missing = (Section(title=dump.title, notes=_no_memory(dump)),)
-        sections = tuple(single_texts) or missing
-    else:
-        sections = (_section(dump, viewed),)
+    drawn: list[Timeline] = []
+    for module in modules:
+        if plot is not None:
+            drawn += timelines([module], color)
+        results = memory_results(module)
+        if results is None:
+            yield _page_of_texts(module)
+            continue
+        instant = _instant(results, at, color)
+        groups = None
+        if instant is not None and by is not None:
+            groups = memory_by(instant, by, memory_roles(module) if by == "role" else None)
+        instants = memory_timeline(results.layout, color=color) if timeline else None
+        section = Section(
+            title=module.title,
+            facts=tuple(memory_facts(results, instant)),
+            tables=tuple(_tables(results, instant, groups, instants)),
+            notes=tuple(memory_notes(results)),
+        )
+        make_object = partial(_object, module, results, instant, groups, instants)
+        yield ModulePage(sections=(section,), make_object=make_object)
+    if plot is not None:
+        plot_timelines(drawn, plot)
+
+
+def _instant(results: MemoryResults, at: str, color: int) -> PeakMemory | None:
+    colors = results.layout.colors
+    if color not in colors:
+        spaces = ", ".join(f"{c} ({space_name(c, results.backend)})" for c in colors)
+        raise UnknownNameError(f"no memory space {color}; there is {spaces}")
+    is_peak = at == "peak" and color == DEFAULT_SPACE
+    return results.peak if is_peak else at_instant(results, at, color=color)
+
+
+def _page_of_texts(module: ModuleDump) -> ModulePage:
+    """Return the page of a module of unknown memory: its texts about memory, or why it is so."""
+    texts = SingleTexts(module)
+    missing = Section(title=module.title, notes=(_no_memory(module),))
     return ModulePage(
-        sections=sections, make_object=lambda: {**_object(dump, viewed), **text_objects()}
+        sections=tuple(texts.memory_sections()) or (missing,),
+        make_object=lambda: {
+            **module_head(module),
+            "name": module.title,
+            "memory": None,
+            **texts.known_objects(),
+        },
     )
 
 
-# ---- JSON --------------------------------------------------------------------------------------
-
-
-def _object(dump: ModuleDump, viewed: ViewedMemory | None) -> Mapping[str, object]:
-    found = {**module_head(dump), "name": dump.title, "memory": None}
-    if viewed is None:
-        return found
-    found["memory"] = memory_object(viewed.results)
-    found["instant"] = None if viewed.instant is None else peak_object(viewed.instant)
-    if viewed.groups is not None:
-        found["groups"] = row_objects(viewed.groups.COLUMNS, viewed.groups.all_rows())
-    if viewed.tree is not None:
-        found["tree"] = viewed.tree.objects()
-    if viewed.timeline is not None:
-        found["timeline"] = timeline_object(viewed.timeline, viewed.roles)
+def _object(
+    module: ModuleDump,
+    results: MemoryResults,
+    instant: PeakMemory | None,
+    groups: MemoryBy | None,
+    timeline: MemoryTimeline | None,
+) -> Mapping[str, object]:
+    found = {
+        **module_head(module),
+        "name": module.title,
+        "memory": memory_object(results),
+        "instant": None if instant is None else _peak_object(instant),
+    }
+    if groups is not None:
+        found["groups"] = [one._asdict() for one in groups.groups]
+        if groups.by == "op":
+            found["tree"] = memory_tree(groups).objects()
+    if timeline is not None:
+        cells = zip(*timeline.instants, strict=True)
+        columns = zip(Instant._fields, map(list, cells), strict=True)
+        series = role_series(module, timeline.color)
+        roles = None if series is None else {one: series.series(one) for one in series.changes}
+        found["timeline"] = {"color": timeline.color, **dict(columns), "roles": roles}
     return found
 
 
-# ---- text --------------------------------------------------------------------------------------
+def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
+    """Return the MEMORY object, whose names scripts rely on; None where no memory is known."""
+    if results is None:
+        return None
+    peak = None if results.peak is None else _peak_object(results.peak)
+    others = [one._asdict() for one in results.other_peaks]
+    return {**facts_object(facts.memory_facts(results)), "peak": peak, "other_peaks": others}
+
+
+def _peak_object(peak: PeakMemory) -> Mapping[str, object]:
+    return {
+        "bytes": peak.total_bytes,
+        "color": peak.color,
+        "position": peak.position,
+        "instruction": peak.instruction,
+        "shared_bytes": peak.shared_bytes,
+        "temp_bytes": peak.temp_bytes,
+        "live": peak.objects(),
+    }
 
 
 def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterator[Table]:
@@ -391,80 +316,34 @@ def source_table(groups: MemoryBy) -> Table:
     return with_marked_groups(Table.of(groups, title=title, shown=shown))
 
 
-def _section(dump: ModuleDump, viewed: ViewedMemory) -> Section:
-    results, peak, timeline = viewed.results, viewed.instant, viewed.timeline
-    tables: list[Table] = [*statement_tables(results)]
+def _tables(
+    results: MemoryResults,
+    instant: PeakMemory | None,
+    groups: MemoryBy | None,
+    timeline: MemoryTimeline | None,
+) -> Iterator[Table]:
+    yield from statement_tables(results)
     if timeline is not None:
-        tables.append(_chart(timeline, space_name(timeline.color, results.backend)))
-        tables.append(Table.of(timeline, title="Timeline", is_data_only=True))
-    if peak is not None and viewed.groups is not None:
-        tables.append(_groups_table(peak, viewed.groups, viewed.tree))
-    elif peak is not None:
-        tables.append(peak_table(results, peak))
-    return Section(
-        title=dump.title,
-        facts=tuple(memory_facts(results, peak)),
-        tables=tuple(tables),
-        notes=tuple(memory_notes(results)),
+        yield _chart(timeline, space_name(timeline.color, results.backend))
+        yield Table.of(timeline, title="Timeline", is_data_only=True)
+    if instant is not None and groups is not None:
+        yield _groups_table(instant, groups)
+    elif instant is not None:
+        yield peak_table(results, instant)
+
+
+def _no_memory(dump: ModuleDump) -> str:
+    module = dump.hlo
+    if module is None:
+        return f"memory not known: {no_hlo_text(dump)}"
+    if module.is_scheduled:
+        return "memory not known: there is no buffer assignment with this text"
+    return (
+        "memory not known: there is no buffer assignment with this text, and the module is "
+        f"not scheduled, so that nothing can be estimated; XLA writes both with {TEXT_FLAGS}"
     )
 
 
-def _no_memory(dump: ModuleDump) -> tuple[str, ...]:
-    module = dump.hlo
-    if module is not None and not module.is_scheduled:
-        return (
-            "memory not known: there is no buffer assignment with this text, and the module is "
-            f"not scheduled, so that nothing can be estimated; XLA writes both with {TEXT_FLAGS}",
-        )
-    if module is None:
-        return (f"memory not known: {no_hlo_text(dump)}",)
-    return ("memory not known: there is no buffer assignment with this text",)
-
-
-# ---- JSON ---------------------------------------------------------------------------------------
-
-
-def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
-    """Return the MEMORY object, whose names scripts rely on; None where no memory is known."""
-    if results is None:
-        return None
-    peak = None if results.peak is None else peak_object(results.peak)
-    others = [one._asdict() for one in results.other_peaks]
-    return {**facts_object(facts.memory_facts(results)), "peak": peak, "other_peaks": others}
-
-
-def peak_object(peak: PeakMemory) -> Mapping[str, object]:
-    """Return the memory held at an instant."""
-    return {
-        "bytes": peak.total_bytes,
-        "color": peak.color,
-        "position": peak.position,
-        "instruction": peak.instruction,
-        "shared_bytes": peak.shared_bytes,
-        "temp_bytes": peak.temp_bytes,
-        "live": peak.objects(),
-    }
-
-
-def timeline_object(
-    timeline: MemoryTimeline, roles: RoleSeries | None = None
-) -> Mapping[str, object]:
-    """Return the bytes of a memory space, each column as a list over the instants.
-
-    Args:
-        timeline: Bytes held and in use.
-        roles: The bytes held by role.
-    """
-    cells = zip(*timeline.rows(), strict=True)
-    columns = zip((column.name for column in timeline.COLUMNS), map(list, cells), strict=True)
-    by_role = None if roles is None else {one: roles.series(one) for one in roles.changes}
-    return {"color": timeline.color, **dict(columns), "roles": by_role}
-
-
-# ---- tables -------------------------------------------------------------------------------------
-
-
-_GROUP_COLUMNS = ("size_bytes", "share", "values", "group")
 _BARS = 40
 _BAR_WIDTH = 30
 _ALWAYS = ("argument_bytes", "output_bytes", "temp_bytes")
@@ -515,20 +394,17 @@ def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
     return with_marks(Table.of(peak, title=title, shown=("size_bytes", *names)))
 
 
-def _groups_table(peak: PeakMemory, groups: MemoryBy, tree: MemoryTree | None) -> Table:
-    """Return the table of the bytes at an instant in groups; a tree is indented by depth."""
+def _groups_table(peak: PeakMemory, groups: MemoryBy) -> Table:
+    """Return the table of the bytes at an instant in groups; operations are indented by depth."""
     title = f"Bytes at {_instant_text(peak)} by"
-    if tree is None:
-        table = Table.of(groups, title=f"{title} {groups.by}", shown=_GROUP_COLUMNS)
+    shown = ("size_bytes", "share", "values")
+    if groups.by != "op":
+        table = Table.of(groups, title=f"{title} {groups.by}", shown=(*shown, "group"))
         return with_marked_groups(table)
-
-    def indented() -> Iterator[Row]:
-        for (scope, depth, _), row in zip(tree.branches(), tree.rows(), strict=True):
-            yield ("  " * depth + scope, *row[1:])
-
-    shown = (*_GROUP_COLUMNS[:-1], "scope")
-    table = Table.of(tree, title=f"{title} operation", shown=shown)
-    return replace(table, read_shown=indented)
+    tree = memory_tree(groups)
+    table = Table.of(tree, title=f"{title} operation", shown=(*shown, "scope"))
+    indented = [one._replace(scope="  " * one.depth + one.scope) for one in tree.scopes]
+    return replace(table, read_shown=lambda: indented)
 
 
 def _instant_text(peak: PeakMemory) -> str:
@@ -537,15 +413,15 @@ def _instant_text(peak: PeakMemory) -> str:
 
 def _chart(timeline: MemoryTimeline, space: str) -> Table:
     """Return the timeline as bars, each the largest of a range of instants."""
-    series = timeline.held
-    step = max(1, -(-len(series) // _BARS))
-    most = max(series, default=0) or 1
+    instants = timeline.instants
+    step = max(1, -(-len(instants) // _BARS))
+    most = max(one.held_bytes for one in instants) or 1
     rows: list[Row] = []
-    for start in range(0, len(series), step):
-        best = max(range(start, min(start + step, len(series))), key=series.__getitem__)
-        name = timeline.schedule[best] if best < len(timeline.schedule) else "[end]"
-        bar = "█" * round(series[best] * _BAR_WIDTH / most)
-        rows.append((best, series[best], bar, timeline.used[best], name))
+    for start in range(0, len(instants), step):
+        best = max(instants[start : start + step], key=lambda one: one.held_bytes)
+        bar = "█" * round(best.held_bytes * _BAR_WIDTH / most)
+        name = best.instruction or "[end]"
+        rows.append((best.position, best.held_bytes, bar, best.occupied_bytes, name))
     position, instruction, held, used = timeline.COLUMNS
     title = f"Bytes of {space} held over the schedule, {plural(step, 'instant')} a line"
     columns = (position, held, Column("bar", Unit.NONE, "bytes held"), used, instruction)

@@ -8,8 +8,8 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
@@ -20,17 +20,21 @@ from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import rows_of_names, values_of
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.questions.memory.statement import space_name
+from hlo_lens.render.result import Records, Unit
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import InstructionPlaces
     from hlo_lens.program.signature import EntrySignature
     from hlo_lens.program.value_flow import ValueFlow
     from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout, Occupant
+    from hlo_lens.questions.memory.results import MemoryResults
 
 
 ROLES: Mapping[str, str] = {
@@ -155,18 +159,24 @@ class ArgumentCopies:
             elif opcode == "custom-call" and _MATMUL_TARGET.search(self._target(row)):
                 yield row, self.steps.operands(row)
 
-    def kernel_operands(self) -> Iterator[Value]:
-        """Yield the operands of kernels that users write, which may be products or not."""
+    def spread_and_kernel_arguments(self) -> tuple[set[Value], set[Value]]:
+        """Return the arguments that are broadcast, and those of kernels that users write.
+
+        A kernel may be a product or not; a scalar that is broadcast shows nothing.
+        """
+        spread: list[Value] = []
+        in_kernels: list[Value] = []
         for row, opcode in enumerate(self.steps.opcodes):
             if opcode == "custom-call" and _KERNEL_TARGET.search(self._target(row)):
-                yield from self.steps.operands(row)
-
-    def broadcast_operands(self) -> Iterator[Value]:
-        """Yield the operands of broadcasts that are not scalars."""
-        for row, opcode in enumerate(self.steps.opcodes):
+                in_kernels += self.steps.operands(row)
             operand = self.steps.operand(row, 0) if opcode == "broadcast" else None
             if operand is not None and self.steps.size(operand) > SCALAR:
-                yield operand
+                spread.append(operand)
+        return self._arguments(spread), self._arguments(in_kernels)
+
+    def _arguments(self, values: Iterable[Value]) -> set[Value]:
+        copies = map(self.of_value, values)
+        return {copy.argument for copy in copies if copy is not None}
 
 
 RECOMPUTED = "rematted_computation"
@@ -321,7 +331,7 @@ class _Summands:
 BACKWARD = "transpose("
 """Part of the operation paths of the backward pass, as JAX writes them."""
 
-_NEAR, _ARGUMENT_ROLES_OPERANDS = 4, 64
+_NEAR = 4
 _WORD = re.compile(r"[a-z]+")
 _WEIGHT_WORDS = {
     *("param", "params", "parameter", "weight", "weights", "w", "kernel", "bias"),
@@ -365,10 +375,7 @@ class ArgumentRoles:
         self._rows = {number: row for row, number in copies.parameters.items()}
         self._leaves = {leaf.value: leaf for leaf in self._read(signature)}
         self._used, self._joined, self._frozen = self._find_used()
-        spread = map(copies.of_value, copies.broadcast_operands())
-        self._spread = {one.argument for one in spread if one is not None}
-        kernels = map(copies.of_value, copies.kernel_operands())
-        self._in_kernels = {one.argument for one in kernels if one is not None}
+        self._spread, self._in_kernels = copies.spread_and_kernel_arguments()
         replaced = {
             leaf.value: self._replaced_role(leaf, leaf.output)
             for leaf in self._leaves.values()
@@ -460,7 +467,7 @@ class ArgumentRoles:
             for value in waiting:
                 for one in map(
                     self._steps.definition,
-                    self._steps.operands(value.row, _ARGUMENT_ROLES_OPERANDS),
+                    self._steps.operands(value.row, _OPERANDS),
                 ):
                     if one in seen:
                         continue
@@ -470,7 +477,7 @@ class ArgumentRoles:
                         yield copy.argument
                     elif self._steps.size(one) > SCALAR:
                         before.append(one)
-            waiting = before[:_ARGUMENT_ROLES_OPERANDS]
+            waiting = before[:_OPERANDS]
 
     def _find_used(self) -> tuple[set[Value], set[Value], set[str]]:
         """Return the arguments that products use, and those of them joined with computed values.
@@ -566,7 +573,7 @@ def _index(text: str | None) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryRoles(Result):
+class MemoryRoles:
     """Roles of the values and held allocations of a module.
 
     Attributes:
@@ -575,22 +582,9 @@ class MemoryRoles(Result):
         allocations: Index of each held allocation to its role.
     """
 
-    KIND: ClassVar[str] = "memory-roles"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("value", Unit.NONE, "instruction and shape index"),
-        Column("role", Unit.NONE, "role of the value"),
-        Column("basis", Unit.NONE, "evidence for the role"),
-        Column("size_bytes", Unit.BYTES, "bytes it holds, padding included"),
-        Column("allocation", Unit.NONE, "index of the allocation"),
-    )
     layout: MemoryLayout = field(repr=False)
     values: Sequence[Role] = field(repr=False)
     allocations: Mapping[int, Role] = field(repr=False)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the values in the order of the layout."""
-        for value, role in zip(self.layout.values, self.values, strict=True):
-            yield value.name, role.role, role.basis, value.size, value.allocation
 
     def of_value(self, name: str, allocation: int) -> Role:
         """Return the role of a value that is alive: of its allocation if that is held."""
@@ -741,30 +735,16 @@ class _TextRoles(_Uses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoleSeries(Result):
+class RoleSeries:
     """Bytes of each role over the schedule.
 
     Attributes:
-        color: Memory space.
         length: Number of instants.
         changes: Role to instant to the change of its bytes at that instant, ascending.
     """
 
-    KIND: ClassVar[str] = "role-series"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("role", Unit.NONE, "role of the values"),
-        Column("position", Unit.NONE, "instant, from 0"),
-        Column("change_bytes", Unit.BYTES_DELTA, "change of its bytes at that instant"),
-    )
-    color: int
     length: int
     changes: Mapping[str, Mapping[int, int]]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the changes, role by role."""
-        for role, changes in self.changes.items():
-            for position, change in changes.items():
-                yield role, position, change
 
     def series(self, role: str) -> list[int]:
         """Return the bytes of a role at each instant."""
@@ -775,13 +755,12 @@ class RoleSeries(Result):
 def role_series(module: ModuleDump, color: int) -> RoleSeries | None:
     """Return the bytes of each role over the schedule; None without live ranges."""
     roles = memory_roles(module)
-    return None if roles is None else series_of_roles(roles.layout, roles, color=color)
+    return None if roles is None else series_of_roles(roles, color=color)
 
 
-def series_of_roles(
-    layout: MemoryLayout, roles: MemoryRoles, *, color: int = DEFAULT_SPACE
-) -> RoleSeries | None:
+def series_of_roles(roles: MemoryRoles, *, color: int = DEFAULT_SPACE) -> RoleSeries | None:
     """Return the bytes of each role over a schedule; None without live ranges."""
+    layout = roles.layout
     if layout.length is None:
         return None
     changes: dict[str, dict[int, int]] = {role: defaultdict(int) for role in ROLES}
@@ -798,11 +777,8 @@ def series_of_roles(
         role: {t: change for t, change in sorted(of_role.items()) if change and t < layout.length}
         for role, of_role in changes.items()
     }
-    return RoleSeries(
-        color=color,
-        length=layout.length,
-        changes={role: of_role for role, of_role in found.items() if of_role},
-    )
+    changes_of = {role: of_role for role, of_role in found.items() if of_role}
+    return RoleSeries(length=layout.length, changes=changes_of)
 
 
 class _Sweep:
@@ -908,3 +884,84 @@ class _Sweep:
 
 
 _NONE: frozenset[int] = frozenset()
+
+
+_MOST_ELEMENTS = 4096
+"""Elements of a tuple that are followed to their definitions."""
+
+
+class InstructionValue(NamedTuple):
+    """Value in memory of the result of an instruction."""
+
+    instruction: Annotated[str, "the instruction"]
+    value: Annotated[str, "instruction that defines it, and shape index"]
+    size_bytes: Annotated[int, Unit.BYTES, "bytes it holds, padding included"]
+    is_own: Annotated[bool, "whether the instruction defines it, or only passes it on"]
+    space: Annotated[str, "memory space"]
+    category: Annotated[str, "use of its allocation: argument, output, temp, ..."]
+    role: Annotated[str, "role of the value"]
+    basis: Annotated[str, "evidence for the role"]
+    allocation: Annotated[int, "index of the allocation"]
+    offset: Annotated[int, "first byte in its allocation"]
+    start: Annotated[int | None, "first instant of its live range"]
+    end: Annotated[int | None, "last instant, inclusive"]
+    shape: Annotated[str, "its shape with layout"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionValues(Records[InstructionValue]):
+    """Values of the result of an instruction."""
+
+    KIND: ClassVar[str] = "instruction-values"
+    values: tuple[InstructionValue, ...]
+
+
+def instruction_values(
+    memory: MemoryResults, roles: MemoryRoles, instruction: HloInstruction, steps: ValueFlow
+) -> InstructionValues:
+    """Return the values of an instruction's result, in the order of its elements.
+
+    Tuples, views, calls and loops pass values on; such a value is listed with the instruction that
+    defines it (`ValueFlow.definition`). Instructions inside fusions and reducers have no memory.
+
+    Args:
+        memory: Memory of the module.
+        roles: Roles of its values.
+        instruction: The instruction; of several of its name, one in the first computation.
+        steps: Steps between the values of the module.
+    """
+    laid = {value.name: value for value in memory.layout.values}
+    allocations = {one.index: one for one in memory.layout.allocations}
+    name_of = instruction.computation.module.columns.name
+    names = dict.fromkeys(k for k, v in laid.items() if v.instruction_name == instruction.name)
+    try:
+        shape = instruction.shape
+    except DumpSyntaxError:
+        shape = None
+    for index, _ in () if shape is None else islice(shape.leaves(), _MOST_ELEMENTS):
+        maker = steps.definition(Value(instruction.row, index))
+        names[f"{name_of(maker.row)}{{{','.join(map(str, maker.element))}}}"] = None
+    values = []
+    for value in (laid[name] for name in names if name in laid):
+        allocation, role = (
+            allocations[value.allocation],
+            roles.of_value(value.name, value.allocation),
+        )
+        values.append(
+            InstructionValue(
+                instruction=instruction.name,
+                value=value.name,
+                size_bytes=value.size,
+                is_own=value.instruction_name == instruction.name,
+                space=space_name(allocation.color, memory.backend),
+                category=allocation.category,
+                role=role.role,
+                basis=role.basis,
+                allocation=value.allocation,
+                offset=value.offset,
+                start=value.start,
+                end=value.end,
+                shape=value.shape_text,
+            )
+        )
+    return InstructionValues(values=tuple(values))

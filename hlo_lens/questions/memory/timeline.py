@@ -1,10 +1,16 @@
-"""Loops of a flattened schedule: the instants at which their bodies are, once each."""
+"""Memory over the schedule: bytes at each instant, loops, and pictures (the extra ``plot``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import base64
+import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from functools import cached_property
+from html import escape
+from importlib.util import find_spec
+from itertools import count, starmap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.load.fact import fact
@@ -12,16 +18,34 @@ from hlo_lens.program.runs import call_counts
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.questions.memory.roles import ROLES, role_series
+from hlo_lens.questions.memory.statement import space_name
+from hlo_lens.render.replaced_file import replaced_file
+from hlo_lens.render.result import Records, Unit
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.printable import printable
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.memory.roles import RoleSeries
 
 
 class LoopBand(NamedTuple):
-    """A loop, the first and last instant of its condition and body, its trip count and depth."""
+    """A loop of a flattened schedule, the first and last instant of its condition and body.
+
+    Attributes:
+        loop: Name of the while instruction, which runs at `end`, after its body.
+        start: First instant.
+        end: Last instant.
+        trip_count: Runs of the body for one run of the loop; None if not known.
+        depth: Number of loops around it.
+    """
 
     loop: str
     start: int
@@ -30,91 +54,60 @@ class LoopBand(NamedTuple):
     depth: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoopBands(Result):
-    """Loops of a schedule, in the order in which they begin."""
-
-    KIND: ClassVar[str] = "loop-bands"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("loop", Unit.NONE, "while instruction"),
-        Column("start", Unit.NONE, "first instant of its condition or body"),
-        Column("end", Unit.NONE, "instant of the while instruction, after its body"),
-        Column("trip_count", Unit.COUNT, "runs of the body for one run of the loop"),
-        Column("depth", Unit.NONE, "number of loops around it"),
-    )
-    RECORDS: ClassVar[str] = "bands"
-    bands: tuple[LoopBand, ...]
-
-
 @fact
-def loop_bands(dump: ModuleDump) -> LoopBands | None:
-    """Return the loops of the flattened schedule; None without live ranges or HLO text."""
+def loop_bands(dump: ModuleDump) -> tuple[LoopBand, ...]:
+    """Return the loops in the order in which they begin; none without live ranges or HLO text."""
     memory, module = memory_results(dump), dump.hlo
     if memory is None or memory.layout.schedule is None or module is None:
-        return None
+        return ()
     schedule, calls = memory.layout.schedule, call_counts(dump)
     rows = rows_of_names(module, set(schedule))
     owners, links = module.links.owners, module.links.calls
-    first: dict[int, int] = {}
-    found: list[LoopBand] = []
+    first: dict[int, int] = {}  # computation to its first instant, bodies of its loops included
+    bands: list[LoopBand] = []
     for instant, name in enumerate(schedule):
         row = rows.get(name)
         if row is None:
             continue
         start = instant
         if module.opcodes[row] == "while":
-            places = [call.place for call in links.of_row(row) if call.place != NOTHING]
-            start = min((first[place] for place in places if place in first), default=instant)
-            trips = calls.trip_count(module.instruction(row))
+            called = [call.place for call in links.of_row(row) if call.place != NOTHING]
+            start = min((first[place] for place in called if place in first), default=instant)
             if start < instant:
-                found.append(LoopBand(name, start, instant, trips, 0))
-        place = owners[row]
-        first[place] = min(first.get(place, start), start)
-    found.sort(key=lambda band: (band.start, -band.end, band.loop))
-    return LoopBands(bands=tuple(_with_depths(found)))
+                trips = calls.trip_count(module.instruction(row))
+                bands.append(LoopBand(name, start, instant, trips, 0))
+        first[owners[row]] = min(first.get(owners[row], start), start)
+    bands.sort(key=lambda band: (band.start, -band.end, band.loop))
+    ends: list[int] = []  # of the loops around the current one
+    for number, band in enumerate(bands):
+        while ends and ends[-1] < band.start:
+            ends.pop()
+        bands[number] = band._replace(depth=len(ends))
+        ends.append(band.end)
+    return tuple(bands)
 
 
-def _with_depths(bands: Sequence[LoopBand]) -> list[LoopBand]:
-    """Return bands, sorted by start, with the number of those around each."""
-    open_ends: list[int] = []
-    found = []
-    for band in bands:
-        while open_ends and open_ends[-1] < band.start:
-            open_ends.pop()
-        found.append(band._replace(depth=len(open_ends)))
-        open_ends.append(band.end)
-    return found
+class Instant(NamedTuple):
+    """Bytes of a memory space at one instant."""
+
+    position: Annotated[int, "instant, from 0"]
+    instruction: Annotated[str | None, "instruction that runs then"]
+    held_bytes: Annotated[int, Unit.BYTES, "bytes held: whole arguments and outputs, temporaries"]
+    occupied_bytes: Annotated[int, Unit.BYTES, "bytes in use: values alive"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryTimeline(Result):
-    """Bytes of a memory space at each instant.
+class MemoryTimeline(Records[Instant]):
+    """Bytes of a memory space at each instant; the most bytes held are the peak.
 
     Attributes:
+        instants: One more than the schedule has instructions.
         color: Memory space.
-        held: Bytes held, whose largest is the peak; one more than the schedule's instructions.
-        used: Bytes of the values alive.
-        schedule: Name of the instruction that runs at each instant but the last.
     """
 
     KIND: ClassVar[str] = "memory-timeline"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("position", Unit.NONE, "instant, from 0"),
-        Column("instruction", Unit.NONE, "instruction that runs then"),
-        Column("held_bytes", Unit.BYTES, "bytes held: whole arguments and outputs, temporaries"),
-        Column("occupied_bytes", Unit.BYTES, "bytes in use: values alive"),
-    )
-    RECORDS: ClassVar[str] = "held"
+    instants: tuple[Instant, ...]
     color: int
-    held: tuple[int, ...]
-    used: tuple[int, ...]
-    schedule: Sequence[str]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the instants in order."""
-        for position, (held, used) in enumerate(zip(self.held, self.used, strict=True)):
-            name = self.schedule[position] if position < len(self.schedule) else None
-            yield position, name, held, used
 
 
 def memory_timeline(layout: MemoryLayout, *, color: int = DEFAULT_SPACE) -> MemoryTimeline | None:
@@ -122,4 +115,165 @@ def memory_timeline(layout: MemoryLayout, *, color: int = DEFAULT_SPACE) -> Memo
     held, used = layout.held_series(color), layout.used_series(color)
     if held is None or used is None or layout.schedule is None:
         return None
-    return MemoryTimeline(color=color, held=tuple(held), used=tuple(used), schedule=layout.schedule)
+    columns = zip(count(), (*layout.schedule, None), held, used, strict=False)
+    return MemoryTimeline(color=color, instants=tuple(starmap(Instant, columns)))
+
+
+FORMATS = (".svg", ".png", ".pdf")
+
+COLORS = {
+    "weights": "#5b9bd0",
+    "optimizer state": "#c79ac0",
+    "caches": "#8f8fd6",
+    "inputs": "#58b08b",
+    "constants": "#c9c9bf",
+    "outputs": "#9cc46b",
+    "gathered weights": "#9fd0ef",
+    "gradients": "#e0845c",
+    "saved activations": "#edb54a",
+    "temporaries": "#b9c2c6",
+    "other": "#9aa0a3",
+}
+"""Colour of each role."""
+
+_COLUMNS = 800
+"""Columns of pixels of a picture."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """Memory of one module over its schedule.
+
+    Attributes:
+        name: Name of the module.
+        space: Name of the memory space.
+        series: Bytes of each role.
+        bands: Loops.
+    """
+
+    name: str
+    space: str
+    series: RoleSeries
+    bands: Sequence[LoopBand] = ()
+
+    @cached_property
+    def layers(self) -> dict[str, list[int]]:
+        """Roles with their bytes at each instant, in the order in which they are stacked."""
+        return {role: self.series.series(role) for role in ROLES if role in self.series.changes}
+
+    @cached_property
+    def held(self) -> list[int]:
+        """Bytes held at each instant."""
+        sums = [sum(one) for one in zip(*self.layers.values(), strict=True)]
+        return sums or [0] * self.series.length
+
+    @cached_property
+    def peak(self) -> int:
+        """Instant of the most bytes."""
+        return max(range(len(self.held)), key=self.held.__getitem__)
+
+    @property
+    def title(self) -> str:
+        """Name, memory space, and the peak."""
+        most = format_bytes(self.held[self.peak])
+        return f"{printable(self.name)}, {self.space}: peak {most} at instant {self.peak}"
+
+    @cached_property
+    def instants(self) -> list[int]:
+        """Instants that are drawn: of each column of pixels the largest and the smallest."""
+        length = len(self.held)
+        if length <= 2 * _COLUMNS:
+            return list(range(length))
+        drawn = {0, length - 1}
+        for column in range(_COLUMNS):
+            part = range(column * length // _COLUMNS, (column + 1) * length // _COLUMNS)
+            drawn |= {max(part, key=self.held.__getitem__), min(part, key=self.held.__getitem__)}
+        return sorted(drawn)
+
+
+def timelines(modules: Iterable[ModuleDump], color: int) -> Iterator[Timeline]:
+    """Yield the timelines of the modules whose live ranges are known."""
+    for module in modules:
+        memory, series = memory_results(module), role_series(module, color)
+        if memory is not None and series is not None:
+            space = space_name(color, memory.backend)
+            yield Timeline(name=module.name, space=space, series=series, bands=loop_bands(module))
+
+
+def plot_timelines(drawn: Sequence[Timeline], path: str) -> None:
+    """Draw the bytes of each module over its schedule, stacked by role, one panel a module.
+
+    Args:
+        drawn: The modules.
+        path: File to write; its ending is the format.
+
+    Raises:
+        UsageError: If matplotlib is missing, the format is unknown, or no module has live ranges.
+        OutputError: If the file cannot be written.
+    """
+    ending = Path(path).suffix
+    if ending not in FORMATS:
+        raise UsageError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
+    if find_spec("matplotlib") is None:
+        raise UsageError("--plot needs matplotlib: pip install 'hlo-lens[plot]'")
+    if not drawn:
+        raise UsageError("no live ranges are known, so there is no timeline to draw")
+    from matplotlib import rc_context
+
+    with replaced_file(path) as new, rc_context({"svg.fonttype": "none"}):
+        _figure(drawn).savefig(new, format=ending[1:], dpi=150)
+
+
+def timeline_image(timeline: Timeline) -> str:
+    """Return a picture as an element of HTML for notebooks; empty without matplotlib."""
+    if find_spec("matplotlib") is None:
+        return ""
+    png = io.BytesIO()
+    _figure([timeline]).savefig(png, format="png", dpi=100)
+    data = base64.b64encode(png.getvalue()).decode()
+    return (
+        f'<img alt="{escape(timeline.title)}" style="max-width: 100%" '
+        f'src="data:image/png;base64,{data}">'
+    )
+
+
+def _figure(drawn: Sequence[Timeline]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4 * len(drawn)), layout="constrained")
+    for panel, timeline in enumerate(drawn):
+        _draw(figure.add_subplot(len(drawn), 1, panel + 1), timeline)
+    return figure
+
+
+def _draw(axes: Axes, timeline: Timeline) -> None:
+    """Draw a panel: layers, loops, the peak. Names of a dump are no formulas (``$``)."""
+    instants, peak, length = timeline.instants, timeline.peak, len(timeline.held)
+    most = timeline.held[peak] or 1
+    axes.stackplot(
+        instants,
+        *([series[instant] for instant in instants] for series in timeline.layers.values()),
+        labels=[f"{role} {format_bytes(b[peak])}" for role, b in timeline.layers.items()],
+        colors=[COLORS[role] for role in timeline.layers],
+        step="post",
+        linewidth=0,
+    )
+    for band in timeline.bands:
+        if band.depth:
+            continue
+        axes.axvspan(band.start, band.end, color="#283c46", alpha=0.06, linewidth=0)
+        text = f"{printable(band.loop)} x{'?' if band.trip_count is None else band.trip_count}"
+        where = axes.get_xaxis_transform()
+        axes.text(band.start, 1.01, text, transform=where, fontsize=7, parse_math=False)
+    axes.axvline(peak, color="black", linewidth=0.8, linestyle=":")
+    side = "right" if peak > 0.8 * length else "left"
+    text = f" peak {format_bytes(most)} "
+    axes.text(peak, most, text, ha=side, va="bottom", fontsize=8, fontweight="bold")
+    axes.set_title(timeline.title, pad=16, fontsize=10, parse_math=False)
+    axes.set_xlabel("position in the schedule")
+    axes.set_yticks(range(0, round(most * 1.06) + 1, 1 << max(0, (most // 6).bit_length())))
+    axes.yaxis.set_major_formatter(lambda size, _: format_bytes(round(size)))
+    axes.set_xlim(0, max(1, length - 1))
+    axes.set_ylim(0, most * 1.08)
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1, 0.5))

@@ -218,7 +218,7 @@ def test_memory_left_out_for_size_is_reported(
     write(tmp_path, {"module_0001.jit_f.cpu_after_optimizations.txt": hlo("jit_f")})
     text = hlo("jit_f").replace("HloModule jit_f", "HloModule jit_f, is_scheduled=true", 1)
     (tmp_path / "module_0001.jit_f.cpu_after_optimizations.txt").write_text(text)
-    monkeypatch.setattr("hlo_lens.questions.memory.estimate.MOST_ESTIMATED", 1)
+    monkeypatch.setattr("hlo_lens.questions.memory.results.MOST_ESTIMATED", 1)
     monkeypatch.setattr("hlo_lens.questions.dumps.listing_page.MOST_ESTIMATED", 1)
     out = " ".join(run(tmp_path).stdout.split())
     note = "memory of 1 module of more than 1 instructions is not estimated; for an estimate: "

@@ -175,7 +175,7 @@ def test_a_plot_as_png_or_pdf_is_drawn(tmp_path: Path, ending: str, start: bytes
 def test_a_plot_without_matplotlib_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hlo_lens.questions.memory.plot.find_spec", lambda _: None)
+    monkeypatch.setattr("hlo_lens.questions.memory.timeline.find_spec", lambda _: None)
     result = run(FOLDER / f"{STEM}.txt", "--plot", tmp_path / "memory.svg")
     assert result.exit_code == 2
     assert "pip install 'hlo-lens[plot]'" in result.stderr

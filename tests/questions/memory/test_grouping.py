@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hlo_lens.questions.memory.grouping import memory_by, memory_tree, split_op_name
+from hlo_lens.questions.memory.grouping import MemoryBy, memory_by, memory_tree
 from tests.questions.memory.layouts import peak_of_program
 
 
@@ -22,12 +22,8 @@ from tests.questions.memory.layouts import peak_of_program
 def test_groups_sum_to_the_peak(by: str, groups: dict[str, int]) -> None:
     peak = peak_of_program()
     found = memory_by(peak, by)
-    assert {name: size for name, size, _, _ in found.groups} == groups
+    assert {one.group: one.size_bytes for one in found.groups} == groups
     assert sum(groups.values()) == found.total_bytes == peak.total_bytes
-
-
-def test_paths_keep_pytree_keys_whole() -> None:
-    assert split_op_name("jit(f)/params['a/b']/add") == ("jit(f)", "params['a/b']", "add")
 
 
 def test_tree_joins_scopes_that_do_not_fork() -> None:
@@ -39,6 +35,14 @@ def test_tree_joins_scopes_that_do_not_fork() -> None:
     ]
 
 
+def test_paths_keep_pytree_keys_whole() -> None:
+    peak = peak_of_program()
+    argument = next(one for one in memory_by(peak, "param").groups if one.group[0] == "0")
+    paths = argument._replace(group="jit(f)/params['a/b']/add"), argument
+    tree = memory_tree(MemoryBy(by="op", total_bytes=16, groups=paths))
+    assert [one.scope for one in tree.scopes] == ["0: params['a/b']", "jit(f)/params['a/b']/add"]
+
+
 @pytest.mark.parametrize("by", ["op", "source", "stack"])
 def test_results_without_a_line_are_a_group_of_their_own(by: str) -> None:
     peak = peak_of_program()
@@ -46,7 +50,7 @@ def test_results_without_a_line_are_a_group_of_their_own(by: str) -> None:
         one._replace(category="output") if one.category == "temp" else one for one in peak.live
     )
     found = memory_by(replace(peak, live=kept), by)
-    sizes = {name: size for name, size, _, _ in found.groups}
+    sizes = {one.group: one.size_bytes for one in found.groups}
     assert sizes["[results]"] == 8
     assert "[unattributed]" not in sizes
     assert len(sizes) == 3, "results with a label keep it"

@@ -12,19 +12,16 @@ from tests.questions.memory.train_step import TRAIN_STEP, analysis_of_text
 def test_a_band_ends_at_its_loop_and_has_its_trip_count() -> None:
     (module,) = modules_of(str(SAMPLES / "tpu" / "fsdp_transformer"))
     bands, memory = loop_bands(module), memory_results(module)
-    assert bands is not None
-    assert [(band.loop, band.trip_count, band.depth) for band in bands.bands] == [
+    assert [(band.loop, band.trip_count, band.depth) for band in bands] == [
         ("while.35", 2, 0),
         ("while.34", 2, 0),
     ]
     assert memory is not None
     schedule = memory.layout.schedule or ()
-    for band in bands.bands:
+    for band in bands:
         assert schedule[band.end] == band.loop
         assert band.start < band.end
 
 
 def test_a_program_without_loops_has_no_bands() -> None:
-    bands = loop_bands(analysis_of_text(TRAIN_STEP))
-    assert bands is not None
-    assert bands.bands == ()
+    assert loop_bands(analysis_of_text(TRAIN_STEP)) == ()

@@ -6,7 +6,7 @@ import dataclasses
 
 import hlo_lens
 from hlo_lens.questions.memory.layout import LaidAllocation
-from hlo_lens.questions.memory.other_tools import OtherPeak, other_peaks
+from hlo_lens.questions.memory.results import OtherPeak, other_peaks
 from tests.questions.memory.layouts import layout, value
 
 PJRT = "PJRT's peak_memory_in_bytes"

@@ -10,9 +10,8 @@ import pytest
 
 import hlo_lens
 import hlo_lens.questions.report.html
-from hlo_lens.questions.memory.plot import COLORS, Timeline, plot_timelines
 from hlo_lens.questions.memory.roles import ROLES, RoleSeries
-from hlo_lens.questions.memory.timeline import LoopBand
+from hlo_lens.questions.memory.timeline import COLORS, LoopBand, Timeline, plot_timelines
 from tests.corpus import SAMPLES
 
 STYLE = Path(hlo_lens.questions.report.html.__file__).parent / "assets" / "page.css"
@@ -20,7 +19,7 @@ STYLE = Path(hlo_lens.questions.report.html.__file__).parent / "assets" / "page.
 
 def _timeline(length: int = 4) -> Timeline:
     changes = {"weights": {0: 8}, "temporaries": {1: 4, 2: 100, 3: -104}}
-    series = RoleSeries(color=0, length=length, changes=changes)
+    series = RoleSeries(length=length, changes=changes)
     band = LoopBand("<while$", 1, 3, None, 0)
     return Timeline(name="<b>$x$", space="HBM", series=series, bands=(band,))
 
@@ -59,6 +58,6 @@ def test_notebooks_show_the_picture_of_memory_as_an_image() -> None:
 
 
 def test_notebooks_without_matplotlib_show_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hlo_lens.questions.memory.plot.find_spec", lambda _: None)
+    monkeypatch.setattr("hlo_lens.questions.memory.timeline.find_spec", lambda _: None)
     html = hlo_lens.memory(str(SAMPLES / "tpu" / "tp_mlp"))._repr_html_()
     assert html.startswith("<p><b>memory</b>")

@@ -26,7 +26,7 @@ def _series(*values: tuple[str, int, int, int, int]) -> dict[str, list[int]]:
     roles = MemoryRoles(
         layout=layout, values=[Role(role, "test") for role, *_ in values], allocations={}
     )
-    found = series_of_roles(layout, roles)
+    found = series_of_roles(roles)
     assert found is not None
     series = {role: found.series(role) for role in found.changes}
     sums = [sum(one) for one in zip(*series.values(), strict=True)]

@@ -14,7 +14,7 @@ from tests.questions.memory.train_step import ALIAS, TRAIN_STEP, analysis_of_tex
 def _roles(text: str) -> dict[str, str]:
     found = memory_roles(analysis_of_text(text))
     assert found is not None
-    return {str(row[0]): str(row[1]) for row in found.rows()}
+    return {v.name: r.role for v, r in zip(found.layout.values, found.values, strict=True)}
 
 
 def test_arguments_have_their_roles_without_aliases_too() -> None:

@@ -51,7 +51,7 @@ def test_trees_sum_to_the_figures_of_other_passes(folder: Path) -> None:
     tree = memory_call_tree(memory.peak)
     assert tree.total == memory.peak.total_bytes
     groups = memory_by(memory.peak, "stack").groups
-    by_stack = {label: size for label, size, _, _ in groups if size}
+    by_stack = {one.group: one.size_bytes for one in groups if one.size_bytes}
     if any(" < " in label for label in by_stack):
         assert stacks(tree) == {k: v for k, v in by_stack.items() if k[0] != "["}
         assert {k: v for k, v in tree.residuals if v} == {

@@ -57,7 +57,6 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
         for color in memory.layout.colors
         if memory.layout.held_bytes(color) or any(memory.layout.temporary_series(color) or ())
     ]
-    bands = loop_bands(analysis)
     return {
         "source": memory.layout.source,
         "limit": None
@@ -65,9 +64,7 @@ def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None
         else [subject.limit_bytes, subject.limit_source],
         "roles": list(ROLES.items()),
         "spaces": spaces,
-        "loops": [
-            [strings.number(one.loop), *one[1:]] for one in (() if bands is None else bands.bands)
-        ],
+        "loops": [[strings.number(one.loop), *one[1:]] for one in loop_bands(analysis)],
     }
 
 
