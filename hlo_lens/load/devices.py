@@ -15,7 +15,7 @@ from hlo_lens.text.lazy_pattern import lazy_pattern
 from hlo_lens.text.nearest_names import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
     from hlo_lens.load.module import ModuleDump
@@ -358,6 +358,7 @@ def gpu_topology(target: Target, devices: int) -> str:
 SLICE_STRIDE = 100_000
 """Difference of the ids of the first devices of two TPU slices."""
 
+_BRACE = re.compile(r"[{}]")
 _DEVICES = re.compile(r"computation_devices \{([^{}]*)\}")
 _ID = re.compile(r"replica_device_ids: (\d+)")
 _SETTINGS = (
@@ -376,21 +377,17 @@ def device_assignment(dump: ModuleDump) -> tuple[tuple[int, ...], ...] | None:
         start = text.find(f"{block} {{")
         if start < 0:
             continue
-        columns = [tuple(map(int, _ID.findall(inside))) for inside in _devices(text, start)]
+        depth, end = 0, start
+        for brace in _BRACE.finditer(text, start):
+            depth += 1 if brace[0] == "{" else -1
+            end = brace.end()
+            if depth == 0:
+                break
+        listed = _DEVICES.findall(text[start:end])
+        columns = [tuple(map(int, _ID.findall(devices))) for devices in listed]
         if columns and columns[0] and len({len(column) for column in columns}) == 1:
             return tuple(zip(*columns, strict=True))
     return None
-
-
-def _devices(text: str, start: int) -> Iterator[str]:
-    """Yield the devices of each computation of the assignment that begins at a place."""
-    depth, end = 0, start
-    for match in re.compile(r"[{}]").finditer(text, start):
-        depth += 1 if match[0] == "{" else -1
-        end = match.end()
-        if depth == 0:
-            break
-    yield from _DEVICES.findall(text[start:end])
 
 
 def slices_of(assignment: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:

@@ -16,10 +16,11 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from hlo_lens.text.dump_kinds import sniff, sniff_start
 from hlo_lens.text.errors import UnreadableError
@@ -44,22 +45,6 @@ CHUNK = 1 << 16
 _UNPACKED_ANYWAY = 1 << 24
 _DEFLATED_ANYWAY = 1 << 28
 _GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-class _Decompressor(Protocol):
-    """Decompressor of one member of a compressed file, piece by piece."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member has ended."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """Bytes after the end of the member."""
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Return at most `max_length` unpacked bytes, given more of the packed data."""
 
 
 class _Gunzip:
@@ -68,13 +53,8 @@ class _Gunzip:
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(wbits=31)
 
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._zlib.unused_data
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._zlib, name)  # eof, unused_data
 
     @property
     def needs_input(self) -> bool:
@@ -84,29 +64,28 @@ class _Gunzip:
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
-def _zstd(path: str) -> _Decompressor:
+def _zstd(path: str) -> Any:
     try:
-        decompressor: _Decompressor = import_module("compression.zstd").ZstdDecompressor()
+        return import_module("compression.zstd").ZstdDecompressor()
     except ImportError as error:
         raise UnreadableError(
             f"{path}: zstandard can be read from Python 3.14 on; unpack it with zstd -d"
         ) from error
-    return decompressor
 
 
 _MOST_LZMA = 1 << 30
 """Bytes that unpacking itself may take; xz -9 takes 65 MiB."""
 
-_MAGIC: tuple[tuple[bytes, Callable[[str], _Decompressor]], ...] = (
+_MAGIC: tuple[tuple[bytes, Callable[[str], Any]], ...] = (
     (_GZIP, lambda _: _Gunzip()),
     (b"\xfd7zXZ\0", lambda _: import_module("lzma").LZMADecompressor(memlimit=_MOST_LZMA)),
     (b"BZh", lambda _: import_module("bz2").BZ2Decompressor()),
-    (_ZSTD, _zstd),
+    (b"\x28\xb5\x2f\xfd", _zstd),
 )
+"""Compressed files by their first bytes, with decompressors of one member, piece by piece."""
 
 
-def _unpacker(head: bytes) -> tuple[bytes, Callable[[str], _Decompressor]] | None:
-    """Return the magic bytes and the decompressor for a file that begins so; else None."""
+def _unpacker(head: bytes) -> tuple[bytes, Callable[[str], Any]] | None:
     for magic, make in _MAGIC:
         if head.startswith(magic) and (magic != b"BZh" or head[4:7] in (b"1AY", b"\x17rE")):
             return magic, make
@@ -118,7 +97,11 @@ def is_packed(head: bytes) -> bool:
     return _unpacker(head) is not None
 
 
-def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterator[bytes]:
+_DAMAGE = (zlib.error, OSError, EOFError, ValueError, MemoryError)
+_LAZY_DAMAGE = ("LZMAError", "ZstdError")
+
+
+def unpacked(file: BinaryIO, path: str, cut: list[bool]) -> Iterator[bytes]:
     """Yield the unpacked content of a file, piece by piece; of a cut file, what can be unpacked.
 
     Args:
@@ -130,50 +113,46 @@ def unpacked(file: BinaryIO, path: str, cut: list[bool] | None = None) -> Iterat
         UnreadableError: If nothing of it can be unpacked, or if it unpacks to too much.
     """
     head = file.read(CHUNK)
-    if not is_packed(head):
-        while head:
-            yield head
-            head = file.read(CHUNK)
-    else:
-        yield from _unpack(file, head, path, cut)
+    if is_packed(head):
+        yield from _unpacked_members(file, head, path, cut)
+        return
+    while head:
+        yield head
+        head = file.read(CHUNK)
 
 
-_DAMAGE = (zlib.error, OSError, EOFError, ValueError, MemoryError)
-_LAZY_DAMAGE = ("LZMAError", "ZstdError")
-
-
-def _unpack(file: BinaryIO, head: bytes, path: str, cut: list[bool] | None) -> Iterator[bytes]:
-    """Yield the unpacked content of a compressed file, of which `head` has been read."""
-    total, packed = 0, len(head)
-    found = _unpacker(head)
-    while found is not None:
-        magic, make = found
-        unpack = make(path)
-        while not unpack.eof:
+def _unpacked_members(file: BinaryIO, head: bytes, path: str, cut: list[bool]) -> Iterator[bytes]:
+    total, packed, unpacker = 0, len(head), _unpacker(head)
+    while unpacker is not None:
+        magic, make = unpacker
+        decompressor = make(path)
+        while not decompressor.eof:
             try:
-                piece = unpack.decompress(head, CHUNK)
+                piece = decompressor.decompress(head, CHUNK)
             except Exception as error:  # lzma and zstd have errors of their own, imported lazily
                 if not isinstance(error, _DAMAGE) and type(error).__name__ not in _LAZY_DAMAGE:
                     raise
-                _refuse_or_note(error, path, cut, total)
+                if not total:
+                    raise UnreadableError(f"{path}: cannot be unpacked: {error}") from error
+                cut.append(True)
                 return
             total += len(piece)
             check_growth(total, packed, path, is_deflated=magic == _GZIP)
             if piece:
                 yield piece
             head = b""
-            if getattr(unpack, "needs_input", True) and not unpack.eof:
+            if getattr(decompressor, "needs_input", True) and not decompressor.eof:
                 head = file.read(CHUNK)
                 packed += len(head)
                 if not head and not piece:
-                    _note(cut)
+                    cut.append(True)
                     return
-        head = unpack.unused_data
+        head = decompressor.unused_data
         if len(head) < len(magic):  # the next member may begin at a chunk's end
             more = file.read(CHUNK)
             packed += len(more)
             head += more
-        found = _unpacker(head)
+        unpacker = _unpacker(head)
 
 
 def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = False) -> None:
@@ -190,19 +169,6 @@ def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = Fals
         most = min(most, max(_DEFLATED_ANYWAY, packed * MOST_DEFLATED))
     if total > min(most, MOST_UNPACKED):
         raise UnreadableError(f"{path}: unpacks to more than {total} bytes; unpack it by hand")
-
-
-def _refuse_or_note(error: Exception, path: str, cut: list[bool] | None, total: int) -> None:
-    """Raise UnreadableError if nothing could be unpacked; else note that the file is cut."""
-    if not total:
-        raise UnreadableError(f"{path}: cannot be unpacked: {error}") from error
-    _note(cut)
-
-
-def _note(cut: list[bool] | None) -> None:
-    """Note that a compressed file ends too early, if the caller passed a list for it."""
-    if cut is not None:
-        cut.append(True)
 
 
 STDIN = "-"
@@ -273,11 +239,11 @@ def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
     """
     try:
         opened = file.open()
-        if sys.stdin is not None and opened is sys.stdin.buffer:
-            yield from _bounded(unpacked(opened, file.path, cut), opened, file.path)
-            return
-        with opened:
-            yield from _bounded(unpacked(opened, file.path, cut), opened, file.path)
+        is_stdin = sys.stdin is not None and opened is sys.stdin.buffer
+        with nullcontext() if is_stdin else opened:
+            yield from _bounded(
+                unpacked(opened, file.path, [] if cut is None else cut), opened, file.path
+            )
     except FileNotFoundError as error:
         raise _missing(file.path) from error
     except OSError as error:

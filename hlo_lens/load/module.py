@@ -393,24 +393,21 @@ class SkippedCounter:
     """Counter of skipped files."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._examples: dict[str, str] = {}
+        self._paths: dict[str, list[str]] = {}
 
     def add(self, kind: str, path: str) -> None:
         """Count one file."""
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-        self._examples.setdefault(kind, path)
+        self._paths.setdefault(kind, []).append(path)
 
     def add_all(self, others: SkippedCounter) -> None:
         """Add the counts of another counter."""
-        for kind, count in others._counts.items():
-            self._counts[kind] = self._counts.get(kind, 0) + count
-            self._examples.setdefault(kind, others._examples[kind])
+        for kind, paths in others._paths.items():
+            self._paths.setdefault(kind, []).extend(paths)
 
     def all(self) -> tuple[SkippedFiles, ...]:
         """Return the kinds, the largest number first."""
-        ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-        return tuple(SkippedFiles(kind, count, self._examples[kind]) for kind, count in ordered)
+        ordered = sorted(self._paths.items(), key=lambda item: (-len(item[1]), item[0]))
+        return tuple(SkippedFiles(kind, len(paths), paths[0]) for kind, paths in ordered)
 
 
 _HTML_MODULES = 50

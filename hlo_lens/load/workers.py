@@ -67,20 +67,16 @@ def map_modules(
 
 
 def _processes(modules: Sequence[ModuleDump]) -> int:
-    if len(modules) < FEW and sum(map(_size, modules)) < SMALL:
-        return 1
-    return cores()
-
-
-def _size(module: ModuleDump) -> int:
-    """Return the bytes of a module's files; a small constant for files in archives."""
-    sizes = 0
-    for file in module.files:
+    """Return one process for few modules of small files; files in archives count a little each."""
+    if len(modules) >= FEW:
+        return cores()
+    size = 0
+    for file in (file for module in modules for file in module.files):
         try:
-            sizes += Path(file).stat().st_size
+            size += Path(file).stat().st_size
         except OSError:
-            sizes += SMALL // FEW
-    return sizes
+            size += SMALL // FEW
+    return 1 if size < SMALL else cores()
 
 
 def _in_pool(
