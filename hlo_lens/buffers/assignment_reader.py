@@ -19,6 +19,7 @@ from hlo_lens.buffers.columns import (
     BufferColumns,
 )
 from hlo_lens.buffers.lines import (
+    ANY_HEADER,
     NAMES as LINE_NAMES,
     RuleScan,
     ShapeCheck,
@@ -305,6 +306,6 @@ def _block_end() -> re.Pattern[str]:
     rules = one_of((_USED, _ALLOCATION, _TITLE))
     positions = terminal("_POSITIONS", *FILES)
     return re.compile(
-        rf"\n(?={rules}|[ \t]*+(?:\n|\Z)|HloLiveRange |\*\*\* )"
+        rf"\n(?={rules}|[ \t]*+(?:\n|\Z)|{ANY_HEADER})"
         rf"|(?<=.)(?=<\d++ [^<>\n]++>\n {positions})"
     )

@@ -15,9 +15,16 @@ from typing import TYPE_CHECKING, TypeVar
 from lark import Lark, Token, Tree
 
 from hlo_lens.grammar.parsers import grammar_tree
-from hlo_lens.hlo.patterns import LINE
+from hlo_lens.hlo.patterns import LINE_SHAPE
 from hlo_lens.shapes.shape_reader import parse_shape
-from hlo_lens.text.dump_kinds import BUFFER_HEADERS, BUFFER_ROWS, DumpKind
+from hlo_lens.text.dump_kinds import (
+    BUFFER_HEADERS,
+    BUFFER_ROWS,
+    HLO_MODULE,
+    ROW_OF,
+    TOTAL_BYTES,
+    DumpKind,
+)
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -45,12 +52,11 @@ _INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
 
 
-ANY_HEADER = "|".join((r"\*\*\* ", "HloModule ", *map(re.escape, BUFFER_HEADERS)))
+ANY_HEADER = "|".join((r"\*\*\* ", HLO_MODULE, *map(re.escape, BUFFER_HEADERS)))
 """Beginnings of the header lines of all dumps that may be in one file."""
 
 
-_TOTAL = "Total bytes used: "
-_OF_REPORT = r"[^\n]*+\s++Allocations sorted by size"
+_OF_REPORT = rf"[^\n]*+\s++{ROW_OF[DumpKind.MEMORY_USAGE_REPORT].headers[1]}"
 
 
 def header_of_others(*own: DumpKind) -> re.Pattern[str]:
@@ -58,10 +64,12 @@ def header_of_others(*own: DumpKind) -> re.Pattern[str]:
     others = [re.escape(w) for row in BUFFER_ROWS if row.kind not in own for w in row.headers]
     # The used values and the report of the years 2024 to 2026 begin with the same line.
     if DumpKind.MEMORY_USAGE_REPORT in own:
-        others.append(rf"{_TOTAL}(?!{_OF_REPORT})")
+        others.append(rf"{TOTAL_BYTES}(?!{_OF_REPORT})")
     else:
-        others.append(rf"{_TOTAL}(?={_OF_REPORT})" if DumpKind.BUFFER_VALUES in own else _TOTAL)
-    return re.compile("|".join((r"\*\*\* (?:Begin|End) ", r"HloModule[ ,\n]", *others)))
+        others.append(
+            rf"{TOTAL_BYTES}(?={_OF_REPORT})" if DumpKind.BUFFER_VALUES in own else TOTAL_BYTES
+        )
+    return re.compile("|".join((r"\*\*\* (?:Begin|End) ", rf"{HLO_MODULE[:-1]}[ ,\n]", *others)))
 
 
 NAMES: Mapping[str, str] = {
@@ -300,7 +308,7 @@ _REMEMBERED = 1 << 16
 _MOST_WRONG = 256
 """Most malformed shapes in the cache."""
 
-_BALANCED = re.compile(LINE.shape)
+_BALANCED = re.compile(LINE_SHAPE)
 
 
 class ShapeCheck:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,15 @@ if TYPE_CHECKING:
 @functools.cache
 def grammar_folder() -> Traversable | Path:
     """Return the folder of the grammars: the installed copy, else the one in the checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "_grammars", package.parent / "grammars"):
+        if folder.is_dir():
+            return folder
+    from importlib.resources import files  # slow to import, and needed inside an archive only
+
     shipped = files("hlo_lens") / "_grammars"
     if shipped.is_dir():
         return shipped
-    checkout = Path(__file__).resolve().parents[2] / "grammars"
-    if checkout.is_dir():
-        return checkout
     raise BrokenInstallError("the grammars are missing from this installation; reinstall hlo-lens")
 
 

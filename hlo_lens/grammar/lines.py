@@ -7,7 +7,8 @@ to Lark (`LineParser`), which returns the same spans or names the error.
 
 - Each named terminal has a group of its name; those whose names begin with ``_`` have none.
 - A rule that contains a repetition is one group, without groups inside.
-- So is a recursive rule: the comment ``//~ /regex/`` before it is its text in a line.
+- So is a recursive rule: the comment ``//~ /regex/`` before it is its text in a line,
+  or the name of a terminal.
 - ``//? /regex/`` is what shows that a line is of a rule, where its first token does not.
 - White space is that of the examples before the rule (``//| value: <2 add @0>``): XLA's own.
 
@@ -20,8 +21,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.grammar.files import grammar_text
 from hlo_lens.text.source import Source
@@ -46,10 +46,10 @@ _MAY_BACKTRACK = re.compile(
 
 _LINE_END = r"(?:\n|\Z)"
 _MOST_LINES = 2048
+_LONG = 120
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     """A part of a rule.
 
     Attributes:
@@ -66,8 +66,7 @@ class _Node:
     gap: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Definition:
+class _Definition(NamedTuple):
     """A rule or terminal, with the comments before it that are meant for this module."""
 
     body: str
@@ -84,7 +83,7 @@ def _definitions(files: tuple[str, ...]) -> Mapping[str, _Definition]:
         notes = match["notes"].splitlines()
         example = "".join(f"{note[3:]}\n" for note in notes if note.startswith("//|"))
         text, sign = (
-            next((_literal(note[3:].strip()) for note in notes if note.startswith(mark)), "")
+            next((note[3:].strip() for note in notes if note.startswith(mark)), "")
             for mark in ("//~", "//?")
         )
         found[match["name"]] = _Definition(match["body"], example, text, sign)
@@ -133,6 +132,14 @@ def _literal(token: str) -> str:
     return f"(?{flags}:{pattern})" if flags else pattern
 
 
+def _noted(note: str, files: tuple[str, ...]) -> str:
+    """Return the regular expression in a comment: in slashes, or the name of a terminal."""
+    if not note:
+        return ""
+    return _literal(note) if note.startswith("/") else terminal(note, *files)
+
+
+@functools.cache
 def terminal(name: str, *files: str) -> str:
     """Return the regular expression of a terminal of some grammar files."""
 
@@ -151,6 +158,28 @@ def terminal(name: str, *files: str) -> str:
     return terminal(body.text, *files) if body.kind == "token" and body.text else regex(body)
 
 
+@functools.cache
+def _space(files: tuple[str, ...]) -> str:
+    """Return the regular expression of what a grammar ignores between tokens."""
+    ignored = re.findall(r"^%ignore (\w+)", grammar_text(*files), re.MULTILINE)
+    return f"(?:{'|'.join(terminal(name, *files) for name in ignored)})*+"
+
+
+def alternatives(name: str, *files: str) -> Iterator[tuple[str, LineRule]]:
+    """Yield the first terminal of each alternative of a rule, and its rest as a loose rule."""
+    for number, sequence in enumerate(_parsed(_definitions(files)[name].body).children):
+        first, *rest = sequence.children
+        rule = LineRule(f"{name}[{number}]", *files, is_line=False, is_loose=True)
+        rule.body = rest[0] if len(rest) == 1 else _Node("sequence", "", tuple(rest))
+        yield first.text, rule
+
+
+def first_word(name: str, *files: str) -> str:
+    """Return the text that every token of a terminal begins with."""
+    found = re.match(r"(?:\\[^\w]|[^\\()\[\]{}|?*+.^$])*", terminal(name, *files))
+    return re.sub(r"\\(.)", r"\1", found[0]) if found else ""
+
+
 class LineRule:
     """A line rule of some grammar files; nothing is read or compiled before it is used.
 
@@ -158,21 +187,36 @@ class LineRule:
         name: Its name.
         files: The grammar files, without ``.lark``.
         is_line: Whether it ends with its line.
+        is_loose: Whether any white space and comments may be between its tokens, instead of the
+            layout of the examples, and line ends in them.
+        before: Regular expression of what may be before it.
+        after: The same of what must follow.
     """
 
-    def __init__(self, name: str, *files: str, is_line: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        *files: str,
+        is_line: bool = True,
+        is_loose: bool = False,
+        before: str = "",
+        after: str = "",
+    ) -> None:
         self.name = name
         self.files = files
-        self._is_line = is_line
+        self._end = after or (_LINE_END if is_line else "")
+        self._gap = _space(files) if is_loose else None
+        self._before = before
+        self.body: _Node | None = None  # of a rule that has no name
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
         """The regular expression of a text in the layout of the examples."""
-        return re.compile(_possessive(self._tree) + (_LINE_END if self._is_line else ""))
+        return re.compile(self._before + _possessive(self._tree, self._gap) + self._end)
 
     @functools.cached_property
-    def match(self) -> Callable[[str, int], re.Match[str] | None]:
-        """The method of the pattern that takes a text and an offset."""
+    def match(self) -> Callable[..., re.Match[str] | None]:
+        """The method of the pattern."""
         return self.pattern.match
 
     @functools.cached_property
@@ -184,12 +228,12 @@ class LineRule:
     def beginning(self) -> str:
         """The regular expression of what shows that a line is of this rule: the first token."""
         sign = _definitions(self.files)[self.name].sign
-        return rf"[ \t]*+(?:{sign or next(_nodes(self._tree, 'token')).regex})"
+        return rf"[ \t]*+(?:{_noted(sign, self.files) or next(_nodes(self._tree, 'token')).regex})"
 
     @functools.cached_property
     def block(self) -> re.Pattern[str]:
         """The regular expression of many lines at once, without groups."""
-        line = _possessive(self._tree, has_groups=False)
+        line = _possessive(self._tree, None, has_groups=False)
         return re.compile(rf"(?:{line}\n){{1,{_MOST_LINES}}}+")
 
     @functools.cached_property
@@ -199,13 +243,15 @@ class LineRule:
 
     @functools.cached_property
     def _tree(self) -> _Node:
-        return replace(self._rule(self.name, ()), text="")  # the whole has no group
+        if self.body is not None:
+            return self._resolved(self.body, ())
+        return self._rule(self.name, ())._replace(text="")  # the whole has no group
 
     def _rule(self, name: str, path: tuple[str, ...]) -> _Node:
         """Return a rule with its inner rules in place, and with the gaps of all their examples."""
         definition = _definitions(self.files)[name]
         if definition.text:
-            return _Node("token", name, regex=definition.text)
+            return _Node("token", name, regex=_noted(definition.text, self.files))
         if name in path:
             raise ValueError(f"{self.name}: {name} is recursive and has no text for a line")
         body = self._resolved(_parsed(definition.body), (*path, name))
@@ -216,8 +262,8 @@ class LineRule:
         if node.kind == "rule":
             return self._rule(node.text, path)
         if node.kind == "token":
-            return replace(node, regex=node.regex or terminal(node.text, *self.files))
-        return replace(node, children=tuple(self._resolved(c, path) for c in node.children))
+            return node._replace(regex=node.regex or terminal(node.text, *self.files))
+        return node._replace(children=tuple(self._resolved(c, path) for c in node.children))
 
 
 class LineParser:
@@ -293,7 +339,7 @@ def _spaced(tree: _Node, example: str) -> _Node:
 
     def spaced(node: _Node) -> _Node:
         gap = next(rest) if node.kind == "token" else ""
-        return replace(node, gap=gap, children=tuple(map(spaced, node.children)))
+        return node._replace(gap=gap, children=tuple(map(spaced, node.children)))
 
     return spaced(tree)
 
@@ -301,7 +347,8 @@ def _spaced(tree: _Node, example: str) -> _Node:
 def _loose(node: _Node, numbers: Iterator[int]) -> str:
     """Return the regular expression of a node with groups for the white space before tokens."""
     if node.kind == "token":
-        return rf"(?P<g{next(numbers)}>\s*?)(?:{node.regex})"
+        regex = node.regex if len(node.regex) < _LONG else r"\S.*?"  # compiles in no time
+        return rf"(?P<g{next(numbers)}>\s*?)(?:{regex})"
     parts = [_loose(child, numbers) for child in node.children]
     quantifier = node.text if node.kind in ("option", "many") else ""
     return f"(?:{('|' if node.kind == 'choice' else '').join(parts)}){quantifier}"
@@ -341,14 +388,23 @@ def _groups(node: _Node) -> Iterator[str]:
             yield from _groups(child)
 
 
-def _possessive(node: _Node, *, has_groups: bool = True) -> str:
-    """Return the regular expression of a node, which never backtracks into it."""
+def _possessive(node: _Node, space: str | None, *, has_groups: bool = True) -> str:
+    """Return the regular expression of a node, which never backtracks into it.
+
+    Args:
+        node: The node.
+        space: What may be before each token; None for the gaps of the examples.
+        has_groups: Whether groups are made.
+    """
     is_group = has_groups and _group(node) is not None
     if node.kind == "token":
-        regex = f"(?>{node.regex})" if _MAY_BACKTRACK.match(node.regex) else node.regex
-        return re.escape(node.gap) + (f"({regex})" if is_group else regex)
+        # Tokens of a printed line have no line end.
+        regex = node.regex if space is not None else node.regex.replace("[^", r"[^\n")
+        regex = f"(?>{regex})" if _MAY_BACKTRACK.match(regex) else regex
+        gap = re.escape(node.gap) if space is None else space
+        return gap + (f"({regex})" if is_group else regex)
     inner = has_groups and not is_group and node.kind != "many"
-    parts = [_possessive(child, has_groups=inner) for child in node.children]
+    parts = [_possessive(child, space, has_groups=inner) for child in node.children]
     match node.kind:
         case "choice":
             return f"(?>{'|'.join(parts)})"
@@ -356,7 +412,7 @@ def _possessive(node: _Node, *, has_groups: bool = True) -> str:
             return f"(?:{parts[0]}){node.text}+"
     if not is_group:
         return "".join(parts)
-    gap = re.escape(_first_gap(node))
+    gap = re.escape(_first_gap(node)) if space is None else ""
     return f"{gap}({''.join(parts).removeprefix(gap)})"
 
 

@@ -9,17 +9,22 @@ XLA gains some every month.
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from typing import TYPE_CHECKING
 
+from hlo_lens.grammar.lines import LineRule, alternatives, terminal
 from hlo_lens.hlo.instruction import CALLING_ATTRIBUTES
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.patterns import (
     ATTRIBUTE,
     COMMENTS,
-    LOOSE,
+    GRAMMARS,
+    NAME,
     NESTED_CALL,
     PARAMETER_NUMBER,
+    SHAPE,
     SPACE,
     TYPED_OPERANDS,
 )
@@ -27,118 +32,35 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Mapping
 
     from hlo_lens.hlo.reader import HloTextReader
     from hlo_lens.shapes.shape import Shape
 
-_NAME = r"(?:%|(?=[A-Za-z_]))[\w.-]++"
-_INT_LIST = r"\{\s*+(?:-?\d++(?:\s*+,\s*+-?\d++)*+\s*+)?+\}"
-_INT_LISTS = rf"\{{\s*+(?:{_INT_LIST}(?:\s*+,\s*+{_INT_LIST})*+\s*+)?+\}}"
-_NAMES = rf"\{{\s*+(?:{_NAME}(?:#\d+)*(?:\s*+,{SPACE}{_NAME}(?:#\d+)*)*+\s*+)?+\}}"
-_NUMBER = r"-?(?:inf|nan|\d++(?:\.\d*+)?+(?:[eE][+-]?\d++)?+|\.\d++)"
-_RANGE = r"\[\s*\d+\s*:\s*\d+\s*(?::\s*\d+\s*)?\]"
-_WINDOW = r"-?\d++(?:_-?\d++)*+(?:x-?\d++(?:_-?\d++)*+)*+"
-_SHAPE_INDEX = r"\{[\d,\s]*+\}"
-_ALIAS = (
-    rf"{_SHAPE_INDEX}\s*+:\s*+\(\s*+\d++\s*+,\s*+{_SHAPE_INDEX}\s*+"
-    rf"(?:,\s*+(?:may|must)-alias\s*+)?+\)"
-)
-_DONOR = rf"\(\s*\d+\s*,\s*{_SHAPE_INDEX}\s*\)"
-_BOOLS = r"(?:\{\s*(?:(?:true|false)(?:\s*,\s*(?:true|false))*)?\s*\}|true|false)"
-_PADDING = r"-?\d++_-?\d++(?:_\d++)?+"
-_FIELD = rf"[A-Za-z_]\w*+={SPACE}(?:{LOOSE.string}|{LOOSE.quoted}|\{{[^{{}}]*+\}}|[\w.+-]++)"
-_LABELS = r"[0-9bf?]{2,}_[0-9io?]{2,}->[0-9bf?]{2,}"
+PARSED = frozenset({"sharding", "replica_groups"})
+"""Attributes whose values are parsed, once for each distinct text, instead of matched."""
 
-_FORMS: tuple[tuple[str, str], ...] = (
-    (
-        "dimensions dynamic_slice_sizes fft_length lhs_contracting_dims rhs_contracting_dims "
-        "lhs_batch_dims rhs_batch_dims lhs_ragged_dims rhs_group_dims offset_dims "
-        "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims "
-        "update_window_dims inserted_window_dims scatter_dims_to_operand_dims "
-        "input_batching_dims scatter_indices_batching_dims",
-        _INT_LIST,
-    ),
-    (
-        "index iota_dimension channel_id feature_group_count batch_group_count k num_carries "
-        "feature_index delta exponent_bits mantissa_bits inferred_dimension index_vector_dim "
-        "cross_program_prefetch_index all_reduce_id async_group_id",
-        r"-?\d++|_",
-    ),
-    (
-        "is_scheduled alias_passthrough_params is_stable largest is_reverse is_associative "
-        "use_global_device_ids constrain_layout has_dynamic_root is_host_transfer "
-        "custom_call_has_side_effect indices_are_sorted unique_indices left_side lower "
-        "unit_diagonal is_composite is_cross_program_prefetch",
-        r"true|false",
-    ),
-    (
-        "custom_call_target async_execution_thread execution_thread infeed_config outfeed_config",
-        rf"{LOOSE.string}|{LOOSE.quoted}",
-    ),
-    (
-        "direction type kind fft_type distribution transpose_a padding_type schedule api_version "
-        "convolution_kind mode algorithm",
-        r"[A-Za-z_][\w.-]*+",
-    ),
-    ("to_apply calls condition body true_computation false_computation select scatter", _NAME),
-    ("branch_computations called_computations", rf"{_NAMES}|{_NAME}"),
-    ("control-predecessors", _NAMES),
-    ("epsilon", _NUMBER),
-    ("source_target_pairs", _INT_LISTS),
-    ("slice_sizes", rf"{_INT_LIST}|{_INT_LISTS}"),
-    ("slice", rf"\{{\s*(?:{_RANGE}(?:\s*,\s*{_RANGE})*)?\s*\}}"),
-    ("window", rf"\{{\s*(?:[a-z_]+={_WINDOW}\s*)*\}}"),
-    ("padding", rf"{_PADDING}(?:x{_PADDING})*+"),
-    ("dim_labels", _LABELS),
-    (
-        "input_output_alias output_to_operand_aliasing",
-        rf"\{{\s*(?:{_ALIAS}(?:\s*,\s*{_ALIAS})*+(?:\s*,)?)?\s*\}}",
-    ),
-    ("buffer_donor", rf"\{{\s*(?:{_DONOR}(?:\s*,\s*{_DONOR})*+)?\s*\}}"),
-    ("metadata", rf"\{{[\s,]*+{SPACE}(?:{_FIELD}{SPACE},?+{SPACE})*+\}}"),
-    ("backend_config", rf"{LOOSE.braces}|{LOOSE.string}|{LOOSE.quoted}"),
-    # Quotes inside a value were not escaped until 2025, so only its beginning is judged.
-    ("frontend_attributes", rf"\{{{SPACE}(?:[\w.-]++={SPACE}[\"'{{][^\0]*+(?<=\}}))?+\}}?+"),
-    ("outfeed_shape", LOOSE.shape),
-    (
-        "operand_layout_constraints",
-        rf"\{{{SPACE}(?:{LOOSE.shape}{SPACE}(?:,{SPACE}{LOOSE.shape}{SPACE})*+)?+\}}",
-    ),
-    ("replica_count num_partitions", r"-?\d++"),
-    (
-        "allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output "
-        "parameter_replication",
-        _BOOLS,
-    ),
-)
 
-FORMS: Mapping[str, re.Pattern[str]] = {
-    name: form
-    for names, pattern in _FORMS
-    for form in [lazy_pattern(pattern)]
-    for name in names.split()
-}
-"""Attribute name to the pattern of its value; other names may have any value."""
+@functools.cache
+def forms() -> Mapping[str, LineRule]:
+    """Return the name of each attribute of the grammar and the rule of its value."""
+    found: dict[str, LineRule] = {}
+    for rule in ("attribute", "header_attribute"):
+        for terminal_name, value in alternatives(rule, *GRAMMARS):
+            words = terminal(terminal_name, *GRAMMARS).replace("\\", "")
+            if (match := _ATTRIBUTE_NAMES.fullmatch(words)) is not None:
+                for word in match["words"].split("|"):
+                    found[match["start"] + word] = value
+    return found
 
-_OTHERS = """
-    sharding replica_groups metadata backend_config frontend_attributes literal
-    operand_layout_constraints outfeed_shape operand_precision origin original_value statistics
-    result_accuracy domain sparsity sparsity_config order entry_computation_layout
-    origin_recovery_table debug_attributes
-"""
 
-KNOWN = frozenset(FORMS) | frozenset(_OTHERS.split())
-"""Attributes of XLA's instructions and headers until August 2026; others are listed as unknown.
+_ATTRIBUTE_NAMES = re.compile(r"(?P<start>[\w-]*)(?:\(\?:)?(?P<words>[\w|-]*)\)?=")
+"""The terminal of one attribute or of several with a common beginning."""
 
-Source: xla/hlo/parser/hlo_parser.cc, CreateInstruction and ParseHloModule.
-"""
-
-_PARAMETER = rf"(?:\(unknown\):?|{_NAME}:?){SPACE}{LOOSE.shape}"
+_PARAMETER = rf"(?:\(unknown\):?|{NAME}:?){SPACE}{SHAPE}".replace("([", "(?:[")
 _SIGNATURE = lazy_pattern(
     rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
-    rf"{SPACE}->{SPACE}{LOOSE.shape}"
+    rf"{SPACE}->{SPACE}{SHAPE}"
 )
 
 _STRUCTURAL = frozenset((*CALLING_ATTRIBUTES, "control-predecessors", "index"))
@@ -244,7 +166,7 @@ class AttributeCheck:
         """
         wrong = {
             name
-            for name, value in ATTRIBUTE.findall(match[7])
+            for name, value in ATTRIBUTE.pattern.findall(match[7])
             if not self._is_value_right(name, value)
         }
         return not wrong & _STRUCTURAL and self._is_structure_right(match)
@@ -256,13 +178,13 @@ class AttributeCheck:
                 return False
         elif not self.shape(match[3]):
             return False
-        if match[5] is not None:
-            return True
+        operands = match[5] or match[6] or ""
         if match[4] == "constant":
-            return self.literal(match[3], match[6])
+            return self.literal(match[3], operands)
         if match[4] == "parameter":
-            return PARAMETER_NUMBER.fullmatch(match[6]) is not None
-        operands = match[6]
+            return PARAMETER_NUMBER.fullmatch(operands) is not None
+        if match[6] is None:
+            return True
         if "/" in operands:
             if operands.count("/*") != operands.count("*/"):
                 return False
@@ -291,17 +213,21 @@ class AttributeCheck:
         form_of_list = _VARIABLE.sub("\0", text)
         if form_of_list in self.attributes:
             return True
-        if not all(self._is_value_right(*match.groups()) for match in ATTRIBUTE.finditer(text)):
+        if not all(
+            self._is_value_right(*match.groups()) for match in ATTRIBUTE.pattern.finditer(text)
+        ):
             return False
         self.attributes.add(form_of_list)
         return True
 
     def _is_value_right(self, name: str, value: str) -> bool:
         """Return whether a value has a known form; any value of an unknown attribute has."""
-        form = FORMS.get(name)
-        if form is not None:
-            return form.fullmatch(value) is not None
-        return self.value_problem(name, value) is None
+        if name in PARSED:
+            return self.value_problem(name, value) is None
+        form = forms().get(name)
+        if form is None:
+            self.unknown.add(name)
+        return form is None or form.pattern.fullmatch(value) is not None
 
     def literal(self, shape_text: str, text: str) -> bool:
         """Return whether a literal has the nesting of its shape."""
@@ -316,7 +242,7 @@ class AttributeCheck:
 
     def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:
         """Return the error of a wrong sharding or device list, or None; others are not checked."""
-        if name not in KNOWN:
+        if name not in forms():
             self.unknown.add(name)
         if name == "sharding":
             return _problem(self._reader.sharding, value)
@@ -329,10 +255,10 @@ class AttributeCheck:
     def header(self, header: Mapping[str, str]) -> str | None:
         """Return the name of the first header attribute whose value is wrong, or None."""
         for name, value in header.items():
-            if name not in KNOWN:
+            form = forms().get(name)
+            if form is None:
                 self.unknown.add(name)
-            form = FORMS.get(name)
-            if form is not None and form.fullmatch(value) is None:
+            elif form.pattern.fullmatch(value) is None:
                 return name
             if name == "entry_computation_layout" and _problem(self._reader.program_shape, value):
                 return name

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_lens.hlo.patterns import INSTRUCTION_LIKE, LINE_START
+from hlo_lens.hlo.patterns import HLO_MODULE, INSTRUCTION_LIKE, LINE_START, MARKS, TABLE_TITLES
 from hlo_lens.text.lazy_pattern import lazy_pattern
+
+_HEADER = HLO_MODULE[:8]
+"""The first word of a header whose end is cut off, in any case."""
 
 _ATTRIBUTES = (
     "backend_config|body|branch_computations|calls|called_computations|channel_id|condition"
@@ -25,13 +28,13 @@ _SIGN = lazy_pattern(
     rf"(?<![\w%.])%[A-Za-z_][\w.-]*+|(?<![\w.]){_TYPE}\[[\d,<=? ]*+(?:\]|\Z)"
     rf"|\b(?:{_ATTRIBUTES})=[{{\"%\d]"
     r"|\bis_scheduled=true|\breplica_groups=(?:\[|mesh)|\bto_apply=[\w%]"
-    r"|\A\s*+(?:ENTRY|ROOT)\b|\A\s*+(?i:hlomodul)|\A\s*+\d++ (?:\"|\{[a-z_]++=)"
-    r"|\A\s*+(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*+\Z"
+    rf"|\A\s*+(?:{MARKS}|(?i:{_HEADER}))|\A\s*+\d++ (?:\"|\{{[a-z_]++=)"
+    rf"|\A\s*+(?:{TABLE_TITLES})\s*+\Z"
 )
 """Signs of HLO in a line, whole or damaged."""
 
 _PROSE = lazy_pattern(
-    r"\s*+(?:(?!(?:ENTRY|ROOT|HloModule)\b)"
+    rf"\s*+(?:(?!{MARKS}|{HLO_MODULE})"
     r"(?:[A-Za-z][a-z']*+ ++[A-Za-z][a-z']*+(?=[ ,.:;!?']|\Z)(?! *+(?:[=(]|-> ))"
     r"|[A-Za-z][A-Za-z ]*+:(?=\s|\Z))|\[[A-Za-z ]++\] |[(\[]?\d[\d.]*+[)\]:] )"
 )
@@ -44,8 +47,7 @@ _OTHER_IR = lazy_pattern(
 """Beginnings of lines of MLIR and of jaxprs."""
 
 _PLAIN_LINES = lazy_pattern(
-    r"(?:(?!\s*+(?:(?:ENTRY|ROOT|FileNames|FunctionNames|FileLocations|StackFrames)\b"
-    r"|(?i:hlomodul)))"
+    rf"(?:(?!\s*+(?:{MARKS}|(?:{TABLE_TITLES})\b|(?i:{_HEADER})))"
     r"(?![ \t]*+\d++ \")[^\n%\[={}\0]*+\n)++"
 )
 """Runs of lines without a character that a sign needs."""

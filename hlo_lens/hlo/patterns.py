@@ -1,113 +1,66 @@
-r"""The compiled regular expressions of the scanner: the fast shadow of ``hlo_module.lark``.
+r"""The compiled regular expressions of the scanner, made from the terminals of ``hlo_module.lark``.
 
 Every repetition is possessive (``*+``): a text that does not match costs one pass, whatever it is.
-Two families: *line* patterns for the layout of XLA's printer (one instruction a line), *loose* ones
-for any white space and comments between tokens.
+*Line* patterns take the layout of XLA's printer (one instruction a line), *loose* ones any white
+space and comments between tokens.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 
+from hlo_lens.grammar.lines import LineRule, terminal
 from hlo_lens.text.lazy_pattern import lazy_pattern
+
+GRAMMARS = ("hlo_tokens", "shape", "sharding", "replica_groups", "hlo_module")
+
+
+@functools.cache
+def _terminal(name: str) -> str:
+    return terminal(name, *GRAMMARS)
+
 
 NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
 """A name; the group is the name without ``%``."""
-
-_DEFINED = r"(?:%(?=[\w.-])|(?=[A-Za-z_][\w.-]*+(?!=)))([\w.-]++)"
-"""A name before ``=``; without ``%``, a space must follow it, or it is an attribute."""
 
 _NEXT = r"(?:%[\w.-]++|[A-Za-z_][\w.-]*+(?!=))"
 _ANY = r"%?+[\w.-]++"
 """The same without a group, and for places where a number is a name too."""
 
-COMMENT = r"/\*[^*]{0,4096}+(?:\*(?!/)[^*]{0,4096}+){0,256}+\*/"
-"""A comment of bounded length, or each unclosed ``/*`` would cost a pass over the rest."""
-
-COMMENT_OR_REST = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)"
-"""A comment of any length; an unclosed one extends to the end."""
-
-SPACE = rf"(?:[ \t\f\n]++|{COMMENT}|//[^\n]*+(?=\n|\Z))*+"
+_SPACE_OR_COMMENT = f"(?:{_terminal('WHITESPACE')}|{_terminal('COMMENT')})"
+SPACE = f"{_SPACE_OR_COMMENT}*+"
 """White space and comments, in loose patterns."""
 
-_DEPTH = 8
-"""Deepest nesting that the patterns match; deeper text goes to the grammar."""
+_ROOT, _ENTRY = _terminal("ROOT"), _terminal("ENTRY")
+SHAPE, _PARENS, _VALUE = (f"(?>{_terminal(n)})" for n in ("SHAPE_TEXT", "PARENS", "VALUE_TEXT"))
+LINE_SHAPE, _LINE_PARENS, _LINE_VALUE = (
+    text.replace("[^", r"[^\n") for text in (SHAPE, _PARENS, _VALUE)
+)
+_ATTRIBUTE = _terminal("ATTRIBUTE_NAME") + "="
+HLO_MODULE = _terminal("HLO_MODULE")
+_TABLES = [
+    _terminal(name)
+    for name in ("_FILE_NAMES", "_FUNCTION_NAMES", "_FILE_LOCATIONS", "_STACK_FRAMES")
+]
+MARKS = f"{_ENTRY}|{_ROOT}"
+TABLE_TITLES = "|".join(_TABLES)
+FIRST_LETTERS = {title[0] for title in (HLO_MODULE, *_TABLES)}
+"""First letters of headers and of stack tables."""
 
-
-def _nested(opening: str, closing: str, inner: str, depth: int) -> str:
-    """Return a pattern for a bracket pair around `inner` and itself, `depth` levels deep."""
-    pattern = rf"{opening}(?:{inner})*+{closing}"
-    for _ in range(depth - 1):
-        pattern = rf"{opening}(?:{inner}|{pattern})*+{closing}"
-    return pattern
-
-
-class Family:
-    r"""The patterns of one family.
-
-    Args:
-        newline: Character that no token may contain: ``\n`` in line patterns, none in loose ones.
-        has_escapes: Whether there may be backslashes and zero bytes; strings without are faster.
-    """
-
-    def __init__(self, newline: str, *, has_escapes: bool = True) -> None:
-        out = rf"{newline}\0"
-        any_escaped = r"\\[^\n\0]" if newline else r"\\[^\0]"
-        self.string = '"[^"]*+"'
-        if has_escapes:
-            self.string = rf'"[^"\\{out}]*+(?:{any_escaped}[^"\\{out}]*+)*+"'
-        self.quoted = rf"'[^'\\{out}]*+(?:{any_escaped}[^'\\{out}]*+)*+'"
-        self.braces = _nested(r"\{", r"\}", rf'[^"{{}}{out}]++|{self.string}', _DEPTH)
-        self.parens = _nested(r"\(", r"\)", rf"[^(){out}]++", _DEPTH)
-        self.brackets = _nested(r"\[", r"\]", rf"[^\[\]{out}]++", 2)
-        space = SPACE if not newline else ""
-        self.array = (
-            rf"[a-z]\w*+{space}\[[\d,<=?\s]*+\](?:{space}\{{(?=\s*+[\d:])[^{{}}{out}]*+\}})?+"
-        )
-        self.shape = rf"(?:b{self.parens}|{self.array}|{self.parens})"
-        # A top-level comma ends a value, except for the one comma of replica groups by mesh.
-        self.value = (
-            rf"(?:[^,\s\"'{{}}()\[\]\0]++|{self.string}|{self.braces}|{self.parens}|{self.brackets}"
-            rf"|{self.quoted}|,[ ]device_ids=(?=\()|[ ](?=\{{))++"
-        )
-
-
-LINE = Family(r"\n")
-LOOSE = Family("")
-
-_GENERIC = r"(?!metadata=|backend_config=)[A-Za-z_][\w.-]*+="
-_OPERAND = r"(?:/\*index=\d++\*/)?+%?+[\w.-]++(?:#\d++)*+"
-_NO_NAMES = r"(?<!constant\()(?<!parameter\((?!\d*+\)))"
-_OPERANDS = rf"{_NO_NAMES}((?:{_OPERAND}(?:, {_OPERAND})*+)?+)"
-
-
-def _printed_instruction(line: Family) -> re.Pattern[str]:
-    """Return the pattern of a printed instruction with its line end."""
-    value = rf"(?:{line.string}|-?\d++|\{{[\d,]*+\}}|[A-Za-z_]\w*+)"
-    metadata = rf"metadata=\{{(?:[a-z_]++={value}[ ,]*+)*+\}}"
-    config = rf"backend_config=(?:{line.braces}|{line.string})"
-    return lazy_pattern(
-        rf" *+(ROOT )?+{NAME} = ({line.shape}) ([a-z][a-z0-9_-]*+)"
-        rf"\((?:{_OPERANDS}\)|((?:[^()\n\0]++|{line.parens})*+)\))"
-        rf"((?:, {_GENERIC}{line.value})*+)((?:, (?:{metadata}|{config}))*+)[ ]*+(?:\n|\Z)"
-    )
-
-
-LINE_INSTRUCTION = _printed_instruction(LINE)
+LINE_INSTRUCTION = LineRule("printed_instruction", *GRAMMARS, before=" *+")
 """A printed instruction with its line end.
 
 Groups: ROOT, name, shape, opcode, operands that are names, other operands (a literal, operands with
 shapes), attributes before ``metadata`` and ``backend_config``, those two.
 """
 
-PLAIN_INSTRUCTION = _printed_instruction(Family(r"\n", has_escapes=False))
-"""The same for a part of the text that is one line without backslashes and zero bytes."""
-
-LOOSE_INSTRUCTION = lazy_pattern(
-    rf"{SPACE}(ROOT\b{SPACE})?+{_DEFINED}{SPACE}={SPACE}(?:({LOOSE.shape}){SPACE})?+"
-    rf"([a-z][a-z0-9_-]*+){SPACE}\((?:{_OPERANDS}\)|((?:[^()\0]++|{LOOSE.parens})*+)\))"
-    rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={SPACE}{LOOSE.value})*+)"
-    rf"(?={SPACE}(?:\}}|(?:ROOT\b{SPACE})?+(?:\Z|{_NEXT}{SPACE}=)))"
+LOOSE_INSTRUCTION = LineRule(
+    "loose_instruction",
+    *GRAMMARS,
+    is_line=False,
+    is_loose=True,
+    after=rf"(?={SPACE}(?:\}}|(?:{_ROOT}{SPACE})?+(?:\Z|{_NEXT}{SPACE}=)))",
 )
 """The same with any white space, ending where the next instruction or the brace begins.
 
@@ -115,8 +68,8 @@ Groups as in the line pattern, all attributes in one. The shape may be left out.
 """
 
 _NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
-_TUPLE = rf"(?=\({SPACE}(?:[()]|b\(|[a-z]\w*+{SPACE}\[)){LOOSE.parens}"
-_OPERAND_SHAPE = rf"(?:b{LOOSE.parens}|{LOOSE.array}|{_TUPLE})"
+_TUPLE = rf"(?=\({SPACE}(?:[()]|b\(|[a-z]\w*+{SPACE}\[)){_PARENS}"
+_OPERAND_SHAPE = rf"(?:b{_PARENS}|{_terminal('ARRAY_TEXT')}|{_TUPLE})"
 _TYPED_OPERAND = rf"(?:{_OPERAND_SHAPE}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
 TYPED_OPERANDS = lazy_pattern(
     rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
@@ -129,43 +82,45 @@ PARAMETER_NUMBER = lazy_pattern(rf"{SPACE}(?:\d++{SPACE})?+")
 NESTED_CALL = lazy_pattern(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
 """An instruction written inside an operand list."""
 
-_SIGNATURE = rf"({LINE.parens} -> {LINE.shape})"
-LINE_COMPUTATION = lazy_pattern(rf"(ENTRY )?+(?:{NAME})?+ ?+(?:{_SIGNATURE} )?+\{{[ ]*+\n")
+LINE_COMPUTATION = lazy_pattern(
+    rf"({_ENTRY} ?+)?+(?:{NAME})?+ ?+(?:({_LINE_PARENS} -> {LINE_SHAPE}) )?+\{{[ ]*+\n"
+)
 """First line of a printed computation. Groups: ENTRY, name, signature."""
 
 LOOSE_COMPUTATION = lazy_pattern(
-    rf"{SPACE}(ENTRY\b{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
-    rf"(?:({LOOSE.parens}{SPACE}->{SPACE}{LOOSE.shape}){SPACE})?+\{{"
+    rf"{SPACE}({_ENTRY}{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
+    rf"(?:({_PARENS}{SPACE}->{SPACE}{SHAPE}){SPACE})?+\{{"
 )
-LINE_CLOSE = lazy_pattern(
-    rf"\}}((?:, [A-Za-z_][\w.-]*+={LINE.value})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+"
-)
-LOOSE_CLOSE = lazy_pattern(
-    rf"{SPACE}\}}((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={LOOSE.value})*+){SPACE}"
-)
+LINE_CLOSE = lazy_pattern(rf"\}}((?:, {_ATTRIBUTE}{_LINE_VALUE})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+")
+LOOSE_CLOSE = lazy_pattern(rf"{SPACE}\}}((?:{SPACE},{SPACE}{_ATTRIBUTE}{_VALUE})*+){SPACE}")
 BLANK = lazy_pattern(SPACE)
+COMMENT_OR_REST = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)"
+"""A comment of any length; an unclosed one extends to the end."""
+
 COMMENTS = lazy_pattern(rf"{COMMENT_OR_REST}|//[^\n]*+")
 
-ATTRIBUTE = lazy_pattern(rf"{SPACE},{SPACE}([A-Za-z_][\w.-]*+)={SPACE}({LOOSE.value})")
+ATTRIBUTE = LineRule("loose_attribute", *GRAMMARS, is_line=False, is_loose=True)
 """One attribute of a list, with its leading comma. Groups: name, value."""
 
-_BEFORE_VALUE = rf"(?:[ \t]*+(?!/[*/])|{SPACE}(?!ENTRY\b|{_ANY}{SPACE}[({{=]))"
+_BEFORE_VALUE = rf"(?:[ \t]*+(?!/[*/])|{SPACE}(?!{_ENTRY}|{_ANY}{SPACE}[({{=]))"
 HEADER = lazy_pattern(
-    rf"HloModule(?![\w.-])(?:[ \t]|{COMMENT})*+(?:(?!ENTRY\b){NAME}:?+)?+"
-    rf"((?:{SPACE},{SPACE}[A-Za-z_][\w.-]*+={_BEFORE_VALUE}{LOOSE.value})*+)"
+    rf"{HLO_MODULE}(?:[ \t]|{_terminal('COMMENT')})*+(?:(?!{_ENTRY}){NAME}:?+)?+"
+    rf"((?:{SPACE},{SPACE}{_ATTRIBUTE}{_BEFORE_VALUE}{_VALUE})*+)"
 )
 """A header. A missing value is not taken from the next line, where the body begins."""
 
-HEADER_START = lazy_pattern(r"HloModule(?![\w.-])")
+HEADER_START = lazy_pattern(HLO_MODULE)
 HEADER_INSIDE = lazy_pattern(
-    r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
+    rf"(?<![\w.\"'\\-]){HLO_MODULE} [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
 )
 """A header after other words of a log on its line."""
 
-NEXT_HEADER = lazy_pattern(r"^[ \t]*+HloModule[ ,]", re.MULTILINE)
+NEXT_HEADER = lazy_pattern(rf"^[ \t]*+{HLO_MODULE}(?=[ ,])", re.MULTILINE)
 
-TABLE = lazy_pattern(r"(FileNames|FunctionNames|FileLocations|StackFrames)[ \t]*+\n")
-TABLE_STRING = lazy_pattern(rf"[ \t]*+(\d++)[ \t]++({LINE.string})[ \t]*+\n")
+TABLE = lazy_pattern(rf"(?:{'|'.join(f'({title})' for title in _TABLES)})[ \t]*+\n")
+"""Title of a table. Groups: one for each table."""
+
+TABLE_STRING = lazy_pattern(rf"[ \t]*+(\d++)[ \t]++({_terminal('STRING')})[ \t]*+\n")
 TABLE_RECORD = lazy_pattern(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
 TABLE_FIELD = lazy_pattern(r"([a-z_]++)=(\d++)")
 PLAIN_LOCATION = lazy_pattern(
@@ -176,31 +131,30 @@ PLAIN_FRAME = lazy_pattern(r"\d++ \{file_location_id=(\d{1,18}+) parent_frame_id
 """Records of both tables as XLA prints them, with all fields in the order of the model's."""
 
 LINE_START = lazy_pattern(
-    rf"^[ \t]*+(?:(?:ROOT[ \t]++)?+{_ANY}[ \t]++=\s|\}}|HloModule[ ,]"
-    rf"|ENTRY[ \t][^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
+    rf"^[ \t]*+(?:(?:{_ROOT}[ \t]*+)?+{_ANY}[ \t]++=\s|\}}|{HLO_MODULE}(?=[ ,])"
+    rf"|{_ENTRY}[^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
     re.MULTILINE,
 )
 """A line at which reading resumes after unreadable text."""
 
 LENIENT_COMPUTATION = lazy_pattern(
-    rf"(ENTRY\b[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
+    rf"({_ENTRY}[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
 )
 """A line that looks like the start of a computation, errors included. Groups as above."""
 
 INLINE_START = lazy_pattern(
-    rf"(?<=[ \t])(?:ROOT[ \t]++)?+{_ANY}[ \t]++=[ \t]++(?:{LINE.shape}[ \t]++)?+[a-z][a-z0-9_-]*+\("
+    rf"(?<=[ \t])(?:{_ROOT}[ \t]*+)?+{_ANY}[ \t]++=[ \t]++(?:{LINE_SHAPE}[ \t]++)?+"
+    r"[a-z][a-z0-9_-]*+\("
 )
 """The same inside a line, for modules printed on one line."""
 
-KEYWORD = lazy_pattern(rf"(?:ROOT|ENTRY)\b{SPACE}(?!ROOT\b|ENTRY\b)")
-INSTRUCTION_LIKE = lazy_pattern(rf"{SPACE}(?:ROOT\b{SPACE})?+{_ANY}{SPACE}=")
-UNNAMED_INSTRUCTION = lazy_pattern(
-    rf"(?:b{LOOSE.parens}|{LOOSE.array}|{_TUPLE})[ \t]++[a-z][a-z0-9_-]*+\("
-)
+KEYWORD = lazy_pattern(rf"(?:{_ROOT}|{_ENTRY}){SPACE}(?!{_ROOT}|{_ENTRY})")
+INSTRUCTION_LIKE = lazy_pattern(rf"{SPACE}(?:{_ROOT}{SPACE})?+{_ANY}{SPACE}=")
+UNNAMED_INSTRUCTION = lazy_pattern(rf"{_OPERAND_SHAPE}[ \t]++[a-z][a-z0-9_-]*+\(")
 """The start of an instruction without its name, as canonical printing has it."""
 
 COMPUTATION_LIKE = lazy_pattern(
-    r"(?:ENTRY\b|%?+[A-Za-z_][\w.-]*+[ \t]*+[({])[^\n]*\{[ \t]*+$", re.MULTILINE
+    rf"(?:{_ENTRY}|%?+[A-Za-z_][\w.-]*+[ \t]*+[({{])[^\n]*\{{[ \t]*+$", re.MULTILINE
 )
 
 BRACKET = lazy_pattern(
@@ -209,9 +163,9 @@ BRACKET = lazy_pattern(
 """Brackets, strings, comments and line ends: the end of text over several lines depends on them."""
 
 LOOSE_PROGRAM_SHAPE = lazy_pattern(
-    rf"\{{{SPACE}\(({SPACE}(?:{LOOSE.shape}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({LOOSE.shape}){SPACE}\}}"
+    rf"\{{{SPACE}\(({SPACE}(?:{SHAPE}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({SHAPE}){SPACE}\}}"
 )
 """Value of ``entry_computation_layout``. Groups: parameter shapes, result shape."""
 
-SHAPE_ITEM = lazy_pattern(rf"{SPACE}({LOOSE.shape}){SPACE}(?:,|\Z)")
+SHAPE_ITEM = lazy_pattern(rf"{SPACE}({SHAPE}){SPACE}(?:,|\Z)")
 """One shape of a comma-separated list."""

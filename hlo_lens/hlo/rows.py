@@ -113,6 +113,16 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
+def operands_of(match: re.Match[str]) -> tuple[int, int]:
+    """Return the place of the text between the parentheses of an instruction that was matched."""
+    if match.start(5) >= 0:
+        return match.span(5)
+    if match.start(6) >= 0:
+        return match.span(6)
+    place = match.string.index("(", match.end(4)) + 1
+    return place, place
+
+
 class HloRows:
     """Adds rows to a module.
 
@@ -141,13 +151,12 @@ class HloRows:
         columns = self.columns
         if match.start(1) >= 0:
             columns.roots.append(len(columns))
-        group = 5 if match.start(5) >= 0 else 6
         shape = match.span(3)
         if shape[0] < 0:
             shape = match.start(4), match.start(4)
             self.shapeless.append(len(columns))
         columns.spans.extend(
-            (*match.span(2), *shape, *match.span(4), *match.span(group), attributes_end)
+            (*match.span(2), *shape, *match.span(4), *operands_of(match), attributes_end)
         )
 
     def add_parameter(self, name: str, shape: str, number: int) -> None:

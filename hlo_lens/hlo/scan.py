@@ -27,7 +27,7 @@ from hlo_lens.hlo.missing_entry import missing_entry
 from hlo_lens.hlo.missing_operands import missing_operands
 from hlo_lens.hlo.reader import HloTextReader
 from hlo_lens.hlo.repeated import repetitions
-from hlo_lens.hlo.rows import HloRows, first_values, new_module
+from hlo_lens.hlo.rows import HloRows, first_values, new_module, operands_of
 from hlo_lens.hlo.stack_tables import read_tables
 from hlo_lens.hlo.text import parse_attributes
 from hlo_lens.hlo.units import LONG_LINE, HloUnits
@@ -40,13 +40,6 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.scan_ahead import ScanAhead
     from hlo_lens.text.source import Source
-
-
-_FIRST_LETTERS = "HFS"
-"""First letters of headers and of stack tables."""
-
-_LONG = 300
-"""Characters of a line; the next one is expected to be as long."""
 
 
 class HloScan:
@@ -80,8 +73,6 @@ class HloScan:
         self._foreign = ForeignLines()
         self._rows: HloRows | None = None
         self._has_entry = False
-        self._has_zeros = "\0" in source.text
-        self._escape = -1  # offset of the next backslash
 
     def run(self) -> None:
         """Read the whole text."""
@@ -110,7 +101,7 @@ class HloScan:
     def _unit(self, position: int) -> int:
         """Read one item between computations and return its end."""
         text = self.text
-        if text[position] in _FIRST_LETTERS:
+        if text[position] in patterns.FIRST_LETTERS:
             if patterns.HEADER_START.match(text, position):
                 return self._header(position)
             if patterns.TABLE.match(text, position):
@@ -236,14 +227,13 @@ class HloScan:
         """
         text, columns = self.text, rows.columns
         extend, roots = columns.spans.extend, columns.roots
-        match_line, match_long_line = patterns.LINE_INSTRUCTION.match, self._match_long_line
+        match_line = patterns.LINE_INSTRUCTION.match
         shapes, attributes = self._check.shapes, self._check.attributes
         accepts = self._check.instruction
         row = len(columns)
         stop = -1 if self._ahead is None else self._ahead.at
-        is_long = False
         while position != stop:
-            match = match_long_line(position) if is_long else match_line(text, position)
+            match = match_line(text, position)
             if match is not None:
                 (
                     (_, end),
@@ -252,21 +242,22 @@ class HloScan:
                     (shape, shape_end),
                     (opcode, opcode_end),
                     (operands, operands_end),
-                    (_, complex_end),
+                    _,
                     (middle, middle_end),
                     (_, tail_end),
                 ) = match.regs
-                if (
+                is_plain = (
                     operands >= 0
                     and text[shape:shape_end] in shapes
                     and (middle == middle_end or text[middle:middle_end] in attributes)
-                ) or accepts(match):
-                    if operands < 0:
-                        operands, operands_end = opcode_end + 1, complex_end
+                )
+                if is_plain or accepts(match):
                     if root >= 0:
                         self._check_root(root, is_second=rooted)
                         rooted = True
                         roots.append(row)
+                    if operands < 0:
+                        operands, operands_end = operands_of(match)
                     extend(
                         (
                             name,
@@ -281,7 +272,6 @@ class HloScan:
                         )
                     )
                     row += 1
-                    is_long = end - position > _LONG
                     position = end
                     continue
             start = position
@@ -305,16 +295,6 @@ class HloScan:
         computation.attributes = read.body_attributes
         self._check.unknown |= read.unknown_attributes
         return read.body_end
-
-    def _match_long_line(self, position: int) -> re.Match[str] | None:
-        """Match a printed instruction, without backslashes by the pattern that is faster then."""
-        line_end = self.text.find("\n", position, position + LONG_LINE) + 1
-        if self._escape < position:
-            place = self.text.find("\\", position)
-            self._escape = len(self.text) if place < 0 else place
-        if 0 < line_end <= self._escape and not self._has_zeros:
-            return patterns.PLAIN_INSTRUCTION.match(self.text, position, line_end)
-        return patterns.LINE_INSTRUCTION.match(self.text, position)
 
     def _check_root(self, place: int, *, is_second: bool) -> None:
         """Note a gap at the mark of a second ROOT."""

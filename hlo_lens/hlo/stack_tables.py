@@ -38,7 +38,7 @@ def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
     """Return the tables at an offset, and the offset after them."""
     found: dict[str, Any] = {}
     while (head := TABLE.match(text, position)) is not None:
-        field, read = _TABLES[head[1]]
+        field, read = _TABLES[(head.lastindex or 1) - 1]
         found[field], position = read(text, head.end())
         blank = BLANK.match(text, position)
         position = position if blank is None else blank.end()
@@ -102,13 +102,13 @@ def _with_parents(numbers: array[int]) -> array[int]:
     return numbers
 
 
-_TABLES: Mapping[str, tuple[str, Callable[[str, int], tuple[object, int]]]] = {
-    "FileNames": ("file_names", _strings),
-    "FunctionNames": ("function_names", _strings),
-    "FileLocations": ("file_locations", _locations),
-    "StackFrames": ("frames", _frames),
-}
-"""Title of a table to its field of StackFrames, and the reader of its rows."""
+_TABLES: Sequence[tuple[str, Callable[[str, int], tuple[object, int]]]] = (
+    ("file_names", _strings),
+    ("function_names", _strings),
+    ("file_locations", _locations),
+    ("frames", _frames),
+)
+"""Field of StackFrames of each table, and the reader of its rows."""
 
 
 def tables_of_rows(

@@ -9,10 +9,11 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
+from hlo_lens.grammar.lines import LineRule
 from hlo_lens.hlo.columns import HloOperand
 from hlo_lens.hlo.metadata import OpMetadata
 from hlo_lens.hlo.module import InputOutputAlias
-from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, LOOSE, NAME, SPACE
+from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, GRAMMARS, NAME, SHAPE, SPACE
 from hlo_lens.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -26,13 +27,11 @@ _CODE = lazy_pattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _PLAIN_OPERAND = lazy_pattern(r"%?([\w.-]+)((?:#\d+)*)")
 _OPERAND = lazy_pattern(
-    rf"[,\s]*+{SPACE}(?:({LOOSE.shape}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
+    rf"[,\s]*+{SPACE}(?:({SHAPE}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
 )
-_METADATA_FIELD = lazy_pattern(
-    rf"([A-Za-z_]\w*+)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|(\{{[^{{}}]*+\}}|[\w.+-]++))"
-)
-_FRONTEND = lazy_pattern(
-    rf"{SPACE}([\w.-]++)={SPACE}(?:({LOOSE.string}|{LOOSE.quoted})|({LOOSE.braces})){SPACE}(?=,|\Z)"
+_METADATA_FIELD = LineRule("loose_field", *GRAMMARS, is_line=False, is_loose=True)
+_FRONTEND = LineRule(
+    "loose_frontend", *GRAMMARS, is_line=False, is_loose=True, after=rf"{SPACE}(?=,|\Z)"
 )
 _FRONTEND_LENIENT = lazy_pattern(
     r"\s*([\w.-]+)=(?:\"(.*?)\"|(\{.*?\}))\s*(?=,\s*[\w.-]+=[\"{]|\Z)", re.DOTALL
@@ -105,12 +104,12 @@ def _number(digits: str) -> int:
 @functools.lru_cache(maxsize=256)
 def parse_attributes(text: str) -> tuple[tuple[str, str], ...]:
     """Return names and values of an attribute list (with its leading comma), as written."""
-    return tuple(ATTRIBUTE.findall(text))
+    return tuple(ATTRIBUTE.pattern.findall(text))
 
 
 def parse_attribute(text: str, name: str) -> str | None:
     """Return the first value of a name in an attribute list; the rest is not parsed."""
-    for match in ATTRIBUTE.finditer(text):
+    for match in ATTRIBUTE.pattern.finditer(text):
         if match[1] == name:
             return match[2]
     return None
@@ -136,7 +135,7 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
         if quoted is None:
             found[key] = braced
         else:
-            is_strict = match.re.pattern == _FRONTEND.pattern
+            is_strict = match.re is _FRONTEND.pattern
             found[key] = parse_string(quoted) if is_strict else unescape(quoted)
         position = match.end() + 1
     return found
@@ -145,7 +144,7 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
 def parse_metadata_string(text: str, name: str) -> str | None:
     """Return a text field of a ``metadata={...}`` value, as `parse_metadata` does."""
     found = None
-    for match in _METADATA_FIELD.finditer(text):
+    for match in _METADATA_FIELD.pattern.finditer(text):
         if match[1] == name:
             found = match[2] or match[3]
     return None if found is None else parse_string(found)
@@ -156,7 +155,7 @@ def parse_metadata(text: str) -> OpMetadata:
     """Return the fields of a ``metadata={...}`` value, unknown ones included."""
     known: dict[str, Any] = {}
     other: dict[str, str] = {}
-    for match in _METADATA_FIELD.finditer(text):
+    for match in _METADATA_FIELD.pattern.finditer(text):
         name, quoted, plain = match[1], match[2], match[3]
         value = plain if quoted is None else parse_string(quoted)
         if name in _STRINGS:

@@ -26,9 +26,11 @@ from hlo_lens.text.dump_kinds import (
     BUFFER_HEADERS,
     BUFFER_PARTS,
     BUFFER_ROWS,
+    HLO_MODULE,
     PROTO,
     PROTO_HEAD,
     ROW_OF,
+    TOTAL_BYTES,
     DumpKind,
     draws_calls,
     proto_message,
@@ -50,7 +52,9 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-_VALUES = re.compile(r"^(?:Total bytes used: [^\n]*\n\s*)?Used values:", re.MULTILINE)
+_VALUES = re.compile(
+    rf"^(?:{TOTAL_BYTES}[^\n]*\n\s*)?{ROW_OF[DumpKind.BUFFER_VALUES].headers[0]}", re.MULTILINE
+)
 """Header of the used values, the only one that may begin on an earlier line."""
 
 _OTHERS = re.compile(
@@ -264,7 +268,7 @@ def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRang
     """Return the live ranges after the allocations (one file until April 2026), or None."""
     text = _source(file, source)
     found: HloLiveRange | None = None
-    if "\nHloLiveRange " in text.text:
+    if any(f"\n{word}" in text.text for word in ROW_OF[DumpKind.LIVE_RANGE].headers):
         found = _parse(DumpKind.LIVE_RANGE, text)
     return found
 
@@ -411,7 +415,7 @@ def _text_modules(
     """Yield the modules, call trees and messages in a text."""
     parts: list[Part] = []
     if siblings is not None:  # one that is read alone has one kind
-        has_hlo = kind is DumpKind.HLO or "\nHloModule " in source.text
+        has_hlo = kind is DumpKind.HLO or f"\n{HLO_MODULE}" in source.text
         begins = source.text[:_HEAD].lstrip().startswith(BUFFER_HEADERS)
         if has_hlo or kind not in BUFFER_PARTS or not begins:
             parts = buffer_parts(source.text)

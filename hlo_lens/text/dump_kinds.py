@@ -4,9 +4,8 @@ A row has the kind's part of XLA's file names, its header lines, its parser, the
 the parsed text, and the XLA flag that writes it. Everything that depends on the kind of a dump
 (recognizing content, splitting file names, cutting logs, reading, advice) asks this table.
 
-A file is recognized by content, never by its name.
-
-Source of the file names: xla/service/dump.cc, FilenameFor; of the headers: each kind's printer.
+A file is recognized by content, never by its name. First words of dumps are those of the grammars.
+Source of the file names: xla/service/dump.cc, FilenameFor.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
+from hlo_lens.grammar.lines import first_word
 from hlo_lens.text.log_words import has_log_words
 
 
@@ -89,6 +89,18 @@ TREE_FORMS = (
 )
 """Texts that `hlo-lens tree` reads."""
 
+HLO_MODULE = first_word("HLO_MODULE", "hlo_module") + " "
+TOTAL_BYTES = first_word("_TOTAL", "buffer_values") + " "
+"""First words of a module, and of the used values and of a memory-usage report of 2024 to 2026."""
+
+_ENTRY, _ROOT = first_word("ENTRY", "hlo_module"), first_word("ROOT", "hlo_module")
+_ASSIGNMENT = first_word("_BUFFER_ASSIGNMENT", "buffer_assignment")
+_USED_VALUES = first_word("_USED_VALUES", "buffer_values")
+_LIVE_RANGE = first_word("_LIVE_RANGE", "live_range")
+_NO_LIVE_RANGE = first_word("_NOT_AVAILABLE", "live_range")
+_SPACE = first_word("_MEMORY_SPACE", "memory_usage_report") + " "
+_SORTED = first_word("_SORTED", "memory_usage_report").removesuffix(":")
+
 _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"
 
 _LAZY_IR = r"[ \t]*IR[ \t]*\{[ \t]*\n[^\n=]*=[^\n]*\w::\w"
@@ -97,14 +109,14 @@ ROWS = (
     KindRow(
         kind=DumpKind.HLO,
         part="",
-        headers=("HloModule ",),
+        headers=(HLO_MODULE,),
         signs=(
-            r"^[ \t]*HloModule(?:[ ,]|$)",
+            rf"^[ \t]*{HLO_MODULE[:-1]}(?:[ ,]|$)",
             rf"^(?!{_LAZY_IR})"
-            r"[ \t]*(?:ENTRY[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{[ \t]*\n"
-            r"\s*(?:ROOT\s+)?%?[\w.-]+\s+=\s",
-            r"^[ \t]*ENTRY[ \t]*\{",
-            rf"\A\s*(?:(?:ROOT\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?|{_SHAPE}\S*\s)[a-z][a-z0-9-]*\(",
+            rf"[ \t]*(?:{_ENTRY}[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{{[ \t]*\n"
+            rf"\s*(?:{_ROOT}\s+)?%?[\w.-]+\s+=\s",
+            rf"^[ \t]*{_ENTRY}[ \t]*\{{",
+            rf"\A\s*(?:(?:{_ROOT}\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?|{_SHAPE}\S*\s)[a-z][a-z0-9-]*\(",
         ),
         parser="hlo_lens.hlo.module_reader:parse_hlo_modules",
         flag=AS_TEXT,
@@ -112,8 +124,8 @@ ROWS = (
     KindRow(
         kind=DumpKind.BUFFER_ASSIGNMENT,
         part="buffer-assignment",
-        headers=("BufferAssignment:",),
-        signs=(r"^BufferAssignment:",),
+        headers=(_ASSIGNMENT,),
+        signs=(rf"^{re.escape(_ASSIGNMENT)}",),
         parser="hlo_lens.buffers.assignment_reader:parse_buffer_assignment",
         field="assignment",
         flag=AS_TEXT,
@@ -122,8 +134,8 @@ ROWS = (
     KindRow(
         kind=DumpKind.BUFFER_VALUES,
         part="buffer-assignment-values",
-        headers=("Used values:",),
-        signs=(r"^Total bytes used: .*\n\s*Used values:|^Used values:",),
+        headers=(_USED_VALUES,),
+        signs=(rf"^{TOTAL_BYTES}.*\n\s*{_USED_VALUES}|^{_USED_VALUES}",),
         parser="hlo_lens.buffers.assignment_reader:parse_buffer_values",
         field="values",
         flag=AS_TEXT,
@@ -131,8 +143,8 @@ ROWS = (
     KindRow(
         kind=DumpKind.LIVE_RANGE,
         part="live-range",
-        headers=("HloLiveRange (", "HloLiveRange not available"),
-        signs=(r"^HloLiveRange ",),
+        headers=(f"{_LIVE_RANGE} (", _NO_LIVE_RANGE),
+        signs=(rf"^{_LIVE_RANGE} ",),
         parser="hlo_lens.buffers.live_range_reader:parse_live_range",
         field="live_range",
         flag="--xla_dump_buffer_assignment_analysis=true",
@@ -141,8 +153,8 @@ ROWS = (
     KindRow(
         kind=DumpKind.MEMORY_USAGE_REPORT,
         part="memory-usage-report",
-        headers=("Memory Space: ", "Allocations sorted by size"),
-        signs=(r"^Memory Space: |^Allocations sorted by size",),
+        headers=(_SPACE, _SORTED),
+        signs=(rf"^{_SPACE}|^{_SORTED}",),
         parser="hlo_lens.buffers.memory_usage_reader:parse_memory_usage_report",
         field="usage_report",
         flag=AS_TEXT,
@@ -228,7 +240,7 @@ BUFFER_ROWS = tuple(row for row in ROWS if row.field)
 BUFFER_PARTS = {row.kind: row.part for row in BUFFER_ROWS if row.part is not None}
 """Kinds of buffer-side text and their parts of XLA's file names."""
 
-BUFFER_HEADERS = (*(word for row in BUFFER_ROWS for word in row.headers), "Total bytes used: ")
+BUFFER_HEADERS = (*(word for row in BUFFER_ROWS for word in row.headers), TOTAL_BYTES)
 """Words that header lines of the buffer-side texts begin with; two kinds share the last."""
 
 
@@ -288,15 +300,12 @@ def draws_calls(text: str) -> bool:
 
 _SIGNS = tuple((row.kind, re.compile(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
 
-_HEADER_INSIDE = re.compile(r"(?<![\w.\"'\\-])HloModule [A-Za-z_][\w.-]*+, [a-z_]++=")
+_HEADER_INSIDE = re.compile(rf"(?<![\w.\"'\\-]){HLO_MODULE}[A-Za-z_][\w.-]*+, [a-z_]++=")
 """A module header that follows other words on its line, as in a log."""
 
 _FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE, DumpKind.NEURON_MESSAGE)
 _WEAK = (DumpKind.TEXTPROTO, DumpKind.MLIR, DumpKind.LLVM_IR, *_FOREIGN)
 """Kinds whose signs also occur in logs."""
-
-_HLO_START = "HloModule "
-"""First word of almost all dumps; its sign has the first rank."""
 
 _SNIFFED = 1 << 16
 """Characters that decide the kind, unless a dump begins further down in a log."""
@@ -307,7 +316,7 @@ def sniff(text: str) -> DumpKind:
 
     The first dump in the text decides; a dump inside a log is found wherever it begins.
     """
-    if text.startswith(_HLO_START):  # which no other sign precedes
+    if text.startswith(HLO_MODULE):  # as almost all do; no other sign precedes it
         return DumpKind.HLO
     if not text or text.isspace():
         return DumpKind.EMPTY

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hlo_lens.text.dump_kinds import BUFFER_HEADERS
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS, HLO_MODULE
 from hlo_lens.text.log_words import FIRST_LINES
 from hlo_lens.text.source import cut_spans
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.text.source import Source
 
-_DUMPS = ("HloModule ", *BUFFER_HEADERS)
+_DUMPS = (HLO_MODULE, *BUFFER_HEADERS)
 _HEAD = 256
 """Characters in which a text that is a dump and no log begins."""
 
