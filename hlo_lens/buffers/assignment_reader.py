@@ -32,7 +32,7 @@ from hlo_lens.buffers.lines import (
 from hlo_lens.buffers.printed_lists import FILES, allocation_shapes
 from hlo_lens.buffers.values import BufferValues
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
-from hlo_lens.shapes.shape_grammar import SHAPE_NAMES
+from hlo_lens.shapes.shape_reader import SHAPE_NAMES
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span

@@ -35,7 +35,8 @@ Spans: TypeAlias = tuple[tuple[int, int], ...]
 """Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
 
 _DEFINITION = re.compile(
-    r"(?P<notes>(?:^//[|~?].*\n)*)^\??(?P<name>\w+)(?:\.\d+)?:(?P<body>.*\n(?:[ \t]+\|.*\n)*)",
+    r"(?P<notes>(?:^//[|~?].*\n)*)^(?P<inline>\??)(?P<name>\w+)(?:\.\d+)?:"
+    r"(?P<body>.*\n(?:[ \t]+\|.*\n)*)",
     re.MULTILINE,
 )
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/(?![/*])(?:\\.|[^/\\])*/[ims]*|//.*|->|\w+|[()\[\]|?*+]')
@@ -49,11 +50,12 @@ _MOST_LINES = 2048
 _LONG = 120
 
 
-class _Node(NamedTuple):
+class Node(NamedTuple):
     """A part of a rule.
 
     Attributes:
-        kind: ``token``, ``rule``, ``sequence``, ``choice``, ``option`` or ``many``.
+        kind: ``token``, ``rule``, ``sequence``, ``choice``, ``option``, ``maybe`` (an option for
+            whose parts Lark puts None) or ``many``.
         text: Name of a terminal or rule (empty for a literal); quantifier of a repetition.
         regex: Regular expression of a token.
         gap: White space before a token in the examples.
@@ -61,64 +63,71 @@ class _Node(NamedTuple):
 
     kind: str
     text: str = ""
-    children: tuple[_Node, ...] = ()
+    children: tuple[Node, ...] = ()
     regex: str = ""
     gap: str = ""
 
 
-class _Definition(NamedTuple):
+class Definition(NamedTuple):
     """A rule or terminal, with the comments before it that are meant for this module."""
 
     body: str
     example: str
     text: str
     sign: str
+    is_inline: bool
 
 
 @functools.cache
-def _definitions(files: tuple[str, ...]) -> Mapping[str, _Definition]:
-    """Return the rules and terminals of grammar files by name."""
-    found: dict[str, _Definition] = {}
-    for match in _DEFINITION.finditer(grammar_text(*files)):
+def _definitions_of(file: str) -> Mapping[str, Definition]:
+    """Return the rules and terminals of one grammar file by name."""
+    found: dict[str, Definition] = {}
+    for match in _DEFINITION.finditer(grammar_text(file)):
         notes = match["notes"].splitlines()
         example = "".join(f"{note[3:]}\n" for note in notes if note.startswith("//|"))
         text, sign = (
             next((note[3:].strip() for note in notes if note.startswith(mark)), "")
             for mark in ("//~", "//?")
         )
-        found[match["name"]] = _Definition(match["body"], example, text, sign)
+        found[match["name"]] = Definition(match["body"], example, text, sign, bool(match["inline"]))
     return found
 
 
-def _parsed(body: str) -> _Node:
+@functools.cache
+def definitions(files: tuple[str, ...]) -> Mapping[str, Definition]:
+    """Return the rules and terminals of grammar files by name."""
+    return {name: found for file in files for name, found in _definitions_of(file).items()}
+
+
+def parsed(body: str) -> Node:
     """Return the body of a definition."""
     tokens = [m[0] for m in _TOKEN.finditer(body) if not m[0].startswith("//")]
     tokens.reverse()
 
-    def choice() -> _Node:
+    def choice() -> Node:
         sequences = [sequence()]
         while tokens and tokens[-1] == "|":
             tokens.pop()
             sequences.append(sequence())
-        return sequences[0] if len(sequences) == 1 else _Node("choice", "", tuple(sequences))
+        return sequences[0] if len(sequences) == 1 else Node("choice", "", tuple(sequences))
 
-    def sequence() -> _Node:
-        items: list[_Node] = []
+    def sequence() -> Node:
+        items: list[Node] = []
         while tokens and tokens[-1] not in "|)]":
             token = tokens.pop()
             if token == "->":
                 tokens.pop()  # a name for Lark's tree
             elif token in "?*+":
-                items[-1] = _Node("option" if token == "?" else "many", token, (items[-1],))
+                items[-1] = Node("option" if token == "?" else "many", token, (items[-1],))
             elif token in "([":
                 inner = choice()
                 tokens.pop()
-                items.append(inner if token == "(" else _Node("option", "?", (inner,)))
+                items.append(inner if token == "(" else Node("maybe", "?", (inner,)))
             elif token[0] in '"/':
-                items.append(_Node("token", regex=_literal(token)))
+                items.append(Node("token", regex=_literal(token)))
             else:
-                items.append(_Node("token" if token.isupper() else "rule", token))
-        return items[0] if len(items) == 1 else _Node("sequence", "", tuple(items))
+                items.append(Node("token" if token.isupper() else "rule", token))
+        return items[0] if len(items) == 1 else Node("sequence", "", tuple(items))
 
     return choice()
 
@@ -132,7 +141,7 @@ def _literal(token: str) -> str:
     return f"(?{flags}:{pattern})" if flags else pattern
 
 
-def _noted(note: str, files: tuple[str, ...]) -> str:
+def noted(note: str, files: tuple[str, ...]) -> str:
     """Return the regular expression in a comment: in slashes, or the name of a terminal."""
     if not note:
         return ""
@@ -143,7 +152,7 @@ def _noted(note: str, files: tuple[str, ...]) -> str:
 def terminal(name: str, *files: str) -> str:
     """Return the regular expression of a terminal of some grammar files."""
 
-    def regex(node: _Node) -> str:
+    def regex(node: Node) -> str:
         parts = [regex(child) for child in node.children]
         match node.kind:
             case "token":
@@ -154,12 +163,12 @@ def terminal(name: str, *files: str) -> str:
                 return "".join(parts)
         return f"(?:{parts[0]}){node.text}"
 
-    body = _parsed(_definitions(files)[name].body)
+    body = parsed(definitions(files)[name].body)
     return terminal(body.text, *files) if body.kind == "token" and body.text else regex(body)
 
 
 @functools.cache
-def _space(files: tuple[str, ...]) -> str:
+def space(files: tuple[str, ...]) -> str:
     """Return the regular expression of what a grammar ignores between tokens."""
     ignored = re.findall(r"^%ignore (\w+)", grammar_text(*files), re.MULTILINE)
     return f"(?:{'|'.join(terminal(name, *files) for name in ignored)})*+"
@@ -167,10 +176,10 @@ def _space(files: tuple[str, ...]) -> str:
 
 def alternatives(name: str, *files: str) -> Iterator[tuple[str, LineRule]]:
     """Yield the first terminal of each alternative of a rule, and its rest as a loose rule."""
-    for number, sequence in enumerate(_parsed(_definitions(files)[name].body).children):
+    for number, sequence in enumerate(parsed(definitions(files)[name].body).children):
         first, *rest = sequence.children
         rule = LineRule(f"{name}[{number}]", *files, is_line=False, is_loose=True)
-        rule.body = rest[0] if len(rest) == 1 else _Node("sequence", "", tuple(rest))
+        rule.body = rest[0] if len(rest) == 1 else Node("sequence", "", tuple(rest))
         yield first.text, rule
 
 
@@ -205,9 +214,9 @@ class LineRule:
         self.name = name
         self.files = files
         self._end = after or (_LINE_END if is_line else "")
-        self._gap = _space(files) if is_loose else None
+        self._gap = space(files) if is_loose else None
         self._before = before
-        self.body: _Node | None = None  # of a rule that has no name
+        self.body: Node | None = None  # of a rule that has no name
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -227,8 +236,8 @@ class LineRule:
     @property
     def beginning(self) -> str:
         """The regular expression of what shows that a line is of this rule: the first token."""
-        sign = _definitions(self.files)[self.name].sign
-        return rf"[ \t]*+(?:{_noted(sign, self.files) or next(_nodes(self._tree, 'token')).regex})"
+        sign = definitions(self.files)[self.name].sign
+        return rf"[ \t]*+(?:{noted(sign, self.files) or next(_nodes(self._tree, 'token')).regex})"
 
     @functools.cached_property
     def block(self) -> re.Pattern[str]:
@@ -242,22 +251,22 @@ class LineRule:
         return re.compile(self.beginning)
 
     @functools.cached_property
-    def _tree(self) -> _Node:
+    def _tree(self) -> Node:
         if self.body is not None:
             return self._resolved(self.body, ())
         return self._rule(self.name, ())._replace(text="")  # the whole has no group
 
-    def _rule(self, name: str, path: tuple[str, ...]) -> _Node:
+    def _rule(self, name: str, path: tuple[str, ...]) -> Node:
         """Return a rule with its inner rules in place, and with the gaps of all their examples."""
-        definition = _definitions(self.files)[name]
+        definition = definitions(self.files)[name]
         if definition.text:
-            return _Node("token", name, regex=_noted(definition.text, self.files))
+            return Node("token", name, regex=noted(definition.text, self.files))
         if name in path:
             raise ValueError(f"{self.name}: {name} is recursive and has no text for a line")
-        body = self._resolved(_parsed(definition.body), (*path, name))
-        return _Node("rule", name, (_spaced(body, definition.example),))
+        body = self._resolved(parsed(definition.body), (*path, name))
+        return Node("rule", name, (_spaced(body, definition.example),))
 
-    def _resolved(self, node: _Node, path: tuple[str, ...]) -> _Node:
+    def _resolved(self, node: Node, path: tuple[str, ...]) -> Node:
         """Return a node with inner rules and the terminals of the grammar in place."""
         if node.kind == "rule":
             return self._rule(node.text, path)
@@ -324,7 +333,7 @@ class LineParser:
         return grammar_tree(*self._parsers[key], source, rule, start, end)
 
 
-def _spaced(tree: _Node, example: str) -> _Node:
+def _spaced(tree: Node, example: str) -> Node:
     """Return a rule with the white space before its tokens in examples of it."""
     gaps = [node.gap for node in _nodes(tree, "token")]
     if example:
@@ -337,24 +346,24 @@ def _spaced(tree: _Node, example: str) -> _Node:
             raise ValueError(f"the rule does not read its example {example!r}")
     rest = iter(gaps)
 
-    def spaced(node: _Node) -> _Node:
+    def spaced(node: Node) -> Node:
         gap = next(rest) if node.kind == "token" else ""
         return node._replace(gap=gap, children=tuple(map(spaced, node.children)))
 
     return spaced(tree)
 
 
-def _loose(node: _Node, numbers: Iterator[int]) -> str:
+def _loose(node: Node, numbers: Iterator[int]) -> str:
     """Return the regular expression of a node with groups for the white space before tokens."""
     if node.kind == "token":
         regex = node.regex if len(node.regex) < _LONG else r"\S.*?"  # compiles in no time
         return rf"(?P<g{next(numbers)}>\s*?)(?:{regex})"
     parts = [_loose(child, numbers) for child in node.children]
-    quantifier = node.text if node.kind in ("option", "many") else ""
+    quantifier = node.text if node.kind in ("option", "maybe", "many") else ""
     return f"(?:{('|' if node.kind == 'choice' else '').join(parts)}){quantifier}"
 
 
-def _nodes(node: _Node, kind: str) -> Iterator[_Node]:
+def _nodes(node: Node, kind: str) -> Iterator[Node]:
     """Yield the nodes of a kind, in order."""
     if node.kind == kind:
         yield node
@@ -362,12 +371,12 @@ def _nodes(node: _Node, kind: str) -> Iterator[_Node]:
         yield from _nodes(child, kind)
 
 
-def _is_list(node: _Node) -> bool:
+def _is_list(node: Node) -> bool:
     """Return whether a rule has a repetition of its own, not in a rule inside it."""
     return any(c.kind == "many" or (c.kind != "rule" and _is_list(c)) for c in node.children)
 
 
-def _group(node: _Node) -> _Node | None:
+def _group(node: Node) -> Node | None:
     """Return what a node has a group of its own for: a token, or the rule that is a list."""
     if not node.text or node.text.startswith("_"):
         return None
@@ -379,7 +388,7 @@ def _group(node: _Node) -> _Node | None:
     return node if _is_list(node) or (body.kind == "rule" and _group(body)) else None
 
 
-def _groups(node: _Node) -> Iterator[str]:
+def _groups(node: Node) -> Iterator[str]:
     """Yield the names of the groups, in order."""
     if _group(node):
         yield node.text
@@ -388,7 +397,7 @@ def _groups(node: _Node) -> Iterator[str]:
             yield from _groups(child)
 
 
-def _possessive(node: _Node, space: str | None, *, has_groups: bool = True) -> str:
+def _possessive(node: Node, space: str | None, *, has_groups: bool = True) -> str:
     """Return the regular expression of a node, which never backtracks into it.
 
     Args:
@@ -408,7 +417,7 @@ def _possessive(node: _Node, space: str | None, *, has_groups: bool = True) -> s
     match node.kind:
         case "choice":
             return f"(?>{'|'.join(parts)})"
-        case "option" | "many":
+        case "option" | "maybe" | "many":
             return f"(?:{parts[0]}){node.text}+"
     if not is_group:
         return "".join(parts)
@@ -416,7 +425,7 @@ def _possessive(node: _Node, space: str | None, *, has_groups: bool = True) -> s
     return f"{gap}({''.join(parts).removeprefix(gap)})"
 
 
-def _first_gap(node: _Node) -> str:
+def _first_gap(node: Node) -> str:
     """Return the white space before a node; empty where its first token may be absent."""
     while node.kind in ("rule", "sequence"):
         node = node.children[0]

@@ -7,9 +7,9 @@ not called); a parser is built from the joined text of the files it needs.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from lark import Lark, Token, Transformer, Tree
+from lark import Lark, Token, Transformer, Tree, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
@@ -185,6 +185,15 @@ def tree_spans(tree: Tree[Token], groups: Mapping[str, int], start: int, end: in
             else:
                 found[number] = start + node.meta.start_pos, start + node.meta.end_pos
     return tuple(found)
+
+
+def inline_transformer(results: object) -> Transformer[Any, Any]:
+    """Return the transformer that calls the methods of an object with the parts of a rule."""
+    base = type(results)
+    # Lark applies the decorator to members of the class itself only.
+    members = {name: getattr(base, name) for name in dir(base) if not name.startswith("_")}
+    made = v_args(inline=True)(type(base.__name__, (base, Transformer), members))
+    return cast("Transformer[Any, Any]", made())
 
 
 def build_parser(

@@ -18,13 +18,12 @@ from lark.exceptions import UnexpectedInput, VisitError
 from hlo_lens.grammar.misplaced import MisplacedError
 from hlo_lens.grammar.parsers import build_parser, syntax_error
 from hlo_lens.hlo.instruction import CALLING_ATTRIBUTES
-from hlo_lens.hlo.reader import HloTextReader
 from hlo_lens.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
 from hlo_lens.hlo.stack_tables import tables_of_rows
 from hlo_lens.hlo.text import parse_string
-from hlo_lens.shapes.replica_groups_grammar import DEVICE_LIST_NAMES, parse_device_list_with_grammar
-from hlo_lens.shapes.shape_grammar import SHAPE_NAMES, parse_shape_with_grammar
-from hlo_lens.shapes.sharding_grammar import SHARDING_NAMES, parse_sharding_with_grammar
+from hlo_lens.shapes.replica_groups_reader import DEVICE_LIST_NAMES
+from hlo_lens.shapes.shape_reader import SHAPE_NAMES
+from hlo_lens.shapes.sharding_reader import SHARDING_NAMES
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
@@ -362,14 +361,3 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
 def _body(node: object) -> list[ReadInstruction]:
     """Return the instructions between the braces of a computation."""
     return cast("list[ReadInstruction]", cast("_Node", node).children)
-
-
-_REMEMBERED = 1 << 12
-
-
-class HloGrammarReader(HloTextReader):
-    """Reads shapes, shardings and device lists by the grammar alone."""
-
-    shape = staticmethod(functools.lru_cache(_REMEMBERED)(parse_shape_with_grammar))
-    sharding = staticmethod(functools.lru_cache(_REMEMBERED)(parse_sharding_with_grammar))
-    device_list = staticmethod(functools.lru_cache(_REMEMBERED)(parse_device_list_with_grammar))

@@ -104,9 +104,9 @@ def parse_hlo_with_grammar(source: Source) -> HloModule:
     Raises:
         DumpSyntaxError: At the first place that the grammar does not allow.
     """
-    from hlo_lens.hlo.grammar import HloGrammarReader, read_module
+    from hlo_lens.hlo.grammar import read_module
 
-    rows = HloRows(new_module(source, HloGrammarReader(), "", 0))
+    rows = HloRows(new_module(source, HloTextReader(), "", 0))
     module = rows.module
 
     def add(computation: ReadComputation) -> None:

@@ -14,26 +14,6 @@ from hlo_lens.shapes.tile_assignment import TileAssignment
 MAX_DEVICES = 1 << 20
 """Most devices of a mesh or tiling; larger ones are refused, as their ids cannot be listed."""
 
-NUMBERS = r"\d{1,9}(?:,\d{1,9})*+"
-"""A list of numbers of devices as XLA prints it."""
-
-IOTA = rf"\[({NUMBERS})\](?:T\(({NUMBERS})\))?+"
-"""An iota after its ``<=``. Groups: view, permutation."""
-
-_AXIS_REF = r"'[^'\\\n]*+'(?::\(\d{1,9}\)\d{1,9})?+"
-AXIS_REFS = rf"{_AXIS_REF}(?:, ?{_AXIS_REF})*+"
-"""A list of mesh axes or parts of axes as XLA prints it."""
-
-_MESH_AXIS = r"'[^'\\\n]*+'=\d{1,9}"
-MESH = (
-    rf"mesh\[((?:{_MESH_AXIS}(?:,{_MESH_AXIS})*+)?+)\]"
-    rf"(?:, device_ids=\((?:{IOTA}|({NUMBERS}))\))?+"
-)
-"""A mesh with axes. Groups: axes; view and permutation of an iota, or ids."""
-
-_PRINTED_AXIS = re.compile(r"('[^']*+')=(\d++)")
-_PRINTED_REF = re.compile(r"('[^']*+')(?::\((\d++)\)(\d++))?+")
-
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -74,13 +54,8 @@ def named_mesh(start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None
 
 
 def printed_sizes(text: str) -> Sizes:
-    """Return numbers that match `NUMBERS`."""
+    """Return a list of numbers."""
     return Sizes(text, tuple(int(number.strip()) for number in text.split(",")))
-
-
-def printed_iota(view: str, order: str | None) -> Iota:
-    """Return an iota by the groups of `IOTA`; raises MisplacedError for a wrong permutation."""
-    return Iota(printed_sizes(view), None if order is None else permutation(printed_sizes(order)))
 
 
 def permutation(order: Sizes) -> Sizes:
@@ -89,19 +64,6 @@ def permutation(order: Sizes) -> Sizes:
         message = f"expected a permutation of 0 to {len(order.values) - 1}"
         raise MisplacedError.at_token(order.token, message)
     return order
-
-
-def printed_mesh(axes: str, view: str | None, order: str | None, ids: str | None) -> Mesh:
-    """Return a mesh by the groups of `MESH`."""
-    named = [(name[1:-1], positive(size)) for name, size in _PRINTED_AXIS.findall(axes)]
-    if view is not None:
-        return named_mesh(axes, named, printed_iota(view, order))
-    return named_mesh(axes, named, None if ids is None else printed_sizes(ids))
-
-
-def printed_axes(text: str) -> list[Axis]:
-    """Return axes that match `AXIS_REFS`, not yet looked up in their mesh."""
-    return [printed_axis(m[0], m[1][1:-1], m[2], m[3]) for m in _PRINTED_REF.finditer(text)]
 
 
 def printed_axis(token: str, name: str, pre_size: str | None, size: str | None) -> Axis:

@@ -1,41 +1,27 @@
-"""Text of ``replica_groups`` and ``source_target_pairs`` to objects of the model.
-
-The grammar is the definition (`parse_device_list_with_grammar`). `parse_device_list` reads the
-forms that XLA prints most by regular expressions, with the same result; all other texts go to the
-grammar, which also finds the places of errors. It is loaded when it is first needed.
-"""
+"""Text of ``replica_groups`` and ``source_target_pairs`` to objects of the model."""
 
 from __future__ import annotations
 
 import functools
-import re
+from typing import TYPE_CHECKING, cast
 
-from hlo_lens.grammar.misplaced import MisplacedError
-from hlo_lens.shapes.mesh_reader import (
-    AXIS_REFS,
-    IOTA,
-    MESH,
-    NUMBERS,
-    device_array,
-    positive,
-    printed_axes,
-    printed_iota,
-    printed_mesh,
-    resolved,
-)
+from hlo_lens.grammar.misplaced import MisplacedError, present
+from hlo_lens.grammar.small import SmallLanguage
+from hlo_lens.shapes.mesh_reader import Axis, Iota, Sizes, device_array, positive, resolved
 from hlo_lens.shapes.replica_groups import (
     CollectiveDeviceList,
     IotaReplicaGroupList,
     MeshAxesReplicaGroupList,
     ReplicaGroups,
 )
+from hlo_lens.shapes.sharding_reader import MESH_NAMES, MeshRules
 from hlo_lens.text.errors import UsageError
 
-_GROUP = rf"\{{(?:{NUMBERS})?+\}}"
-_LISTS = re.compile(rf"\{{(?:{_GROUP}(?:,{_GROUP})*+)?+\}}")
-_LIST = re.compile(r"\{([\d,]*+)\}")
-_IOTA = re.compile(rf"\[(\d{{1,9}}),(\d{{1,9}})\]<={IOTA}")
-_MESH = re.compile(rf"{MESH} \{{((?:{AXIS_REFS})?+)\}}")
+if TYPE_CHECKING:
+    from hlo_lens.shapes.mesh import Mesh
+
+DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
+"""Names of the terminals of replica_groups.lark for users."""
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -45,33 +31,36 @@ def parse_device_list(text: str) -> CollectiveDeviceList:
     Raises:
         DumpSyntaxError: If it is malformed; line and column are those within the text.
     """
-    try:
-        found = _printed(text)
-    except (MisplacedError, UsageError):
-        found = None
-    if found is None:
-        from hlo_lens.shapes.replica_groups_grammar import parse_device_list_with_grammar
-
-        return parse_device_list_with_grammar(text)
-    return found
+    return cast("CollectiveDeviceList", DEVICE_LISTS.parse(text))
 
 
-def _printed(text: str) -> CollectiveDeviceList | None:
-    """Return the device list of a common form; None where only the grammar can decide."""
-    if _LISTS.fullmatch(text) is not None:
-        groups = (group.split(",") if group else () for group in _LIST.findall(text, 1))
-        return ReplicaGroups(groups=tuple(tuple(map(int, group)) for group in groups))
-    match = _IOTA.fullmatch(text)
-    if match is not None:
-        count, size, view, order = match.groups()
+class _DeviceListRules(MeshRules):
+    """Rules of replica_groups.lark to objects of the model."""
+
+    def replica_groups(self, *groups: tuple[int, ...] | None) -> ReplicaGroups:
+        return ReplicaGroups(groups=tuple(present(groups)))
+
+    def replica_group(self, ids: Sizes | None) -> tuple[int, ...]:
+        return ids.values if ids else ()
+
+    def replica_groups_iota(
+        self, _: str, count: str, size: str, iota: Iota
+    ) -> IotaReplicaGroupList:
         dimensions = (positive(count), positive(size))
-        assignment = device_array(count, dimensions, printed_iota(view, order))
-        return IotaReplicaGroupList(assignment=assignment)
-    match = _MESH.fullmatch(text)
-    if match is None:
-        return None
-    axes, view, order, ids, refs = match.groups()
-    mesh = printed_mesh(axes, view, order, ids)
-    found = resolved(mesh, printed_axes(refs))
-    mesh.split(found)
-    return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
+        return IotaReplicaGroupList(assignment=device_array(count, dimensions, iota))
+
+    def replica_groups_mesh(self, mesh: Mesh, axes: list[Axis]) -> MeshAxesReplicaGroupList:
+        found = resolved(mesh, axes)
+        try:
+            mesh.split(found)
+        except UsageError as error:
+            raise MisplacedError.at_token(axes[0].token, str(error)) from error
+        return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
+
+
+DEVICE_LISTS = SmallLanguage(
+    "device_list",
+    *("hlo_tokens", "sharding", "replica_groups"),
+    results=_DeviceListRules(),
+    names=DEVICE_LIST_NAMES,
+)

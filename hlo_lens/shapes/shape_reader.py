@@ -1,35 +1,22 @@
-"""Text of a shape to `Shape`.
-
-The grammar is the definition (`parse_shape_with_grammar`). `parse_shape` has the same result,
-faster: one regular expression cuts a tuple into its leaves, another reads an array in its common
-form, and each distinct leaf is parsed once. All other texts go to the grammar, which also finds the
-places of errors; it is loaded when it is first needed.
-"""
+"""Text of a shape to `Shape`: each distinct text, and each distinct array of a tuple, once."""
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
+from hlo_lens.grammar.misplaced import MisplacedError, present, whole_number
+from hlo_lens.grammar.small import SmallLanguage
 from hlo_lens.shapes.shape import MAX_NESTING, Layout, Shape
-from hlo_lens.shapes.tiling import Tile
+from hlo_lens.shapes.tiling import SplitConfig, Tile
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.source import Source, Span
 
 REMEMBERED_LENGTH = 1 << 16
 """Longest text, in characters, in the cache: a tuple of a million elements has 20 MB."""
-
-_LEAF = r"[a-z][a-z0-9]*\[[^\[\]{}()]*\](?:\{(?=[\d:])[^{}]*\})?"
-_PIECE = re.compile(rf"\s*(?:/\*[^*]*\*/\s*)*((?:{_LEAF}|b\({_LEAF}\)|\)),?|[\s\S])")
-"""A leaf or a closing parenthesis, with the comma after it, or any other single character."""
-
-_SIZES = r"\d{1,18}(?:,\d{1,18})*+"
-_ARRAY = re.compile(
-    r"([a-z][a-z0-9]*+)\[((?:(?:<=)?\d{1,18}(?:,(?:<=)?\d{1,18})*+)?+)\]"
-    rf"(\{{(?=[\d:])((?:{_SIZES})?+)"
-    rf"(?::(?:T((?:\({_SIZES}\))++))?+(?:L\((\d{{1,18}})\))?+(?:E\((\d{{1,18}})\))?+"
-    r"(?:S\((\d{1,18})\))?+)?+\})?+"
-)
-"""An array. Groups: type, sizes, layout, its order, tiles, and numbers of ``L``, ``E``, ``S``."""
 
 
 def parse_shape(text: str) -> Shape:
@@ -48,87 +35,154 @@ def remembered_shape(text: str) -> Shape:
 
 
 def _parse(text: str) -> Shape:
-    """Return the shape of a text: by regular expressions if they match, else by the grammar."""
-    shape = _array(text)
-    if shape is None and "(" in text:
-        shape = _cut_tuple(text.strip())
-    if shape is None:
-        from hlo_lens.shapes.shape_grammar import parse_shape_with_grammar
-
-        return parse_shape_with_grammar(text)
-    return shape
+    if text.count("(") > MAX_NESTING:
+        _check_nesting(Source(text))
+    return cast("Shape", SHAPES.parse(text))
 
 
-def _array(text: str) -> Shape | None:
-    """Return the shape of an array in its common form; None where only the grammar can decide."""
-    match = _ARRAY.fullmatch(text)
-    if match is None:
-        return None
-    element_type, sizes, braces, order, tiles, alignment, bits, space = match.groups()
-    listed = sizes.split(",") if sizes else []
-    layout = None
-    if braces is not None:
-        found = _numbers(order)
-        if sorted(found) != list(range(len(listed))):
-            return None
-        layout = Layout(
-            minor_to_major=found,
-            tiles=tuple(Tile(dimensions=_numbers(tile)) for tile in tiles[1:-1].split(")("))
-            if tiles
-            else (),
-            tail_padding_alignment_in_elements=1 if alignment is None else int(alignment),
-            element_size_in_bits=int(bits or 0),
-            memory_space=int(space or 0),
+_PROPERTIES = ("D", "T", "L", "INDEX", "POINTER", "E", "S", "SC", "P", "M", "OTHER")
+
+SHAPE_NAMES = {
+    "SHAPE_TYPE": "a shape",
+    "SHAPE_BUFFER": "a shape",
+    "SHAPE_SIZE": "a number",
+    "SHAPE_BOUND": "'<='",
+    "SHAPE_UNKNOWN": "'?'",
+    "LAYOUT_OPEN": "a layout",
+    **dict.fromkeys(map("LAYOUT_{}".format, _PROPERTIES), "a layout property"),
+    "LAYOUT_LEVEL": "a level type",
+    "LAYOUT_TYPE": "a primitive type",
+    "LAYOUT_COMBINE": "'*'",
+}
+"""Names of the terminals of shape.lark for users."""
+
+
+def _property(
+    name: str, read: Callable[[str], Any]
+) -> Callable[[object, str, str], tuple[str, Any]]:
+    """Return the rule of a layout property with one value."""
+    return lambda _self, _key, value: (name, read(value))
+
+
+class _ShapeRules:
+    """Rules of shape.lark to objects of the model."""
+
+    def shape_array(self, element_type: str, dimensions: _Sizes, layout: _Placed) -> Shape:
+        """Return an array; raises MisplacedError if its layout is not of its dimensions."""
+        return Shape(
+            element_type=str(element_type),
+            dimensions=tuple(size for size, _ in dimensions),
+            dynamic_dimensions=tuple(dynamic for _, dynamic in dimensions),
+            layout=_checked_layout(layout, len(dimensions)),
         )
-    dynamic = tuple(size.startswith("<=") for size in listed)
-    return Shape(
-        element_type=element_type,
-        dimensions=tuple(int(size.removeprefix("<=")) for size in listed),
-        dynamic_dimensions=dynamic,
-        layout=None if layout == Layout() else layout,
-    )
+
+    def shape_tuple(self, *shapes: Shape | None) -> Shape:
+        return Shape.tuple_of(present(shapes))
+
+    def shape_buffer(self, _: str, shape: Shape) -> Shape:
+        return replace(shape, is_buffer=True)
+
+    def shape_dimensions(self, *sizes: tuple[int | None, bool] | None) -> _Sizes:
+        return present(sizes)
+
+    def shape_size(self, size: str) -> tuple[int | None, bool]:
+        return whole_number(size), False
+
+    def shape_bound(self, _: str, size: str) -> tuple[int | None, bool]:
+        return whole_number(size), True
+
+    def shape_unknown(self, _: str) -> tuple[int | None, bool]:
+        return None, True
+
+    def layout(
+        self, brace: str, order: tuple[int, ...], properties: dict[str, Any] | None
+    ) -> _Placed:
+        return brace, Layout(minor_to_major=order, **(properties or {}))
+
+    def layout_order(self, *dimensions: str | None) -> tuple[int, ...]:
+        return tuple(map(whole_number, present(dimensions)))
+
+    def layout_properties(self, *properties: tuple[str, Any]) -> dict[str, Any]:
+        """Return field names and values of a Layout; of a repeated property, the first."""
+        found = dict(reversed(properties))
+        others = tuple(value for name, value in properties if name == "other_properties")
+        if others:
+            found["other_properties"] = others
+        return found
+
+    def layout_levels(self, _: str, *levels: str) -> tuple[str, Any]:
+        return "dim_level_types", tuple(map(str, levels))
+
+    layout_tail_padding = _property("tail_padding_alignment_in_elements", whole_number)
+    layout_index_type = _property("index_primitive_type", str)
+    layout_pointer_type = _property("pointer_primitive_type", str)
+    layout_element_size = _property("element_size_in_bits", whole_number)
+    layout_memory_space = _property("memory_space", whole_number)
+    layout_metadata_prefix = _property("dynamic_shape_metadata_prefix_bytes", whole_number)
+
+    def layout_tiles(self, _: str, *tiles: Tile) -> tuple[str, Any]:
+        return "tiles", tiles
+
+    def layout_tile(self, *sizes: str | None) -> Tile:
+        found = present(sizes)
+        return Tile(dimensions=tuple(None if s == "*" else whole_number(s) for s in found))
+
+    def layout_splits(self, _: str, *splits: SplitConfig) -> tuple[str, Any]:
+        return "split_configs", splits
+
+    def layout_split(self, dimension: str, *indices: str) -> SplitConfig:
+        numbers = tuple(map(whole_number, indices))
+        return SplitConfig(dimension=whole_number(dimension), split_indices=numbers)
+
+    def layout_physical_shape(self, key: str, shape: Shape) -> tuple[str, Any]:
+        """Return ``P(shape)``; raises MisplacedError if that has a physical shape, too."""
+        if shape.layout is not None and shape.layout.physical_shape is not None:
+            raise MisplacedError.at_token(key, "a physical shape cannot have a physical shape")
+        return "physical_shape", shape
+
+    def layout_other(self, text: str) -> tuple[str, Any]:
+        return "other_properties", str(text)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list without spaces; empty for an empty text."""
-    return tuple(map(int, text.split(","))) if text else ()
+_Sizes = list[tuple[int | None, bool]]
+_Placed = tuple[str, Layout] | None
 
 
-def _cut_tuple(text: str) -> Shape | None:
-    """Return the shape of a tuple text; None where only the grammar can decide."""
-    if not text.startswith("("):
+def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
+    """Return the layout of an array, None for the default; raises MisplacedError if it is wrong."""
+    if placed is None:
         return None
-    stack: list[list[Shape]] = [[]]
-    leaves: dict[str, Shape] = {}
-    more = True  # whether an element may follow: at the start, after "(" and after ","
-    for piece in _PIECE.findall(text):
-        if piece in _CLOSINGS:
-            if len(stack) < 2 or (more and stack[-1]):
-                return None
-            shape = Shape.tuple_of(stack.pop())
-        elif not more:
-            return None
-        elif piece == "(" and len(stack) <= MAX_NESTING:
-            stack.append([])
+    brace, layout = placed
+    order = layout.minor_to_major
+    if len(order) != rank:
+        raise MisplacedError.at_token(
+            brace, f"expected a layout of {rank} dimensions, found one of {len(order)}"
+        )
+    if sorted(order) != list(range(rank)):
+        raise MisplacedError.at_token(
+            brace, f"expected a layout that names each of 0 to {rank - 1} once"
+        )
+    return None if layout == Layout() else layout
+
+
+SHAPES = SmallLanguage("shape", "hlo_tokens", "shape", results=_ShapeRules(), names=SHAPE_NAMES)
+
+_PARENTHESIS = re.compile(r"([\w#*)]?)\(|\)")
+
+
+def _check_nesting(source: Source) -> None:
+    """Raise DumpSyntaxError if tuples are nested too deep."""
+    opened: list[bool] = []
+    depth = 0
+    for match in _PARENTHESIS.finditer(source.text):
+        if match[0] == ")":
+            depth -= opened.pop() if opened else 0
             continue
-        else:
-            known = leaves.get(piece) or _leaf(piece.removesuffix(","))
-            if known is None:
-                return None
-            shape = leaves[piece] = known
-        stack[-1].append(shape)
-        more = piece[-1] == ","
-    return stack[0][0] if len(stack) == len(stack[0]) == 1 and not more else None
-
-
-_CLOSINGS = frozenset({")", "),"})
-
-
-def _leaf(text: str) -> Shape | None:
-    """Return the shape of a leaf; None if it is malformed."""
-    if "[" not in text:
-        return None
-    try:
-        return remembered_shape(text)
-    except DumpSyntaxError:
-        return None
+        opened.append(not match[1])
+        depth += not match[1]
+        if depth > MAX_NESTING:
+            raise DumpSyntaxError.at(
+                source,
+                Span(match.end() - 1, match.end()),
+                f"tuples are nested deeper than {MAX_NESTING}",
+            )

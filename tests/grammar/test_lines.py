@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+CACHES = (files.grammar_text, lines._definitions_of, lines.definitions, lines.terminal, lines.space)
+
 GRAMMAR = r"""
 // Notes that are no notes for a line: //| is at the start of a line.
 //|  box 3: <a{1,0}> red, size 4
@@ -51,10 +53,10 @@ WHITESPACE: /[ \n]+/
 def _grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "boxes.lark").write_text(GRAMMAR)
     monkeypatch.setattr(files, "grammar_folder", lambda: tmp_path)
-    for cached in (files.grammar_text, lines._definitions):
+    for cached in CACHES:
         cached.cache_clear()
     yield
-    for cached in (files.grammar_text, lines._definitions):
+    for cached in CACHES:
         cached.cache_clear()
 
 
@@ -126,7 +128,7 @@ def test_terminals_are_regular_expressions() -> None:
 
 def test_a_recursive_rule_without_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "boxes.lark").write_text(GRAMMAR.replace("//~", "// "))
-    lines._definitions.cache_clear()
-    files.grammar_text.cache_clear()
+    for cached in CACHES:
+        cached.cache_clear()
     with pytest.raises(ValueError, match="nested is recursive"):
         LineRule("box", "boxes").match("", 0)

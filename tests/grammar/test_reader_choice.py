@@ -46,22 +46,6 @@ def test_the_grammar_raises_where_the_scanner_notes_a_gap() -> None:
     assert (caught.value.line, caught.value.column) == (gap.line, gap.column) == (5, 37)
 
 
-def test_parts_of_a_module_are_read_by_the_grammar_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = hlo_lens.parse_hlo(MODULE, reader="grammar")
-    for name in (
-        "shape_reader.parse_shape",
-        "shape_reader.remembered_shape",
-        "sharding_reader.parse_sharding",
-    ):
-        monkeypatch.setattr(f"hlo_lens.shapes.{name}", None)
-    root = module.entry.root
-    assert root is not None
-    assert str(root.shape) == "f32[8]{0}"
-    assert root.device_list is not None
-    assert root.device_list.flattened_replica_groups() == ((0, 1),)
-    assert module.entry.parameters[0].sharding is not None
-
-
 @pytest.mark.parametrize("depth", [40, 41])
 def test_computations_inside_one_another_have_a_limit(depth: int) -> None:
     inner = "ROOT c = f32[] constant(0)"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
+from hlo_lens.shapes import shape_reader
 from hlo_lens.shapes.shape import Layout, Shape
-from hlo_lens.shapes.shape_grammar import parse_shape_with_grammar
 from hlo_lens.shapes.shape_reader import parse_shape
 from hlo_lens.shapes.tiling import SplitConfig, Tile
 from hlo_lens.text.errors import DumpSyntaxError
@@ -46,7 +46,7 @@ AS_PRINTED = [
 @pytest.mark.parametrize("text", AS_PRINTED)
 def test_what_xla_prints_is_printed_again(text: str) -> None:
     assert str(parse_shape(text)) == text
-    assert parse_shape(text) == parse_shape_with_grammar(text)
+    assert parse_shape(text) == shape_reader.SHAPES.parse_with_lark(text)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_xla_prints_is_printed_again(text: str) -> None:
 )
 def test_what_xla_accepts_is_read(text: str, printed: str) -> None:
     assert str(parse_shape(text)) == printed
-    assert parse_shape(text) == parse_shape_with_grammar(text)
+    assert parse_shape(text) == shape_reader.SHAPES.parse_with_lark(text)
 
 
 def test_every_layout_property_is_kept() -> None:
@@ -150,7 +150,7 @@ def test_error_names_place_and_alternatives(
 def test_tuples_may_be_nested_200_deep_around_tiled_arrays() -> None:
     text = "(" * 200 + "f32[8]{0:T(8)(2)}" + ")" * 200
     assert str(parse_shape(text)) == text
-    assert parse_shape(text) == parse_shape_with_grammar(text)
+    assert parse_shape(text) == shape_reader.SHAPES.parse_with_lark(text)
 
 
 def test_a_text_is_read_once() -> None:
@@ -202,12 +202,12 @@ SHAPES = st.recursive(
 
 @given(SHAPES)
 def test_printed_shapes_are_read_back(shape: Shape) -> None:
-    assert parse_shape_with_grammar(str(shape)) == shape
+    assert shape_reader.SHAPES.parse_with_lark(str(shape)) == shape
 
 
 @given(SHAPES)
 def test_the_cut_equals_the_grammar(shape: Shape) -> None:
-    assert parse_shape(str(shape)) == parse_shape_with_grammar(str(shape))
+    assert parse_shape(str(shape)) == shape_reader.SHAPES.parse_with_lark(str(shape))
 
 
 def outcome(parse: Callable[[str], Shape], text: str) -> Shape | str:
@@ -220,7 +220,7 @@ def outcome(parse: Callable[[str], Shape], text: str) -> Shape | str:
 
 @given(st.text(alphabet="f32[]{}(),:b /*index=5T<?x\n", max_size=24))
 def test_the_cut_refuses_what_the_grammar_refuses(text: str) -> None:
-    assert outcome(parse_shape, text) == outcome(parse_shape_with_grammar, text)
+    assert outcome(parse_shape, text) == outcome(shape_reader.SHAPES.parse_with_lark, text)
 
 
 @given(SHAPES, st.data())
@@ -229,4 +229,4 @@ def test_damaged_shapes_are_read_alike_or_refused_alike(shape: Shape, data: st.D
     place = data.draw(st.integers(0, len(text)))
     length = data.draw(st.integers(0, 3))
     damaged = text[:place] + data.draw(st.text("([{}]),:f3x", max_size=2)) + text[place + length :]
-    assert outcome(parse_shape, damaged) == outcome(parse_shape_with_grammar, damaged)
+    assert outcome(parse_shape, damaged) == outcome(shape_reader.SHAPES.parse_with_lark, damaged)

@@ -1,8 +1,6 @@
-"""Regular expressions for shapes, shardings and device groups agree with their grammars.
+"""Shapes, shardings and device groups are read alike by the predictive reader and by Lark.
 
-A text that a pattern matches is accepted by the grammar, with an equal result; a text that the
-grammar refuses is matched by no pattern. Tried on every text of these kinds in samples and corpus,
-and on damaged ones.
+Tried on every text of these kinds in samples and corpus, and on damaged ones.
 """
 
 from __future__ import annotations
@@ -13,14 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.shapes import (
-    replica_groups_reader as replica_groups,
-    shape_reader as shape,
-    sharding_reader as sharding,
-)
-from hlo_lens.shapes.replica_groups_grammar import parse_device_list_with_grammar
-from hlo_lens.shapes.shape_grammar import parse_shape_with_grammar
-from hlo_lens.shapes.sharding_grammar import parse_sharding_with_grammar
+from hlo_lens.grammar.small import SmallLanguage
+from hlo_lens.shapes.replica_groups_reader import DEVICE_LISTS
+from hlo_lens.shapes.shape_reader import SHAPES
+from hlo_lens.shapes.sharding_reader import SHARDINGS
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import decode
 from tests import corpus
@@ -35,11 +29,7 @@ FOUND: dict[str, str] = {
         r"(?<=replica_groups=)(?:\{(?:[^{}\n]|\{[^{}\n]*\})*\}|\[[^\s]*|mesh\[[^{\n]*\{[^}\n]*\})"
     ),
 }
-READERS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
-    "shape": (shape._parse, parse_shape_with_grammar),
-    "sharding": (sharding.parse_sharding.__wrapped__, parse_sharding_with_grammar),
-    "groups": (replica_groups.parse_device_list.__wrapped__, parse_device_list_with_grammar),
-}
+LANGUAGES = {"shape": SHAPES, "sharding": SHARDINGS, "groups": DEVICE_LISTS}
 SEEDS: dict[str, tuple[str, ...]] = {
     "shape": (
         "f32[]",
@@ -86,8 +76,8 @@ def result(read: Callable[[str], Any], text: str) -> object:
 
 def assert_alike(kind: str, text: str) -> None:
     """Assert that the reader of a kind and its grammar make the same of a text."""
-    fast, grammar = READERS[kind]
-    assert result(fast, text) == result(grammar, text), text
+    language = LANGUAGES[kind]
+    assert result(language.parse, text) == result(language.parse_with_lark, text), text
 
 
 def texts() -> Iterator[str]:
@@ -108,18 +98,13 @@ def test_texts_of_real_dumps_are_read_alike(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SEEDS)
-def test_the_seeds_are_read_by_patterns_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(text: str) -> None:
+def test_the_seeds_are_read_without_lark(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: SmallLanguage, text: str) -> None:
         raise AssertionError(text)
 
-    for module, name in (
-        ("shape_grammar", "parse_shape_with_grammar"),
-        ("sharding_grammar", "parse_sharding_with_grammar"),
-        ("replica_groups_grammar", "parse_device_list_with_grammar"),
-    ):
-        monkeypatch.setattr(f"hlo_lens.shapes.{module}.{name}", refuse)
+    monkeypatch.setattr(SmallLanguage, "parse_with_lark", refuse)
     for text in SEEDS[kind]:
-        assert READERS[kind][0](text) is not None
+        assert LANGUAGES[kind].parse(text) is not None
 
 
 @given(data=st.data())
