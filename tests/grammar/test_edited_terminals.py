@@ -35,7 +35,7 @@ from pathlib import Path
 from hlo_lens.grammar import files
 files.grammar_folder = lambda: Path(sys.argv[1])
 from hlo_lens import parse_buffer_assignment, parse_buffer_values, parse_hlo, parse_live_range
-from hlo_lens.text.content_kind import sniff, sniff_start
+from hlo_lens.text.dump_kinds import sniff, sniff_start
 
 def edited(text):
     for word, other in WORDS.items():
