@@ -318,7 +318,7 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
     summary = ", ".join(text for _, text in program_diff_facts(diff))
     lines = [str(change) for change in diff.module_changes]
     lines += [
-        f"{group.kind} {group.count} {group.opcode}  {'; '.join(group.changes) or group.shape}  "
+        f"{group.edit} {group.instructions} {group.opcode}  {group.what}  "
         f"{group.source or group.op_name or group.where}"
         for group in diff.groups
     ]

@@ -23,7 +23,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import InstructionTable
 from hlo_lens.program.origins import Origins
 from hlo_lens.program.trip_counts import trip_counts
-from hlo_lens.questions.diff.matching.instruction_edits import parts_of
+from hlo_lens.questions.diff.matching.edits import in_head
 from hlo_lens.questions.diff.pairs import renamed_files, renamed_source
 from hlo_lens.questions.memory.roles import RECOMPUTED
 from hlo_lens.questions.sharding.sources import custom_call_target
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.diff.causes import Stack
-    from hlo_lens.questions.diff.matching.edits import Change, Edit
+    from hlo_lens.questions.diff.matching.edits import Edit
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
 
 
@@ -750,12 +750,9 @@ def _edits_by_line(
     found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
     edited = _edited_constraints(edits, sides)
     for edit in edits:
-        kind, one, other, changes = parts_of(edit)
-        number, instruction = (0, one) if other is None else (1, other)
-        if instruction is None:
-            continue
+        number, instruction = int(edit.head is not None), in_head(edit)
         key = (number, sides[number].place(instruction, edited))
-        _count(found[key], kind, instruction, changes)
+        _count(found[key], edit, instruction)
     return found
 
 
@@ -777,16 +774,14 @@ def _edited_constraints(
     """Return the number of edited constraints by their line."""
     found: Counter[Place] = Counter()
     for edit in edits:
-        _, one, other, _ = parts_of(edit)
-        instruction = other or one
-        if instruction is not None and is_constraint(instruction):
-            found[sides[0 if other is None else 1].line(instruction.row)] += 1
+        instruction = in_head(edit)
+        if is_constraint(instruction):
+            found[sides[edit.head is not None].line(instruction.row)] += 1
     return found
 
 
-def _count(
-    found: LineEdits, kind: str, instruction: HloInstruction, changes: tuple[Change, ...]
-) -> None:
+def _count(found: LineEdits, edit: Edit, instruction: HloInstruction) -> None:
+    kind = edit.kind
     found.kinds[kind] += 1
     opcode = CONSTRAINT if is_constraint(instruction) else instruction.opcode
     if kind in found.opcodes:
@@ -796,7 +791,7 @@ def _count(
         elif opcode not in PLUMBING and not is_of_shardy(instruction):
             found.opcodes[kind][opcode] += 1
             found.sums[kind] += SUM in text
-    for change in changes:
+    for change in edit.changes:
         what = CONSTRAINT if opcode == CONSTRAINT and change.what == "sharding" else change.what
         found.changes[what, change.base or "(none)", change.head or "(none)"] += 1
 

@@ -17,9 +17,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.matching.graphs import ProgramGraph, impure_nodes, program_graph
+from hlo_lens.questions.diff.matching.graphs import (
+    ProgramGraph,
+    impure_nodes,
+    operands_of,
+    program_graph,
+)
 from hlo_lens.questions.diff.matching.headers import entry_shapes, has_gap, header_values
-from hlo_lens.questions.diff.matching.matching import operands_of
 from hlo_lens.questions.diff.matching.meanings import Labels
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.instruction import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import value_flow
-from hlo_lens.questions.diff.matching.fingerprints import KnownBodies, fingerprints
 from hlo_lens.questions.diff.matching.meanings import (
     AttributeColumns,
     AttributeText,
@@ -294,6 +293,23 @@ def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) ->
                 opened.add(step)
                 stack.append((step, iter(edges(step))))
     return done
+
+
+def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
+    """Yield the operands of a node, each with its tuple index."""
+    operands = graph.operands[node]
+    return zip(operands, graph.indices.get(node) or ((),) * len(operands), strict=True)
+
+
+def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
+    """Return the parameters of a computation by their number."""
+    parts, labels = graph.labels.parts, graph.label
+    found: dict[int, int] = {}
+    for node in graph.parameters_of(computation):
+        number = parts[labels[node]].detail
+        if isinstance(number, int):
+            found[number] = node
+    return found
 
 
 def impure_nodes(graph: ProgramGraph) -> set[int]:
@@ -766,45 +782,3 @@ def _is_wrapped(root: HloInstruction, opcode: str) -> bool:
             return False
     found = [numbers.get(name) for name in root.operand_names]
     return found == list(range(len(numbers)))
-
-
-# ---- inline bodies -----------------------------------------------------------------------------
-
-
-def share_bodies(graph: ProgramGraph) -> None:
-    """Let instructions call the separate computations instead of their inline copies.
-
-    XLA's canonical and fingerprint styles print computations inside the calling instruction and
-    once more as computations (hlo_computation.cc, Print, in nested computations). Each copy is
-    replaced by another of the computations equal to it, as long as there are any; a body that is
-    only printed inline stays.
-    """
-    computations = graph.module.computations
-    if not any(computation.is_inline for computation in computations):
-        return
-    content = fingerprints(graph, {}, KnownBodies()).content
-    own: dict[int, list[int]] = {}
-    for position in range(len(computations) - 1, -1, -1):
-        if not computations[position].is_inline and position != graph.entry:
-            own.setdefault(content[position], []).append(position)
-    seen = {graph.entry}
-    waiting = [graph.entry]
-    while waiting:
-        for node in graph.nodes[waiting.pop()]:
-            called = graph.callees.get(node)
-            if called is None:
-                continue
-            shared = tuple((role, _own(own, content[c], c)) for role, c in called)
-            graph.callees[node] = shared
-            for _, computation in shared:
-                if computation not in seen:
-                    seen.add(computation)
-                    waiting.append(computation)
-
-
-def _own(own: dict[int, list[int]], content: int, computation: int) -> int:
-    """Return the next computation of some content, then always the last one."""
-    left = own.get(content)
-    if not left:
-        return computation
-    return left.pop() if len(left) > 1 else left[0]

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 from hlo_lens.questions.diff.matching.fingerprints import Fingerprints, KnownBodies, fingerprints
-from hlo_lens.questions.diff.matching.unmatched import Unmatched
+from hlo_lens.questions.diff.matching.graphs import operands_of, parameter_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
-    from hlo_lens.shapes.shape import ShapeIndex
 
 
 Key: TypeAlias = "Callable[[int], Hashable]"
@@ -280,23 +279,6 @@ def moved_places(graph: ProgramGraph) -> tuple[Set[int], Set[int], Set[int], Set
     return outer, inner, outer & reached, fused & reached
 
 
-def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
-    """Yield the operands of a node, each with its tuple index."""
-    operands = graph.operands[node]
-    return zip(operands, graph.indices.get(node) or ((),) * len(operands), strict=True)
-
-
-def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
-    """Return the parameters of a computation by their number."""
-    parts, labels = graph.labels.parts, graph.label
-    found: dict[int, int] = {}
-    for node in graph.parameters_of(computation):
-        number = parts[labels[node]].detail
-        if isinstance(number, int):
-            found[number] = node
-    return found
-
-
 def entry_parameters(
     base: ProgramGraph, head: ProgramGraph
 ) -> tuple[dict[int, int], dict[int, int]]:
@@ -406,6 +388,69 @@ class Matching:
             moved={self.head_of[node] for node in self.moved},
             whole={self.head_computation[computation] for computation in self.whole},
         )
+
+
+class Unmatched:
+    """Unmatched nodes of two computations.
+
+    Args:
+        graphs: Base and head.
+        computations: A computation of each.
+        partners: For each node of each graph its partner; -1 for none.
+
+    Attributes:
+        computations: The same.
+        spread: Key function to the number of matched nodes when it was last applied.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        computations: tuple[int, int],
+        partners: tuple[list[int], list[int]],
+    ) -> None:
+        self.spread: dict[NodeKey, int] = {}
+        self._graphs = graphs
+        self.computations = computations
+        self._partners = partners
+        self._nodes: list[Sequence[int]] = [
+            graph.nodes[computation]
+            for graph, computation in zip(graphs, computations, strict=True)
+        ]
+        self._users: list[Mapping[int, Sequence[int]] | None] = [None, None]
+        self.update()
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes[0] and self._nodes[1])
+
+    def nodes(self, side: int) -> Sequence[int]:
+        """Return the nodes of base (0) or head (1) unmatched at the last `update`, in order."""
+        return self._nodes[side]
+
+    def update(self) -> None:
+        """Drop nodes that have been matched since."""
+        for side, partners in enumerate(self._partners):
+            self._nodes[side] = [node for node in self._nodes[side] if partners[node] < 0]
+
+    def users(self, side: int) -> Mapping[int, Sequence[int]]:
+        """Return the users of nodes, each once, in order; of matched nodes the unmatched users."""
+        known = self._users[side]
+        if known is None:
+            graph = self._graphs[side]
+            nodes = graph.nodes[self.computations[side]]
+            known = self._users[side] = _users(graph, nodes, frozenset(self.nodes(side)))
+        return known
+
+
+def _users(graph: ProgramGraph, nodes: range, left: frozenset[int]) -> Mapping[int, Sequence[int]]:
+    """Return all users of unmatched nodes, and the unmatched users of others."""
+    found: dict[int, list[int]] = {}
+    for user in sorted(left.union(graph.operands.users(left, nodes))):
+        is_left, taken = user in left, graph.operands[user]
+        for operand in taken if len(taken) < 2 else dict.fromkeys(taken):
+            if operand >= 0 and (is_left or operand in left):
+                found.setdefault(operand, []).append(user)
+    return found
 
 
 class NodeMatcher:

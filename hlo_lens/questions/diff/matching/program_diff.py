@@ -1,6 +1,6 @@
 """Changes between two programs, instruction by instruction; equal edits are grouped.
 
-Instructions are matched (`match_programs`), partners compared (`changes`), and the rest is added or
+Instructions are matched (`matching`), partners compared (`comparison`), and the rest is added or
 removed. Every instruction of both texts is counted once: the base has ``unchanged + changed + moved
 + removed`` instructions, the head the same with ``added``. Instructions that one text prints and
 the other leaves out for the same program are among these, but no edit (``left_out_base`` of the
@@ -21,25 +21,21 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress, repeat
+from operator import ge
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.questions.diff.matching.edits import (
-    Added,
-    Change,
-    Changed,
-    Edit,
-    Moved,
-    Noise,
-    Removed,
-)
+from hlo_lens.questions.diff.matching.comparison import Comparison, match_views, view_changes
+from hlo_lens.questions.diff.matching.edit_groups import EditGroup, edit_groups
+from hlo_lens.questions.diff.matching.edits import Added, Change, Changed, Moved, Noise, Removed
 from hlo_lens.questions.diff.matching.graph_pair import NO_GRAPHS, graph_pair
-from hlo_lens.questions.diff.matching.headers import Roles, module_changes
-from hlo_lens.questions.diff.matching.instruction_edits import EditGroup, EditGrouping, find_edits
+from hlo_lens.questions.diff.matching.headers import module_changes
 from hlo_lens.questions.diff.matching.matching import matching
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.questions.diff.matching.noise import NoiseCount, out_of_order
+from hlo_lens.render.result import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.diff.matching.edits import Edit
@@ -85,10 +81,11 @@ class Partners(Mapping[tuple[str, str], tuple[str, str]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramDiff(Result):
+class ProgramDiff(Records[EditGroup]):
     """Changes between two programs. One row per group of equal edits.
 
     Attributes:
+        groups: The edits in groups of equal ones.
         unchanged: Number of instructions that are the same in both, noise aside.
         changed: Number of instructions that both have and that differ.
         added: Number of instructions that only the head has.
@@ -97,7 +94,6 @@ class ProgramDiff(Result):
         left_out_base: Number of removed instructions that only the print style of the base shows.
         left_out_head: Number of added ones that only that of the head shows.
         edits: All edits in text order of the base, then added ones in that of the head.
-        groups: The edits in groups of equal ones.
         module_changes: Changes of the module's header: donations, layouts that only the header has,
             partitions, other fields.
         ignored: Kinds of noise, and the number of instructions with each.
@@ -107,21 +103,7 @@ class ProgramDiff(Result):
     """
 
     KIND: ClassVar[str] = "program-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("edit", Unit.NONE, "added, removed, changed or moved"),
-        Column("instructions", Unit.COUNT, "how many instructions, of this kind alone"),
-        Column("inside", Unit.COUNT, "further ones in fusions that came or went with them"),
-        Column("opcode", Unit.NONE, "their opcode"),
-        Column("shape", Unit.NONE, "shape of the first, without layout"),
-        Column("what", Unit.NONE, "what changed; the shape of what came or went"),
-        Column("where", Unit.NONE, "entry, loop, branch or fusion that holds them"),
-        Column("op_name", Unit.NONE, "operation path, with * for numbers that differ"),
-        Column("source", Unit.NONE, "innermost place in the user's program"),
-        Column("result_bytes", Unit.BYTES, "what they produce in memory, logical, once per run"),
-        Column("base", Unit.NONE, "names in the base, the first few"),
-        Column("head", Unit.NONE, "names in the head, the first few"),
-    )
-    RECORDS: ClassVar[str] = "groups"
+    groups: tuple[EditGroup, ...] = field(repr=False)
     unchanged: int
     changed: int
     added: int
@@ -130,7 +112,6 @@ class ProgramDiff(Result):
     left_out_base: int
     left_out_head: int
     edits: tuple[Edit, ...] = field(repr=False)
-    groups: tuple[EditGroup, ...] = field(repr=False)
     module_changes: tuple[Change, ...]
     ignored: Mapping[Noise, int]
     matched: Partners = field(repr=False)
@@ -141,16 +122,6 @@ class ProgramDiff(Result):
     def identical(self) -> bool:
         """Whether there is no difference except noise."""
         return not self.edits and not self.module_changes
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the groups."""
-        for group in self.groups:
-            what = "; ".join(group.changes) or group.shape
-            yield (
-                *(group.kind, group.count, group.inside, group.opcode, group.shape, what),
-                *(group.where, group.op_name, group.source, group.result_bytes),
-                *(group.base_names, group.head_names),
-            )
 
 
 def program_diff(
@@ -166,61 +137,235 @@ def program_diff(
         heed: Kinds of noise that count as changes.
         known: Graphs of both made by `graph_alone`, or None; they are changed here.
     """
-    graphs = graph_pair(base, head, known)
-    found = _matching(*graphs)
-    edits = find_edits(*graphs, found, frozenset(heed))
-    roles = Roles(graphs[0]), Roles(graphs[1])
-    mine, yours = base.computation_names, head.computation_names
-    kinds = Counter(type(placed.edit) for placed in edits.edits)
+    mine, yours = graphs = graph_pair(base, head, known)
+    # matched from the same side in either order of arguments
+    first, second = ((len(graph), graph.module.columns.source.text) for graph in graphs)
+    matched = matching(mine, yours) if first <= second else matching(yours, mine).mirrored()
+    found = _Edits(graphs, matched, frozenset(heed))
+    kinds = Counter(edit.kind for edit in found.edits)
+    before, after = base.computation_names, head.computation_names
     return ProgramDiff(
-        unchanged=edits.unchanged,
-        changed=kinds[Changed],
-        added=kinds[Added] + edits.left_out[1],
-        removed=kinds[Removed] + edits.left_out[0],
-        moved=kinds[Moved],
-        left_out_base=edits.left_out[0],
-        left_out_head=edits.left_out[1],
-        edits=tuple(placed.edit for placed in edits.edits),
-        groups=EditGrouping(*graphs, roles).groups(edits.edits, edits.unmatched),
-        module_changes=(*module_changes(*graphs, found), *edits.module_noise),
-        ignored={kind: edits.ignored[kind] for kind in Noise if edits.ignored[kind]},
-        matched=Partners(base, head, edits.pairs),
+        groups=edit_groups(graphs, found.edits, found.unmatched),
+        unchanged=found.unchanged,
+        changed=kinds["changed"],
+        added=kinds["added"] + found.left_out[1],
+        removed=kinds["removed"] + found.left_out[0],
+        moved=kinds["moved"],
+        left_out_base=found.left_out[0],
+        left_out_head=found.left_out[1],
+        edits=tuple(found.edits),
+        module_changes=(*module_changes(*graphs, matched), *found.module_noise),
+        ignored={kind: found.ignored[kind] for kind in Noise if found.ignored[kind]},
+        matched=Partners(base, head, found.pairs),
         matched_computations={
-            mine[c]: yours[d] for c, d in enumerate(found.head_computation) if d >= 0
+            before[c]: after[d] for c, d in enumerate(matched.head_computation) if d >= 0
         },
-        unseen_literals=_unseen_literals(*graphs, found),
+        unseen_literals=_unseen_literals(*graphs, matched),
     )
 
 
-def _matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
-    """Return the matching, found from the same side in either order of arguments."""
-    if _side_key(base) <= _side_key(head):
-        return matching(base, head)
-    return matching(head, base).mirrored()
-
-
-def _side_key(graph: ProgramGraph) -> tuple[int, str]:
-    return len(graph), graph.module.columns.source.text
-
-
-def _unseen_literals(base: ProgramGraph, head: ProgramGraph, found: Matching) -> int:
+def _unseen_literals(base: ProgramGraph, head: ProgramGraph, matched: Matching) -> int:
     """Return the number of matched constants whose value a text leaves out."""
     if base.labels.with_literals:
         return 0
     constants = {k for k, parts in enumerate(base.labels.parts) if parts.opcode == "constant"}
     return sum(
         1
-        for mine, yours in enumerate(found.head_of)
+        for mine, yours in enumerate(matched.head_of)
         if yours >= 0
         and base.label[mine] in constants
         and "{...}" in (base.instruction(mine).operand_text, head.instruction(yours).operand_text)
     )
 
 
+class _Edits:
+    """Edits and noise between two programs.
+
+    Attributes:
+        edits: In text order of the base; then those that only the head has.
+        unchanged: Number of instructions that are the same.
+        pairs: Row of the base to that of its partner, views included.
+        unmatched: Nodes without partner, of base and head.
+        left_out: Number of instructions of base and head that only a print style shows.
+        module_noise: Noise of the whole module that counts as change.
+        ignored: Kinds of noise, and the number of instructions with each.
+    """
+
+    def __init__(
+        self,
+        graphs: tuple[ProgramGraph, ProgramGraph],
+        matched: Matching,
+        heed: frozenset[Noise],
+    ) -> None:
+        self._graphs = graphs
+        self._matched = matched
+        self._heed = heed
+        self._noise = NoiseCount(*graphs, matched.head_of, heed)
+        self._printed: dict[Noise, tuple[list[int], list[int]]] = {
+            Noise.PRINTING: (list(graphs[0].wrapped), list(graphs[1].wrapped)),
+            Noise.COPIES: ([], []),
+        }
+        self._aside: tuple[dict[int, Noise], dict[int, Noise]] = ({}, {})
+        self.edits: list[Edit] = []
+        self.unchanged = 0
+        self.pairs: dict[int, int] = {}
+        self.unmatched = self._unmatched(0), self._unmatched(1)
+        self._compare()
+        self._compare_views()
+        for side, nodes in enumerate(self.unmatched):
+            self._add_alone(side, map(graphs[side].rows.__getitem__, sorted(nodes)))
+        self.left_out = [0, 0]
+        for kind, listed in self._printed.items():
+            for side, rows in enumerate(listed):
+                if kind in heed:
+                    self._add_alone(side, rows)
+                else:
+                    self.left_out[side] += len(rows)
+                    self._noise.counts[kind] += len(rows)
+        self.module_noise = tuple(self._module_noise())
+        self.ignored = self._noise.counts
+
+    # ---- partners ------------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        """Compare all partners: most together, those that may differ one by one."""
+        base, head = self._graphs
+        matched, head_of = self._matched, self._matched.head_of
+        mine = list(compress(range(len(head_of)), map(ge, head_of, repeat(0))))
+        yours = list(map(head_of.__getitem__, mine))
+        rows = list(map(base.rows.__getitem__, mine)), list(map(head.rows.__getitem__, yours))
+        self.pairs.update(zip(*rows, strict=True))
+        comparison = Comparison(base, head, matched)
+        elsewhere = self._elsewhere()
+        moved = set(matched.moved)
+        if Noise.INSTRUCTION_ORDER in self._heed:
+            moved |= elsewhere
+        else:
+            self._noise.counts[Noise.INSTRUCTION_ORDER] += len(elsewhere)
+        roots = comparison.root_changes()
+        suspects: Collection[int] = mine
+        if not self._heed:
+            self._noise.count(rows, (mine, yours))
+            found = comparison.suspects()
+            suspects = sorted(found.union(roots, moved, self._noise.mixed_channels))
+        for node in suspects:
+            other = head_of[node]
+            changes = [
+                *comparison.changes(node, other),
+                *roots.get(node, ()),
+                *self._noise.channel_changes(node, other),
+                *(self._noise.changes(node, other) if self._heed else ()),
+            ]
+            if changes or node in moved:
+                a, b = base.instruction(node), head.instruction(other)
+                kind = Moved if node in moved else Changed
+                self.edits.append(kind(base=a, head=b, changes=tuple(changes)))
+        self.unchanged += len(mine) - len(self.edits)
+
+    def _elsewhere(self) -> set[int]:
+        """Return the nodes of the base that are in another order in their computation."""
+        base, head = self._graphs
+        matched, head_of = self._matched, self._matched.head_of
+        found: set[int] = set()
+        for computation, partner in enumerate(matched.head_computation):
+            if partner < 0 or computation in matched.whole:
+                continue
+            own, others = base.nodes[computation], head.nodes[partner]
+            if not matched.is_in_place(own, others):
+                nodes = [n for n in own if head_of[n] >= 0 and head.owner[head_of[n]] == partner]
+                found.update(nodes[k] for k in out_of_order([head_of[n] for n in nodes]))
+        return found
+
+    def _compare_views(self) -> None:
+        """Compare get-tuple-elements; those that only one text prints are left out."""
+        pairs, *alone = match_views(*self._graphs, self._matched)
+        if pairs and not self._heed:
+            base_rows, head_rows = zip(*pairs, strict=True)
+            self._noise.count((base_rows, head_rows), ((), ()))
+        differ = view_changes(*self._graphs, pairs, self._matched)
+        a, b = (graph.module for graph in self._graphs)
+        for mine, yours in pairs:
+            self.pairs[mine] = yours
+            heeded = self._noise.of_rows(mine, yours) if self._heed else ()
+            changes = (*differ.get(mine, ()), *heeded)
+            if changes:
+                one, other = a.instruction(mine), b.instruction(yours)
+                self.edits.append(Changed(base=one, head=other, changes=changes))
+            else:
+                self.unchanged += 1
+        for side, views in enumerate(alone):
+            is_compact = _is_compact(self._graphs[1 - side])
+            for view in views:
+                kind = Noise.PRINTING if is_compact else self._aside[side].get(view.node)
+                if kind is not None:
+                    self._printed[kind][side].append(view.row)
+                else:
+                    self._add_alone(side, (view.row,))
+
+    # ---- no partner ----------------------------------------------------------------------------
+
+    def _unmatched(self, side: int) -> set[int]:
+        """Return nodes without partner; those of copied computations are set aside."""
+        graph, matched = self._graphs[side], self._matched
+        partners = (matched.head_of, matched.base_of)[side]
+        if -1 not in partners:
+            return set()
+        nodes = {node for node, partner in enumerate(partners) if partner < 0}
+        computations = (matched.head_computation, matched.base_computation)[side]
+        content = (matched.base_prints, matched.head_prints)[side].content
+        kept = {content[c] for c, partner in enumerate(computations) if partner >= 0}
+        reached = graph.reachable()
+        of_gone = {c for node in nodes for _, c in graph.callees.get(node, ())}
+        for computation in sorted({graph.owner[node] for node in nodes}):
+            is_reached = computation in reached
+            if computations[computation] >= 0 or content[computation] not in kept:
+                continue
+            if is_reached and computation in of_gone:
+                continue
+            kind = Noise.COPIES if is_reached else Noise.PRINTING
+            members = [node for node in graph.nodes[computation] if node in nodes]
+            self._printed[kind][side].extend(graph.rows[node] for node in members)
+            self._aside[side].update(dict.fromkeys(members, kind))
+            nodes.difference_update(members)
+        return nodes
+
+    def _add_alone(self, side: int, rows: Iterable[int]) -> None:
+        """Add the edits of added or removed rows."""
+        for row in rows:
+            instruction = self._graphs[side].module.instruction(row)
+            self.edits.append(Added(head=instruction) if side else Removed(base=instruction))
+
+    # ---- the module ----------------------------------------------------------------------------
+
+    def _module_noise(self) -> Iterator[Change]:
+        """Count noise of computations and the module; yield what counts as change."""
+        base, head = (graph.module for graph in self._graphs)
+        partners = [(c, d) for c, d in enumerate(self._matched.head_computation) if d >= 0]
+        mine, yours = base.computation_names, head.computation_names
+        for before, after in ((base.name, head.name), *((mine[c], yours[d]) for c, d in partners)):
+            if before != after:
+                kind = self._noise.name_kind(before, after)
+                yield from self._noise.weighed([(kind, Change("name", before, after))])
+        moved = len(out_of_order([d for _, d in partners]))
+        if moved and Noise.COMPUTATION_ORDER in self._heed:
+            yield Change("order of computations", None, f"{moved} moved")
+        elif moved:
+            self._noise.counts[Noise.COMPUTATION_ORDER] += moved
+
+
+def _is_compact(graph: ProgramGraph) -> bool:
+    """Return whether a text prints elements as ``%tuple#1``, and only roots as instructions."""
+    module = graph.module
+    return bool(graph.indices) and all(
+        module.instruction(view.row).is_root and not module.links.users_of(view.row)
+        for view in graph.views
+    )
+
+
+# ---- both texts side by side -------------------------------------------------------------------
+
 CONTEXT = 2
 """Unedited lines that are kept before and after an edited one."""
-
-_KINDS = {Added: "added", Removed: "removed", Changed: "changed", Moved: "moved"}
 
 
 class Line(NamedTuple):
@@ -253,31 +398,24 @@ def side_by_side(diff: ProgramDiff, base: HloModule, head: HloModule) -> list[Co
         base: The program before.
         head: The program after.
     """
-    kinds = _edit_kinds(diff.edits)
+    kinds = {
+        (side, instruction.row): edit.kind
+        for edit in diff.edits
+        for side, instruction in enumerate((edit.base, edit.head))
+        if instruction is not None
+    }
     partner_of = {yours: mine for mine, yours in diff.matched_computations.items()}
     names = [(partner_of.get(name, ""), name) for name in head.computation_names]
     names += [
         (name, "") for name in base.computation_names if name not in diff.matched_computations
     ]
-    heads = diff.matched.rows
-    found = []
+    pairs = []
     for mine, yours in names:
-        rows = _rows(base, mine), _rows(head, yours)
-        if not any((side, row) in kinds for side in (0, 1) for row in rows[side]):
-            continue
-        lines = _lines(*rows, heads, kinds)
-        found.append(ComputationPair(mine, yours, tuple(_shortened(lines))))
-    return found
-
-
-def _edit_kinds(edits: Sequence[Edit]) -> dict[tuple[int, int], str]:
-    """Return side (0 base, 1 head) and row of each edited instruction, with its kind."""
-    found = {}
-    for edit in edits:
-        for side, one in enumerate((getattr(edit, "base", None), getattr(edit, "head", None))):
-            if one is not None:
-                found[side, one.row] = _KINDS[type(edit)]
-    return found
+        rows, others = _rows(base, mine), _rows(head, yours)
+        if any((0, row) in kinds for row in rows) or any((1, row) in kinds for row in others):
+            lines = _lines(rows, others, diff.matched.rows, kinds)
+            pairs.append(ComputationPair(mine, yours, tuple(_shortened(lines))))
+    return pairs
 
 
 def _rows(module: HloModule, name: str) -> Sequence[int]:
@@ -294,37 +432,31 @@ def _lines(
     """Return the lines: of partners at the place in the head, others where their text has them."""
     here = set(head)
     bases = {heads[row]: row for row in base if heads.get(row) in here}
-    alone = iter([(k, row) for k, row in enumerate(base) if heads.get(row) not in here])
+    alone = [row for row in reversed(base) if heads.get(row) not in here]
     place = {row: k for k, row in enumerate(base)}
-    waiting = next(alone, None)
-    found = []
-    for row in head:
-        partner = bases.get(row)
-        while waiting is not None and partner is not None and waiting[0] < place[partner]:
-            found.append(Line(kinds.get((0, waiting[1]), "removed"), waiting[1], None))
-            waiting = next(alone, None)
-        default = "added" if partner is None else "same"
-        found.append(Line(kinds.get((1, row), default), partner, row))
-    while waiting is not None:
-        found.append(Line(kinds.get((0, waiting[1]), "removed"), waiting[1], None))
-        waiting = next(alone, None)
-    return found
+    lines = []
+    for row in (*head, None):
+        partner = None if row is None else bases.get(row)
+        is_end = row is None
+        while alone and (is_end or (partner is not None and place[alone[-1]] < place[partner])):
+            lines.append(Line(kinds.get((0, alone[-1]), "removed"), alone.pop(), None))
+        if row is not None:
+            default = "added" if partner is None else "same"
+            lines.append(Line(kinds.get((1, row), default), partner, row))
+    return lines
 
 
 def _shortened(lines: Sequence[Line]) -> Iterator[Line]:
     """Yield the edited lines with those around them, and the number of lines left out between."""
     edited = [k for k, line in enumerate(lines) if line.kind != "same"]
-    kept = {
-        k for at in edited for k in range(at - CONTEXT, at + CONTEXT + 1) if 0 <= k < len(lines)
-    }
+    kept = {k for at in edited for k in range(at - CONTEXT, at + CONTEXT + 1)}
     skipped = 0
-    for k, line in enumerate(lines):
-        if k in kept:
-            if skipped:
-                yield Line("left out", skipped, None)
-            skipped = 0
-            yield line
-        else:
+    for k, line in enumerate((*lines, None)):
+        if line is not None and k not in kept:
             skipped += 1
-    if skipped:
-        yield Line("left out", skipped, None)
+            continue
+        if skipped:
+            yield Line("left out", skipped, None)
+        skipped = 0
+        if line is not None:
+            yield line

@@ -74,7 +74,12 @@ def test_new_instruction_is_added_and_its_users_are_unchanged(
     text = sample(backend)
     found = diff(text, put_before_output(text, opcode, attributes))
     (group,) = found.groups
-    assert (group.kind, group.opcode, group.count, group.where) == ("added", opcode, 1, "entry")
+    assert (group.edit, group.opcode, group.instructions, group.where) == (
+        "added",
+        opcode,
+        1,
+        "entry",
+    )
     assert (found.added, found.removed, found.changed, found.moved) == (1, 0, 0, 0)
     (edit,) = found.edits
     assert isinstance(edit, Added)
@@ -160,7 +165,7 @@ def test_a_collective_that_left_a_loop_moved() -> None:
     found = diff(loop(inside=True), loop(inside=False))
     moved = [edit for edit in found.edits if isinstance(edit, Moved)]
     assert [(edit.base.name, edit.head.name, edit.changes) for edit in moved] == [("r", "r2", ())]
-    (group,) = [g for g in found.groups if g.kind == "moved"]
+    (group,) = [g for g in found.groups if g.edit == "moved"]
     assert group.where == "body of w -> entry"
     assert (found.added, found.removed, found.changed) == (0, 0, 0)
 
@@ -194,7 +199,7 @@ def layers(count: int, *, element: str = "bf16", first: int = 0, last: int = -1)
 
 def test_layers_two_to_four_add_each_thing_twice() -> None:
     found = diff(layers(2), layers(4))
-    assert {(g.kind, g.opcode, g.count) for g in found.groups} == {
+    assert {(g.edit, g.opcode, g.instructions) for g in found.groups} == {
         ("added", "parameter", 2),
         ("added", "dot", 2),
         ("added", "tanh", 2),
@@ -205,7 +210,7 @@ def test_layers_two_to_four_add_each_thing_twice() -> None:
 
 def test_the_same_change_of_sixty_layers_is_one_row() -> None:
     found = diff(layers(60), layers(60, element="f32", last=59))
-    rows = {(g.kind, g.opcode, g.count, g.changes) for g in found.groups}
+    rows = {(g.edit, g.opcode, g.instructions, g.changes) for g in found.groups}
     upcast = ("element type bf16 -> f32",)
     assert rows == {
         ("added", "convert", 60, ()),
@@ -289,7 +294,7 @@ def test_new_carried_value_does_not_change_users_of_others() -> None:
     wide = wide.replace("  one =", "  e = f32[4] get-tuple-element(s), index=1\n  one =")
     wide = wide.replace("  z =", "  q = f32[4] constant({0, 0, 0, 0})\n  z =")
     found = diff(base, wide)
-    changes = {g.changes for g in found.groups if g.kind == "changed"}
+    changes = {g.changes for g in found.groups if g.edit == "changed"}
     assert changes == {("tuple elements 2 -> 3",)}
     assert found.changed == 5  # two parameters, two tuples, the loop
     added = [edit.head.opcode for edit in found.edits if isinstance(edit, Added)]
@@ -304,7 +309,7 @@ def test_a_synchronous_collective_that_became_asynchronous_is_the_same_one() -> 
         "  ROOT d = f32[8] all-reduce-done(s)"
     )
     found = diff(base, head)
-    kinds = {g.opcode: (g.kind, g.changes) for g in found.groups}
+    kinds = {g.opcode: (g.edit, g.changes) for g in found.groups}
     assert kinds == {
         "all-reduce": ("changed", ("opcode all-reduce -> all-reduce-start",)),
         "all-reduce-done": ("added", ()),
@@ -321,7 +326,12 @@ def test_removed_fusion_is_counted_with_its_instructions() -> None:
     head = entry("  p = f32[8] parameter(0)\n  ROOT n = f32[8] negate(p)", before="")
     found = diff(base, head)
     (group,) = found.groups
-    assert (group.kind, group.opcode, group.count, group.inside) == ("removed", "fusion", 1, 2)
+    assert (group.edit, group.opcode, group.instructions, group.inside) == (
+        "removed",
+        "fusion",
+        1,
+        2,
+    )
     assert found.removed == 3
     assert all(isinstance(edit, Removed) for edit in found.edits)
     assert group.result_bytes == 32
@@ -619,7 +629,7 @@ def test_newly_fused_instructions_moved_into_the_added_fusion() -> None:
         (name, name, ()) for _, name in FUSED
     ]
     assert (found.added, found.removed, found.changed) == (2, 0, 0)  # fusion and parameter
-    wheres = {group.where for group in found.groups if group.kind == "moved"}
+    wheres = {group.where for group in found.groups if group.edit == "moved"}
     assert wheres == {"entry -> fusion r in entry"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.diff.matching.print_style import style_of
+from hlo_lens.questions.diff.matching.graph_pair import style_of
 
 TEXT = """HloModule m
 
