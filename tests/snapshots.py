@@ -6,15 +6,8 @@ import dataclasses
 from collections import Counter
 
 from hlo_lens.program.summary import Coverage
-from hlo_lens.questions.snapshots.facts import (
-    CollectivesFacts,
-    HostBytes,
-    MemoryFacts,
-    ModuleFacts,
-    PeakFacts,
-    ShardingFacts,
-    SpaceFacts,
-)
+from hlo_lens.questions.memory.statement import HostBytes, MemoryStatement, PeakFacts, SpaceFacts
+from hlo_lens.questions.snapshots.facts import CollectivesFacts, ModuleFacts, ShardingFacts
 from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
 
@@ -75,7 +68,7 @@ FACTS = ModuleFacts(
     coverage=Coverage(instructions=10),
 )
 
-MEMORY = MemoryFacts(
+MEMORY = MemoryStatement(
     source="buffer-assignment",
     argument_bytes=40,
     output_bytes=60,

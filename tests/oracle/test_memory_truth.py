@@ -41,8 +41,8 @@ def results_of(path: Path) -> MemoryResults:
 def wrong_figures(statement: MemoryStatement, truth: dict[str, Any]) -> list[tuple[object, ...]]:
     """Return the figures that differ from memory_analysis()."""
     wrong: list[tuple[object, ...]] = []
-    for place, kind in enumerate(KINDS):
-        host, wanted = statement.host_bytes[place], truth.get(f"host_{kind}_size_in_bytes", 0)
+    for kind, host in zip(KINDS, statement.host_bytes, strict=True):
+        wanted = truth.get(f"host_{kind}_size_in_bytes", 0)
         if host != wanted:
             wrong.append((f"host_{kind}", host, wanted))
     for kind in KINDS:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from hlo_lens.program.summary import Coverage
     from hlo_lens.questions.check.rules import Rule
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.facts import CollectivesFacts, MemoryFacts, ModuleFacts
+    from hlo_lens.questions.memory.statement import MemoryStatement
+    from hlo_lens.questions.snapshots.facts import CollectivesFacts, ModuleFacts
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
     from hlo_lens.questions.snapshots.rows import CollectiveFact
 
@@ -645,7 +646,7 @@ def weakness(rule: Rule, facts: ModuleFacts) -> str:
     )
 
 
-def _memory_weakness(memory: MemoryFacts, coverage: Coverage | None) -> str:
+def _memory_weakness(memory: MemoryStatement, coverage: Coverage | None) -> str:
     if not memory.is_complete:
         return "the buffer texts are not complete"
     if memory.source == "estimate" and coverage is not None and coverage.problem:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import MOST_ESTIMATED, not_estimated_text
-from hlo_lens.questions.memory.statement import FEW_BYTES
-from hlo_lens.questions.snapshots.facts import MemoryFacts, SpaceFacts
+from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, SpaceFacts
 from hlo_lens.questions.snapshots.rows import AliveGroup, SpacePeak
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.amount import Kind
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _OF_SPACES = tuple(field.name for field in fields(SpaceFacts) if field.name.endswith("_bytes"))
-_METRICS = tuple(field.name for field in fields(MemoryFacts) if field.name in _OF_SPACES)
+_METRICS = tuple(field.name for field in fields(MemoryStatement) if field.name in _OF_SPACES)
 """Lines of the statement of one device."""
 
 _SPACE_METRICS = (*_METRICS, *(name for name in _OF_SPACES if name not in _METRICS))
@@ -40,7 +39,7 @@ class MemoryDiff:
     """Changes of the memory of one module.
 
     Attributes:
-        metrics: Path below `MemoryFacts` to the values of that line of the statement.
+        metrics: Path below `MemoryStatement` to the values of that line of the statement.
         base_source: ``buffer-assignment``, ``estimate``, or None where nothing is known.
         head_source: The same of the head.
         peaks: One for each memory space of either side; empty if the sides cannot be compared.
@@ -173,8 +172,8 @@ def missing_memory(module: ModuleSnapshot) -> str:
 
 
 def _metrics(
-    mine: MemoryFacts | None,
-    yours: MemoryFacts | None,
+    mine: MemoryStatement | None,
+    yours: MemoryStatement | None,
     outdated: tuple[Collection[str], Collection[str]],
     *,
     is_comparable: bool,
@@ -205,7 +204,7 @@ def _metrics(
             yield f"spaces[{known.name}].{name}", delta(*values, name, "spaces.")
 
 
-def _spaces(memory: MemoryFacts | None) -> dict[int, SpaceFacts]:
+def _spaces(memory: MemoryStatement | None) -> dict[int, SpaceFacts]:
     return {} if memory is None else {space.color: space for space in memory.spaces}
 
 

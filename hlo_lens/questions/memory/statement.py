@@ -21,22 +21,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
-from hlo_lens.questions.snapshots.facts import SpaceFacts
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import NOT_SAVED, Records, Unit, since
 from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.amount import Amount, Kind
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hlo_lens.questions.memory.peak import PeakMemory
-    from hlo_lens.questions.snapshots.facts import MemoryFacts
 
 _TPU_ROUNDING = 16 << 10
 _INTEGER_SCALAR = re.compile(r"(?:pred|[su]\d+)\[\](?:\{.*\})?$")
@@ -72,55 +70,150 @@ def space_name(color: int, backend: str | None) -> str:
     return names.get(color, f"color {color}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostBytes:
+    """Bytes in host memory."""
+
+    argument: int = 0
+    output: int = 0
+    alias: int = 0
+    temp: int = 0
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the figures in their order."""
+        return iter((self.argument, self.output, self.alias, self.temp))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceFacts:
+    """Memory statement of one memory space, in bytes; None where not known.
+
+    Before schema version 3 totals had thread-local scalars, and peaks only values alive.
+
+    Attributes:
+        color: Number of the space.
+        name: Users' name of it.
+        argument_bytes: Entry parameters.
+        alias_bytes: Entry parameters whose memory is reused for results.
+        output_bytes: Allocations that may live out, aliased parameters included.
+        temp_bytes: Preallocated temporaries; an estimate does not know those of VMEM and CMEM.
+        constant_bytes: Constants that are not results.
+        thread_local_bytes: Local to called computations, in no total.
+        other_bytes: Allocations that are none of these.
+        total_bytes: All allocations but thread-local ones.
+        peak_bytes: Whole arguments, outputs, constants and other allocations, and the largest union
+            of temporaries over the schedule.
+        fragmentation_bytes: Total minus peak.
+        padding_bytes: Bytes that values at the peak take beyond their elements (tiles).
+    """
+
+    name: Annotated[str, "memory space"]
+    color: Annotated[int, "its number in XLA's texts"]
+    argument_bytes: Annotated[int, Unit.BYTES, "entry parameters"] = 0
+    alias_bytes: Annotated[int, Unit.BYTES, "of these, reused for results"] = 0
+    output_bytes: Annotated[int, Unit.BYTES, "results, aliased arguments included"] = 0
+    temp_bytes: Annotated[int | None, Unit.BYTES, "preallocated temporaries"] = 0
+    constant_bytes: Annotated[int, Unit.BYTES, "constants of the program"] = 0
+    thread_local_bytes: Annotated[
+        int, Unit.BYTES, "local to called computations, not in totals"
+    ] = 0
+    other_bytes: Annotated[int, Unit.BYTES, "allocations that are none of these"] = 0
+    total_bytes: Annotated[int | None, Unit.BYTES, "all allocations but thread-local"] = field(
+        default=0, metadata=since(3)
+    )
+    peak_bytes: Annotated[int | None, Unit.BYTES, "most bytes held at one instant"] = field(
+        default=None, metadata=since(3)
+    )
+    fragmentation_bytes: Annotated[int | None, Unit.BYTES, "total minus peak"] = field(
+        default=None, metadata=since(3)
+    )
+    padding_bytes: Annotated[int | None, Unit.BYTES, "bytes beyond the elements, at the peak"] = (
+        field(default=None, metadata=since(3))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakFacts:
+    """Instant of peak use of the default memory space.
+
+    Attributes:
+        bytes: Bytes held, as `SpaceFacts.peak_bytes` counts them.
+        color: Number of the memory space.
+        shared_bytes: Bytes that several values share.
+        temp_bytes: Temporaries at that instant.
+    """
+
+    bytes: int = field(metadata=since(3))
+    color: int = 0
+    shared_bytes: int = field(default=0, metadata=since(3))
+    temp_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureMismatch:
+    """A figure of the framework's ``memory_analysis()`` that differs from ours."""
+
+    name: str
+    ours: int
+    theirs: int
+
+
 @dataclass(frozen=True, kw_only=True)
-class MemoryStatement(Result):
+class MemoryStatement(Records[SpaceFacts]):
     """Allocated bytes per memory space, and the figures of one device.
 
     Arguments, outputs, aliased and temp are those of device memory, as CompiledMemoryStats counts
     them; other figures are those of the default memory space.
 
     Attributes:
-        source: ``buffer-assignment``, or ``estimate``.
-        spaces: By colour.
-        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
-            every estimate.
-        host_bytes: Arguments, outputs, aliased and temp in host memory.
+        source: ``buffer-assignment`` or ``estimate``.
+        argument_bytes: Arguments in device memory, as CompiledMemoryStats counts them.
+        output_bytes: Results, aliased arguments included.
+        alias_bytes: Arguments whose memory results reuse.
+        temp_bytes: Temporaries.
+        constant_bytes: Constants in the default memory space.
+        thread_local_bytes: Local to called computations.
+        total_bytes: What must fit: allocations of the default memory space but thread-local ones,
+            and the generated code where its size is known.
         generated_code_bytes: Size of the program's code; None if unknown.
-        total_bytes: What must fit: allocations of the default space but thread-local ones, and the
-            code where known.
+        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
+            every estimate, and for a buffer assignment whose temporaries are a lower bound.
+        host_bytes: The same figures in host memory.
+        spaces: By number.
+        peak: None without live ranges.
+        is_complete: Whether the buffer texts are complete.
+        unknown_values: Values of instructions that the HLO text does not have.
+        missing: Kinds of text that the dump lacks.
+        memory_analysis: Figures of the framework's ``memory_analysis()``.
+        mismatches: Those of them that differ from ours.
         notes: Limits of the numbers, as sentences.
     """
 
     KIND: ClassVar[str] = "memory"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("name", Unit.NONE, "memory space"),
-        Column("color", Unit.NONE, "its number in XLA's texts"),
-        Column("argument_bytes", Unit.BYTES, "entry parameters"),
-        Column("alias_bytes", Unit.BYTES, "of these, reused for results"),
-        Column("output_bytes", Unit.BYTES, "results, aliased arguments included"),
-        Column("temp_bytes", Unit.BYTES, "preallocated temporaries"),
-        Column("constant_bytes", Unit.BYTES, "constants of the program"),
-        Column("thread_local_bytes", Unit.BYTES, "local to called computations, not in totals"),
-        Column("other_bytes", Unit.BYTES, "allocations that are none of these"),
-        Column("total_bytes", Unit.BYTES, "all allocations but thread-local"),
-        Column("peak_bytes", Unit.BYTES, "most bytes held at one instant"),
-        Column("fragmentation_bytes", Unit.BYTES, "total minus peak"),
-        Column("padding_bytes", Unit.BYTES, "bytes beyond the elements, at the peak"),
-    )
-    RECORDS: ClassVar[str] = "spaces"
     source: str
-    spaces: tuple[SpaceFacts, ...]
     argument_bytes: int
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    constant_bytes: int
-    thread_local_bytes: int
-    host_bytes: tuple[int, int, int, int]
-    total_bytes: int
-    is_exact: bool = True
+    constant_bytes: int = field(metadata=since(3))
+    thread_local_bytes: int = field(metadata=since(3))
+    total_bytes: int = field(metadata=since(3))
     generated_code_bytes: int | None = None
-    notes: tuple[str, ...] = ()
+    is_exact: bool = field(default=True, metadata=since(3))
+    host_bytes: HostBytes
+    spaces: tuple[SpaceFacts, ...]
+    peak: PeakFacts | None = None
+    is_complete: bool = True
+    unknown_values: int = 0
+    missing: tuple[str, ...] = field(default=(), compare=False)
+    memory_analysis: Mapping[str, int] | None = None
+    mismatches: tuple[FigureMismatch, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False, metadata=NOT_SAVED)
+
+    @property
+    def records(self) -> tuple[SpaceFacts, ...]:
+        """The memory spaces."""
+        return self.spaces
 
     def on_same_device(self, backend: str | None) -> tuple[SpaceFacts, ...]:
         """Return the other spaces with allocations in the memory of the default one."""
@@ -128,7 +221,7 @@ class MemoryStatement(Result):
         return tuple(s for s in self.spaces if s.color in colors and s.total_bytes)
 
 
-def most_temp_bytes(memory: MemoryStatement | MemoryFacts) -> int:
+def most_temp_bytes(memory: MemoryStatement) -> int:
     """Return the most that the temporaries of a buffer assignment may be."""
     if memory.is_exact or memory.source == "estimate":
         return memory.temp_bytes
@@ -141,7 +234,7 @@ _READ_FROM_TEXT = ("argument", "alias", "constant", "thread_local")
 
 
 def memory_amount(
-    memory: MemoryStatement | MemoryFacts,
+    memory: MemoryStatement,
     figure: str,
     size_bytes: int,
     stated: Mapping[str, int] | None = None,
@@ -202,7 +295,12 @@ def memory_statement(
         is_exact=is_exact,
         constant_bytes=default.constant_bytes,
         thread_local_bytes=default.thread_local_bytes,
-        host_bytes=(host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes or 0),
+        host_bytes=HostBytes(
+            argument=host.argument_bytes,
+            output=host.output_bytes,
+            alias=host.alias_bytes,
+            temp=host.temp_bytes or 0,
+        ),
         total_bytes=default.total_bytes or 0,
         notes=layout.notes,
     )

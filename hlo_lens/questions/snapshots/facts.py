@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.program.summary import Coverage
     from hlo_lens.questions.findings.finding import Finding
+    from hlo_lens.questions.memory.statement import MemoryStatement
     from hlo_lens.questions.snapshots.rows import CollectiveFact, EntryFact
 
 
@@ -77,127 +78,6 @@ class CollectivesFacts:
     loops: tuple[LoopFact, ...] = ()
     dynamic_is_at_most: Mapping[str, bool] = field(default_factory=dict)
     wire_bytes_is_at_most: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostBytes:
-    """Bytes in host memory."""
-
-    argument: int = 0
-    output: int = 0
-    alias: int = 0
-    temp: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpaceFacts:
-    """Memory statement of one memory space, in bytes; None where not known.
-
-    Before schema version 3 totals had thread-local scalars, and peaks only values alive.
-
-    Attributes:
-        color: Number of the space.
-        name: Users' name of it.
-        argument_bytes: Entry parameters.
-        alias_bytes: Entry parameters whose memory is reused for results.
-        output_bytes: Allocations that may live out, aliased parameters included.
-        temp_bytes: Preallocated temporaries; an estimate does not know those of VMEM and CMEM.
-        constant_bytes: Constants that are not results.
-        thread_local_bytes: Local to called computations, in no total.
-        other_bytes: Allocations that are none of these.
-        total_bytes: All allocations but thread-local ones.
-        peak_bytes: Whole arguments, outputs, constants and other allocations, and the largest union
-            of temporaries over the schedule.
-        fragmentation_bytes: Total minus peak.
-        padding_bytes: Bytes that values at the peak take beyond their elements (tiles).
-    """
-
-    name: str
-    color: int
-    argument_bytes: int = 0
-    alias_bytes: int = 0
-    output_bytes: int = 0
-    temp_bytes: int | None = 0
-    constant_bytes: int = 0
-    thread_local_bytes: int = 0
-    other_bytes: int = 0
-    total_bytes: int | None = field(default=0, metadata=since(3))
-    peak_bytes: int | None = field(default=None, metadata=since(3))
-    fragmentation_bytes: int | None = field(default=None, metadata=since(3))
-    padding_bytes: int | None = field(default=None, metadata=since(3))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakFacts:
-    """Instant of peak use of the default memory space.
-
-    Attributes:
-        bytes: Bytes held, as `SpaceFacts.peak_bytes` counts them.
-        color: Number of the memory space.
-        shared_bytes: Bytes that several values share.
-        temp_bytes: Temporaries at that instant.
-    """
-
-    bytes: int = field(metadata=since(3))
-    color: int = 0
-    shared_bytes: int = field(default=0, metadata=since(3))
-    temp_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureMismatch:
-    """A figure of the framework's ``memory_analysis()`` that differs from ours."""
-
-    name: str
-    ours: int
-    theirs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFacts:
-    """Memory statement of one device, in bytes.
-
-    Attributes:
-        source: ``buffer-assignment`` or ``estimate``.
-        argument_bytes: Arguments in device memory, as CompiledMemoryStats counts them.
-        output_bytes: Results, aliased arguments included.
-        alias_bytes: Arguments whose memory results reuse.
-        temp_bytes: Temporaries.
-        constant_bytes: Constants in the default memory space.
-        thread_local_bytes: Local to called computations.
-        total_bytes: What must fit: allocations of the default memory space but thread-local ones,
-            and the generated code where its size is known.
-        generated_code_bytes: Size of the program's code; None if unknown.
-        is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
-            every estimate, and for a buffer assignment whose temporaries are a lower bound.
-        host_bytes: The same figures in host memory.
-        spaces: By number.
-        peak: None without live ranges.
-        is_complete: Whether the buffer texts are complete.
-        unknown_values: Values of instructions that the HLO text does not have.
-        missing: Kinds of text that the dump lacks.
-        memory_analysis: Figures of the framework's ``memory_analysis()``.
-        mismatches: Those of them that differ from ours.
-    """
-
-    source: str
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    temp_bytes: int
-    constant_bytes: int = field(metadata=since(3))
-    thread_local_bytes: int = field(metadata=since(3))
-    total_bytes: int = field(metadata=since(3))
-    generated_code_bytes: int | None = None
-    is_exact: bool = field(default=True, metadata=since(3))
-    host_bytes: HostBytes
-    spaces: tuple[SpaceFacts, ...]
-    peak: PeakFacts | None
-    is_complete: bool = True
-    unknown_values: int = 0
-    missing: tuple[str, ...] = field(default=(), compare=False)
-    memory_analysis: Mapping[str, int] | None = None
-    mismatches: tuple[FigureMismatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +163,7 @@ class ModuleFacts:
     flops_is_estimate: bool | None = None
     coverage: Coverage | None = None
     collectives: CollectivesFacts | None = None
-    memory: MemoryFacts | None = None
+    memory: MemoryStatement | None = None
     sharding: ShardingFacts | None = None
     findings: tuple[Finding, ...] | None = None
     findings_basis: FindingsBasis | None = None

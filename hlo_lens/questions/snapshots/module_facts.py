@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,15 +14,12 @@ from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.snapshots.facts import (
-    CollectivesFacts,
+from hlo_lens.questions.memory.statement import (
     FigureMismatch,
-    HostBytes,
-    MemoryFacts,
-    MeshFacts,
-    ModuleFacts,
+    MemoryStatement,
     PeakFacts,
 )
+from hlo_lens.questions.snapshots.facts import CollectivesFacts, MeshFacts, ModuleFacts
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -76,14 +73,11 @@ def _names(kind: type[DataclassInstance], given: tuple[str, ...]) -> tuple[str, 
     return tuple(field.name for field in fields(kind) if field.name not in given)
 
 
-def memory_facts(results: MemoryResults) -> MemoryFacts:
-    """Return the memory statement of a module."""
-    statement, peak = results.statement, results.peak
-    argument, output, alias, temp = statement.host_bytes
-    return copied(
-        MemoryFacts,
-        statement,
-        host_bytes=HostBytes(argument=argument, output=output, alias=alias, temp=temp),
+def memory_facts(results: MemoryResults) -> MemoryStatement:
+    """Return the memory statement of a module with its peak, and what is known of its texts."""
+    peak = results.peak
+    return replace(
+        results.statement,
         peak=None if peak is None else copied(PeakFacts, peak, bytes=peak.total_bytes),
         is_complete=results.layout.is_complete and results.layout.are_ranges_complete,
         unknown_values=results.unknown_values,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.snapshots.facts import SpaceFacts
+    from hlo_lens.questions.memory.statement import SpaceFacts
 
 
 NO_VALUE = "[no value]"

@@ -20,6 +20,7 @@ from typing import (
 
 from hlo_lens.program.summary import Coverage
 from hlo_lens.questions.findings.finding import Finding
+from hlo_lens.questions.memory.statement import MemoryStatement
 from hlo_lens.questions.sharding.annotations import Annotation
 from hlo_lens.questions.snapshots import facts, rows
 from hlo_lens.questions.snapshots.facts import ModuleFacts, ShardingFacts
@@ -115,6 +116,7 @@ def _fields(kind: Any) -> Mapping[str, _Field]:
         "Mapping": Mapping,
         "Finding": Finding,
         "Coverage": Coverage,
+        "MemoryStatement": MemoryStatement,
     }
     hints = get_type_hints(kind, localns=names)
     return {

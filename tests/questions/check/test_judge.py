@@ -10,13 +10,8 @@ import pytest
 from hlo_lens.questions.check.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.rules import default_rules, read_budget, short_rule
 from hlo_lens.questions.diff.module_diff import module_diff
-from hlo_lens.questions.snapshots.facts import (
-    CollectivesFacts,
-    MemoryFacts,
-    ModuleFacts,
-    PeakFacts,
-    SpaceFacts,
-)
+from hlo_lens.questions.memory.statement import MemoryStatement, PeakFacts, SpaceFacts
+from hlo_lens.questions.snapshots.facts import CollectivesFacts, ModuleFacts
 from hlo_lens.text.amount import Kind
 from tests.snapshots import COLLECTIVE, FACTS, MEMORY, module
 
@@ -216,7 +211,7 @@ def test_what_an_estimate_reads_from_the_text_or_xla_stated_is_exact() -> None:
     assert _status(_judge(f"memory.argument_bytes>{argument}", head)) == ("pass", "")
 
 
-def _memory(**changes: object) -> MemoryFacts:
+def _memory(**changes: object) -> MemoryStatement:
     assert ESTIMATED.memory is not None
     return dataclasses.replace(ESTIMATED.memory, **changes)  # type: ignore[arg-type] # by name
 

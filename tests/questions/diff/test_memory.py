@@ -7,7 +7,7 @@ import dataclasses
 from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.diff.sections import memory_facts, statement_tables
-from hlo_lens.questions.snapshots.facts import SpaceFacts
+from hlo_lens.questions.memory.statement import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.memory import FREE, PeakDiff, code_problem, memory_diff, peak_diff
 from hlo_lens.questions.diff.pairs import Delta
-from hlo_lens.questions.snapshots.facts import SpaceFacts
+from hlo_lens.questions.memory.statement import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 
 if TYPE_CHECKING:

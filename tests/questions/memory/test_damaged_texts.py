@@ -17,7 +17,7 @@ from tests.corpus import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.questions.snapshots.facts import MemoryFacts
+    from hlo_lens.questions.memory.statement import MemoryStatement
 
 STEM = "module_0000.jit_train_step.cpu_after_optimizations"
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def facts_of(folder: Path) -> MemoryFacts:
+def facts_of(folder: Path) -> MemoryStatement:
     memory = memory_results(hlo_lens.load(folder).modules[0])
     assert memory is not None
     return memory_facts(memory)

@@ -46,7 +46,7 @@ def test_statement_keeps_host_memory_apart() -> None:
     assert statement.argument_bytes == 100
     assert statement.output_bytes == 8
     assert statement.temp_bytes == 64
-    assert statement.host_bytes == (0, 0, 0, 1000)
+    assert tuple(statement.host_bytes) == (0, 0, 0, 1000)
     assert [space.name for space in statement.spaces] == ["device", "host"]
     assert statement.spaces[0].fragmentation_bytes == 0
     assert (statement.total_bytes, statement.thread_local_bytes) == (172, 4)
