@@ -44,8 +44,7 @@ from hlo_lens.questions.report.module_page import module_object
 from hlo_lens.questions.sharding.page import ShardingView, sharding_page
 from hlo_lens.questions.snapshots.reading import read_snapshot
 from hlo_lens.render.envelope import report_of_pages
-from hlo_lens.render.formats import render_as
-from hlo_lens.render.table import RenderOptions
+from hlo_lens.render.table import RenderOptions, render_as
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.partition_spec import read_partition_spec
 from hlo_lens.shapes.shardy import meshes_by_name

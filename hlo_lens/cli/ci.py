@@ -11,8 +11,7 @@ import click
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import option_group
 from hlo_lens.cli.output import Output, open_output
-from hlo_lens.render.formats import render_as
-from hlo_lens.render.table import RenderOptions, Report
+from hlo_lens.render.table import RenderOptions, Report, render_as
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal, TextIO
 import click
 
 from hlo_lens.cli.options import option_group
-from hlo_lens.render.formats import FORMATS, RENDERERS
 from hlo_lens.render.replaced_file import replaced_file
-from hlo_lens.render.table import RenderOptions, Report
+from hlo_lens.render.table import FORMATS, RENDERERS, RenderOptions, Report
 from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.errors import OutputError, UsageError
 

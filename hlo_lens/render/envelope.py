@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.render.objects import Objects
 from hlo_lens.render.table import Report, Section, Sections
+from hlo_lens.render.to_json import Objects
 from hlo_lens.text.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from hlo_lens.load.module import ModuleDump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +55,4 @@ def report_of_pages(
         sections=Sections(lambda: (section for page in made for section in page.sections)),
         data=envelope(kind, modules=Objects([page.make_object for page in made])),
         first_page=first,
-    )
-
-
-def module_head(dump: ModuleDump) -> dict[str, object]:
-    """Return the keys that every JSON object of a module begins with."""
-    return {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
-
-
-def page_without_hlo(dump: ModuleDump, **parts: object) -> ModulePage:
-    """Return the page of a module without HLO text: a note, and a JSON object of these parts."""
-    return ModulePage(
-        sections=(Section(title=dump.name, notes=(no_hlo_text(dump),)),),
-        make_object=lambda: {**module_head(dump), **parts},
     )

@@ -7,12 +7,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from enum import Enum
+from functools import cached_property, partial
+from importlib import import_module
 from itertools import islice
 from typing import TextIO, TypeAlias, overload
 
-from hlo_lens.render.column_roles import main_text
-from hlo_lens.render.result import Column, Result, Row, format_cell
+from hlo_lens.render.result import Column, Result, Row, Unit, format_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,8 +259,6 @@ class Report:
         return self._rendered("html")
 
     def _rendered(self, name: str) -> str:
-        from hlo_lens.render.formats import render_as  # whose renderers import this file
-
         out = io.StringIO()
         render_as(name, self, out, RenderOptions(color="never", width=_WIDTH))
         return out.getvalue()
@@ -268,7 +267,43 @@ class Report:
 _WIDTH = 100
 """Columns of a report as a string."""
 
+# ---- formats ------------------------------------------------------------------------------------
+
 Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
+
+_HOMES = {
+    "page": "hlo_lens.questions.report.html.document",
+    "sarif": "hlo_lens.questions.findings.sarif",
+}
+"""Files of renderers outside of `hlo_lens.render`."""
+
+
+def render_as(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write a report as ``text``, ``json``, ``markdown``, ``csv``, ``page``, ``html`` or ``sarif``.
+
+    ``page`` is an HTML file of its own, ``html`` a fragment for a notebook. The renderer is
+    imported with its first use.
+    """
+    module = import_module(_HOMES.get(name, f"hlo_lens.render.to_{name}"))
+    renderer: Renderer = getattr(module, f"render_{name}")
+    renderer(report, out, options)
+
+
+RENDERERS: Mapping[str, Renderer] = {
+    "text": partial(render_as, "text"),
+    "json": partial(render_as, "json"),
+    "md": partial(render_as, "markdown"),
+    "csv": partial(render_as, "csv"),
+    "html": partial(render_as, "page"),
+    "sarif": partial(render_as, "sarif"),
+}
+"""Renderers by the name of the format on the command line."""
+
+FORMATS = tuple(name for name in RENDERERS if name != "sarif")
+"""Formats of every report; SARIF has findings only."""
+
+
+# ---- cut tables ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +374,100 @@ def _labelled(table: Table, label: str, sums: Mapping[str, float]) -> Row:
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
 
 
+# ---- columns -----------------------------------------------------------------------------------
+
+
+class Role(Enum):
+    """Kind of content of a column, which decides how its cells shrink."""
+
+    NAME = "name"
+    """Name that commands take: whole, or cut to an end that no other cell has."""
+    PLACE = "place"
+    """File, with or without line: folders in front are cut first."""
+    SCOPE = "scope"
+    """Path of scopes, such as op_name: scopes in front are cut first."""
+    SHAPE = "shape"
+    """Shape: layouts are removed first, then its end."""
+    REASON = "reason"
+    """Reason, flag or limit: wrapped whole."""
+    TEXT = "text"
+    """Other words: wrapped in few lines."""
+    BAR = "bar"
+    """Bar of a chart: all bars are drawn shorter."""
+    MEASURE = "measure"
+    """Number: never cut."""
+
+
+_ROLES: Mapping[Role, str] = {
+    Role.NAME: (
+        "name value module instruction output aliased_with loop function argument group "
+        "from_name to_name array example_instruction started_by computation"
+    ),
+    Role.PLACE: (
+        "source source_file place file where base_source head_source model_place "
+        "caller_place function_place example path base_line head_line stack"
+    ),
+    Role.SCOPE: "op_name scope",
+    Role.REASON: (
+        "reason fails_if flag remedy message problem differs status metric spec sharding warning "
+        "base_spec head_spec how used_for"
+    ),
+    Role.BAR: "bar",
+    Role.SHAPE: "shape global_shape device_shape base_shape head_shape shapes type",
+}
+_ROLE_OF = {name: role for role, names in _ROLES.items() for name in names.split()}
+
+_LEFT_OUT_FIRST = (
+    "start end offset allocation layout tile column",
+    "loop_path element_type devices dimension category opcode stages files number static",
+    "index payload_bytes kind values global_bytes replication_factor padded_size_bytes",
+)
+"""Columns that are left out before all others, by group."""
+
+_KEPT = "status metric head fails_if reason axis times edit level what verdict mark"
+"""Columns besides names that are left out last."""
+
+LAST = 8
+"""Rank of the columns that are left out last."""
+
+_RANKS: Mapping[Role, int] = {
+    Role.SHAPE: 3,
+    Role.TEXT: 4,
+    Role.REASON: 4,
+    Role.MEASURE: 5,
+    Role.PLACE: 6,
+    Role.BAR: 6,
+    Role.SCOPE: 7,
+    Role.NAME: LAST,
+}
+"""Ranks of the other columns by their roles."""
+
+
+def role_of(column: Column) -> Role:
+    """Return the role of a column, by its name and unit."""
+    if column.unit is not Unit.NONE:
+        return Role.MEASURE
+    return _ROLE_OF.get(column.name, Role.TEXT)
+
+
+def main_text(columns: Sequence[Column]) -> Column | None:
+    """Return the column for labels of bracketed rows: the first text, a late one beside names."""
+    texts = [column for column in columns if column.unit is Unit.NONE]
+    if any(role_of(column) is Role.NAME for column in texts):
+        texts = [column for column in texts if keep_rank(column) >= len(_LEFT_OUT_FIRST)]
+    return next(iter(texts), None)
+
+
+def keep_rank(column: Column) -> int:
+    """Return the rank of a column: those of the lowest rank are left out first."""
+    for rank, names in enumerate(_LEFT_OUT_FIRST):
+        if column.name in names.split():
+            return rank
+    return LAST if column.name in _KEPT.split() else _RANKS[role_of(column)]
+
+
+# ---- widths -------------------------------------------------------------------------------------
+
 DOTS = "..."
 _PLACE = re.compile(r"\.\w+:\d+$")
 
@@ -352,8 +481,13 @@ def cell_width(text: str) -> int:
     return cell_len(text)
 
 
-def shorten(text: str, width: int) -> str:
-    """Return a text of at most this width: its first third and its end, of a path only its end.
+def shorten(text: str, width: int, head: int | None = None) -> str:
+    """Return a text of at most this width: some first characters, dots, and its end.
+
+    Args:
+        text: The text.
+        width: The width.
+        head: Number of first characters; None for a third, of a path for none.
 
     >>> shorten("jit(step)/transpose(jvp(attention))/dot_general", 30)
     'jit(step)...tion))/dot_general'
@@ -369,5 +503,6 @@ def shorten(text: str, width: int) -> str:
         from rich.cells import set_cell_size
 
         return f"{set_cell_size(text, keep)}{DOTS}"
-    head = 0 if text.startswith("/") or _PLACE.search(text) else keep // 3
+    if head is None:
+        head = 0 if text.startswith("/") or _PLACE.search(text) else keep // 3
     return f"{text[:head]}{DOTS}{text[len(text) - (keep - head) :]}"

@@ -8,14 +8,61 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.render.objects import JoinedObjects, Objects, RowObjects
+from hlo_lens.render.result import row_objects, rows_of
+from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
+    from hlo_lens.render.result import Column, Row
     from hlo_lens.render.table import RenderOptions, Report
+
+# ---- objects that are made on access, so that text output does not make them --------------------
+
+
+class Objects(Rows[Mapping[str, object]]):
+    """JSON objects of any kinds; each is made anew at each access."""
+
+    def __init__(self, makers: Iterable[Callable[[], Mapping[str, object]]]) -> None:
+        made = tuple(makers)
+        super().__init__(lambda place: made[place](), range(len(made)))
+
+
+class RowObjects(Rows[Mapping[str, object]]):
+    """JSON objects of the rows of a result, one for each record."""
+
+    def __init__(self, columns: Sequence[Column], records: Sequence[object]) -> None:
+        self.names = tuple(column.name for column in columns)
+        self._columns = columns
+        self._records = records
+        super().__init__(
+            lambda place: row_objects(columns, rows_of((records[place],), columns))[0],
+            range(len(records)),
+        )
+
+    def values(self, start: int, stop: int) -> list[Row]:
+        """Return the values of some of the objects."""
+        return list(rows_of(self._records[start:stop], self._columns))
+
+
+class JoinedObjects(Rows[Mapping[str, object]]):
+    """Lists of JSON objects one after the other; the objects of each have keys of their own."""
+
+    def __init__(self, *parts: Sequence[Mapping[str, object]]) -> None:
+        self.parts = [part for part in parts if part]
+        starts = list(accumulate(map(len, self.parts), initial=0))
+
+        def made(place: int) -> Mapping[str, object]:
+            part = bisect_right(starts, place) - 1
+            return self.parts[part][place - starts[part]]
+
+        super().__init__(made, range(starts[-1]))
+
+
+# ---- values -------------------------------------------------------------------------------------
 
 _WRITTEN = 1 << 20
 """Characters that are written at once."""
@@ -27,15 +74,12 @@ _ROWS = 512
 _FEW = 8
 """Rows that are faster to print one by one."""
 
-_MADE = (Objects, RowObjects, JoinedObjects)
-"""Lists whose objects are made on access."""
-
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def _listed(value: object) -> list[object]:
     """Return a list of objects that are made on access, as `json` prints an empty one."""
-    if isinstance(value, _MADE):
+    if isinstance(value, Rows):
         return list(value)
     raise TypeError(f"{type(value).__name__} cannot be printed as JSON")
 
@@ -62,15 +106,13 @@ def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
 def _pieces(value: object, indent: str) -> Iterator[str]:
     """Yield the text of a value; one without objects inside is on one line."""
     deeper = f"{indent}  "
-    if type(value) is dict and _SCALARS.issuperset(map(type, value.values())):
-        yield _encoded(value)
-    elif isinstance(value, Mapping) and any(map(_is_long, value.values())):
+    if isinstance(value, Mapping) and any(map(_is_long, value.values())):
         yield "{\n"
         for position, (key, item) in enumerate(value.items()):
             yield f"{_NEXT if position else ''}{deeper}{_encoded(key)}: "
             yield from _pieces(item, deeper)
         yield f"\n{indent}}}"
-    elif _is_long(value) and isinstance(value, Sequence):
+    elif isinstance(value, Sequence) and _is_long(value):
         yield "[\n"
         yield from _items(value, deeper)
         yield f"\n{indent}]"
@@ -80,14 +122,11 @@ def _pieces(value: object, indent: str) -> Iterator[str]:
 
 def _is_long(value: object) -> bool:
     """Return whether a value is printed on several lines: a larger object, a list of objects."""
-    kind = type(value)
-    if kind in _SCALARS:
+    if type(value) in _SCALARS:
         return False
-    if kind is tuple:
-        return any(map(_is_object, map(type, value)))  # type: ignore[call-overload]
     if isinstance(value, Mapping):
         return len(value) > 1 or any(map(_is_long, value.values()))
-    if isinstance(value, _MADE):
+    if isinstance(value, Rows):
         return len(value) > 0
     return isinstance(value, (list, tuple)) and any(map(_is_object, map(type, value)))
 
@@ -97,37 +136,44 @@ def _is_object(kind: type) -> bool:
     return issubclass(kind, Mapping)
 
 
-# ---- items of a list ---------------------------------------------------------------------------
-
-
 def _items(items: Sequence[object], indent: str) -> Iterator[str]:
     """Yield the text of the items of a list, each on a line of its own or on several."""
+    separator = f"{_NEXT}{indent}"
     if isinstance(items, JoinedObjects):
         for position, part in enumerate(items.parts):
             yield _NEXT if position else ""
             yield from _items(part, indent)
-        return
-    separator = f"{_NEXT}{indent}"
-    is_apart = isinstance(items, Objects) or len(items) < _FEW
-    step = 1 if is_apart else _ROWS
-    for start in range(0, len(items), step):
-        yield separator if start else indent
-        some = items[start : start + step]
-        rows = None if is_apart else _row_texts(some)
-        if rows is not None:
-            yield separator.join(rows)
-            continue
-        for position, item in enumerate(some):
-            if position:
-                yield separator
+    elif isinstance(items, Objects) or len(items) < _FEW:
+        for position, item in enumerate(items):
+            yield separator if position else indent
             yield from _pieces(item, indent)
+    else:
+        for start in range(0, len(items), _ROWS):
+            yield separator if start else indent
+            rows = _row_texts(items, start, start + _ROWS)
+            if rows is not None:
+                yield separator.join(rows)
+                continue
+            for position, item in enumerate(items[start : start + _ROWS]):
+                yield separator if position else ""
+                yield from _pieces(item, indent)
 
 
-def _row_texts(items: Sequence[object]) -> Iterator[str] | None:
+# ---- rows of equal keys, by column --------------------------------------------------------------
+
+
+def _row_texts(items: Sequence[object], start: int, stop: int) -> Iterator[str] | None:
     """Return the text of each of some objects; None if their keys differ, or one is long."""
-    keys, rows = _keys_and_rows(items)
-    if not keys:
-        return None
+    if isinstance(items, RowObjects):
+        keys, rows = items.names, items.values(start, stop)
+    else:
+        objects = [item for item in items[start:stop] if type(item) is dict]
+        every = set(map(tuple, objects))
+        if len(objects) < len(items[start:stop]) or len(every) != 1:
+            return None
+        (keys,), rows = every, [tuple(one.values()) for one in objects]
+        if set(map(type, keys)) != {str}:
+            return None
     parts: list[Iterable[str]] = []
     lead = "{"
     for key, column in zip(keys, zip(*rows, strict=True), strict=True):
@@ -143,21 +189,6 @@ def _row_texts(items: Sequence[object]) -> Iterator[str] | None:
         lead += ", "
     parts.append(repeat(f"{lead[:-2]}}}", len(rows)))
     return map("".join, zip(*parts, strict=False))
-
-
-def _keys_and_rows(
-    items: Sequence[object],
-) -> tuple[tuple[str, ...], Sequence[tuple[object, ...]]]:
-    """Return the keys of some objects and the values of each; no keys if they differ."""
-    if isinstance(items, RowObjects):
-        return items.names, items.rows()
-    if set(map(type, items)) != {dict}:
-        return (), ()
-    objects = [item for item in items if isinstance(item, dict)]
-    keys = set(map(tuple, objects))
-    if len(keys) != 1 or set(map(type, objects[0])) != {str}:
-        return (), ()
-    return keys.pop(), [tuple(one.values()) for one in objects]
 
 
 def _cell_texts(column: Sequence[object]) -> Iterator[str] | str | None:

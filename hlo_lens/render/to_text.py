@@ -15,10 +15,8 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.render.cell_lines import with_short_paths
 from hlo_lens.render.table import RenderOptions, Report, Section, Table, cell_width, cut_table
-from hlo_lens.render.table_lines import table_lines
-from hlo_lens.render.whole_commands import joined, separated
+from hlo_lens.render.text_table import joined, separated, table_lines, with_short_paths
 from hlo_lens.text.printable import printable, printable_lines
 from hlo_lens.text.units import plural
 

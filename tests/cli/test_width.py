@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.render import to_text
-from hlo_lens.render.column_roles import Role, role_of
-from hlo_lens.render.table_lines import TableLines, fitted_columns, table_lines
+from hlo_lens.render.table import Role, role_of
+from hlo_lens.render.text_table import TableLines, fitted_columns, table_lines
 from tests.cli.test_column_names import COMMANDS
 from tests.commands import output_of
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hlo_lens.render.formats import RENDERERS
 from hlo_lens.render.result import Column, Unit
-from hlo_lens.render.table import RenderOptions, Report, Section, Table
+from hlo_lens.render.table import RENDERERS, RenderOptions, Report, Section, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.render.cell_lines import column_lines, least_width, wrapped
-from hlo_lens.render.column_roles import Role
-from hlo_lens.render.table import cell_width
+from hlo_lens.render.table import Role, cell_width
+from hlo_lens.render.text_table import column_lines, least_width, wrapped
 
 
 def test_names_keep_the_ends_that_tell_them_apart() -> None:

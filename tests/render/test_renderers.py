@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.render.formats import RENDERERS
 from hlo_lens.render.result import Column, Unit
-from hlo_lens.render.table import RenderOptions, Report, Section
+from hlo_lens.render.table import RENDERERS, RenderOptions, Report, Section
 from hlo_lens.render.to_text import render_text
 from tests.render.tables import COLUMNS, rendered, table
 

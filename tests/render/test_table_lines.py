@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens.render.result import Cell, Column, Unit
 from hlo_lens.render.table import cut_table, table_of
-from hlo_lens.render.table_lines import TableLines, table_lines
+from hlo_lens.render.text_table import TableLines, table_lines
 
 COLUMNS = (
     Column("size_bytes", Unit.BYTES, "bytes"),

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.render.objects import JoinedObjects, RowObjects
 from hlo_lens.render.result import Column, Unit
 from hlo_lens.render.table import RenderOptions, Report
-from hlo_lens.render.to_json import render_json
+from hlo_lens.render.to_json import JoinedObjects, RowObjects, render_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,10 +6,9 @@ import io
 
 import pytest
 
-from hlo_lens.render.cell_lines import wrapped
 from hlo_lens.render.table import RenderOptions, Report, Section
+from hlo_lens.render.text_table import joined, separated, wrapped
 from hlo_lens.render.to_text import render_text
-from hlo_lens.render.whole_commands import joined, separated
 
 SENTENCES = (
     ("it is inferred for some of these (hlo-lens help blame)", "hlo-lens help blame"),

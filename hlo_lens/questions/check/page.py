@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.questions.check.metric import counts_new
 from hlo_lens.questions.collectives.page import at_most_text
@@ -15,11 +16,10 @@ from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text
 from hlo_lens.questions.diff.sections import donation_text
 from hlo_lens.questions.findings.page import finding_facts
 from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
+from hlo_lens.questions.findings.savings_text import savings_text
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.origins import with_marks
 from hlo_lens.render.result import Column, Row, Unit, row_objects
-from hlo_lens.render.savings import savings_text
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.text.amount import MARGIN, Kind

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import marked
+from hlo_lens.program.pages import module_head, page_without_hlo
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.loops import loops
 from hlo_lens.questions.collectives.page import collectives_text
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
-from hlo_lens.render.cell_lines import without_arguments
-from hlo_lens.render.envelope import ModulePage, module_head, page_without_hlo
+from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section, Table
+from hlo_lens.render.text_table import without_arguments
 from hlo_lens.text.units import format_bytes, format_count, plural
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import INFERRED, is_inferred, marked
+from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.questions.collectives.collective_groups import KIND_AND_AXIS, collectives_by
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.data_movement import DataMovement
@@ -14,10 +15,9 @@ from hlo_lens.questions.collectives.results import Collective, Collectives, time
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
 from hlo_lens.questions.snapshots.module_facts import collectives_facts
 from hlo_lens.questions.snapshots.writing import facts_object
-from hlo_lens.render.envelope import ModulePage, module_head, page_without_hlo
-from hlo_lens.render.objects import RowObjects
-from hlo_lens.render.origins import with_marks
+from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section, Table
+from hlo_lens.render.to_json import RowObjects
 from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
 
 if TYPE_CHECKING:

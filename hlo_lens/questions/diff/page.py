@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.objects import diff_object
 from hlo_lens.questions.diff.sections import (
@@ -23,7 +24,6 @@ from hlo_lens.questions.diff.sections import (
     text_note,
 )
 from hlo_lens.questions.findings.page import change_text
-from hlo_lens.render.origins import with_marks
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, filled, table_of
 from hlo_lens.text.units import format_bytes, listed, plural

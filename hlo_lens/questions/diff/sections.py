@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.diff.matching.edits import Change, Noise
 from hlo_lens.questions.diff.memory import PEAK, MemoryDiff
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.render.origins import with_marks
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Table, table_of
 from hlo_lens.text.amount import Amount, Kind

@@ -14,11 +14,11 @@ from hlo_lens.program.instructions import (
     InstructionDetails,
 )
 from hlo_lens.program.origins import stack_texts
+from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.render.envelope import ModulePage, module_head, page_without_hlo
-from hlo_lens.render.origins import with_marks
+from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section, Sections, Table
 from hlo_lens.text.units import format_count, plural
 

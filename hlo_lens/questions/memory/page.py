@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_lens.program.pages import module_head, with_marked_groups, with_marks
 from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.dumps.single_texts import SingleTexts
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
@@ -22,8 +23,7 @@ from hlo_lens.questions.memory.statement import (
 from hlo_lens.questions.memory.timeline import Instant, memory_timeline, plot_timelines, timelines
 from hlo_lens.questions.snapshots import module_facts as facts
 from hlo_lens.questions.snapshots.writing import facts_object
-from hlo_lens.render.envelope import ModulePage, module_head
-from hlo_lens.render.origins import with_marked_groups, with_marks
+from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Section, Table, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
+from hlo_lens.program.pages import with_marks
 from hlo_lens.program.signature import EntrySignature, entry_signature
 from hlo_lens.program.summary import hlo_text, summary
 from hlo_lens.questions.collectives.collectives import collectives
@@ -13,7 +14,6 @@ from hlo_lens.questions.memory.grouping import peak_by_source
 from hlo_lens.questions.memory.page import memory_tables
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.forms import sharding_forms
-from hlo_lens.render.origins import with_marks
 from hlo_lens.render.result import Column, Unit, rows_of
 from hlo_lens.render.table import Table, table_of
 from hlo_lens.text.units import plural

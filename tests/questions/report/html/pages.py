@@ -12,8 +12,7 @@ from typing import Any
 
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.report.api import report_modules
-from hlo_lens.render.formats import RENDERERS
-from hlo_lens.render.table import RenderOptions, Report
+from hlo_lens.render.table import RENDERERS, RenderOptions, Report
 from tests.corpus import SAMPLES
 
 _DATA = re.compile(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
 from hlo_lens.questions.findings.finding import Saves
-from hlo_lens.render.savings import savings_text
+from hlo_lens.questions.findings.savings_text import savings_text
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.version import __version__

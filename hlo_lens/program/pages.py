@@ -1,4 +1,4 @@
-"""Marks of inferred origins in tables for people, and their legend."""
+"""What pages of programs share: head of their JSON, note without HLO text, marks of origins."""
 
 from __future__ import annotations
 
@@ -7,12 +7,30 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import INFERRED, marked
+from hlo_lens.program.summary import no_hlo_text
+from hlo_lens.render.envelope import ModulePage
+from hlo_lens.render.table import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.render.result import Row
     from hlo_lens.render.table import Table
+
+
+def module_head(dump: ModuleDump) -> dict[str, object]:
+    """Return the keys that every JSON object of a module begins with."""
+    return {"name": dump.name, "stage": dump.stage, "files": list(dump.files)}
+
+
+def page_without_hlo(dump: ModuleDump, **parts: object) -> ModulePage:
+    """Return the page of a module without HLO text: a note, and a JSON object of these parts."""
+    return ModulePage(
+        sections=(Section(title=dump.name, notes=(no_hlo_text(dump),)),),
+        make_object=lambda: {**module_head(dump), **parts},
+    )
+
 
 _ROWS = 1000
 """Rows that are searched for a mark."""

@@ -12,10 +12,9 @@ import jsonschema
 import pytest
 
 import hlo_lens
-from hlo_lens.render import to_sarif
-from hlo_lens.render.formats import RENDERERS
-from hlo_lens.render.table import RenderOptions
-from hlo_lens.render.to_sarif import sarif_object
+from hlo_lens.questions.findings import sarif
+from hlo_lens.questions.findings.sarif import sarif_object
+from hlo_lens.render.table import RENDERERS, RenderOptions
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
 from tests.corpus import ROOT
@@ -167,7 +166,7 @@ def test_unknown_findings_do_not_look_clean() -> None:
 def test_more_results_than_github_takes_leave_the_lightest_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(to_sarif, "MOST_RESULTS", 3)
+    monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
     found = _sarif(WASTEFUL)
     STANDARD_VALIDATOR.validate(found)
     (run,) = found["runs"]
