@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.shell_completion import BashComplete
 
-from hlo_lens.cli import main
-from hlo_lens.load import quick_names
+from hlo_lens.cli import main, names
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
@@ -61,6 +60,6 @@ def test_large_dumps_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file.write_text(text, "utf-8")
     assert completed("memory", str(tmp_path), "--at", "") == ["p"]
     assert completed("report", str(file), "--module", "") == ["m"]
-    monkeypatch.setattr(quick_names, "MOST_BYTES", len(text) - 1)
+    monkeypatch.setattr(names, "MOST_BYTES", len(text) - 1)
     assert completed("memory", str(tmp_path), "--at", "") == []
     assert completed("report", str(file), "--module", "") == []
