@@ -131,7 +131,7 @@ def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[Module
     """
     if mesh is None:
         return list(modules)
-    from hlo_lens.questions.sharding.given_mesh import mesh_misfit
+    from hlo_lens.questions.sharding.mesh_axes import mesh_misfit
 
     found: list[ModuleDump] = []
     misfits: dict[str, list[str]] = {}

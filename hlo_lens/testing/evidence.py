@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.collectives.results import Collective, Collectives
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.statement import SpaceFacts
-    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.text.amount import Amount
 
 SHOWN = 5

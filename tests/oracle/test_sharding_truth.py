@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from hlo_lens.load import load
 from hlo_lens.questions.sharding.results import sharding_results
-from hlo_lens.questions.sharding.spellings import sharding_spellings
+from hlo_lens.questions.sharding.shard import sharding_spellings
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.partition_spec import read_partition_spec
 from hlo_lens.shapes.shape import Shape
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.results import ShardingResults
-    from hlo_lens.questions.sharding.table import ShardedValue
     from hlo_lens.shapes.partition_spec import PartitionSpec
 
 needs_jax = pytest.mark.skipif(

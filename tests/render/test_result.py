@@ -14,7 +14,7 @@ from hlo_lens.program.instructions import largest_instructions, opcodes, source_
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import summary
 from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.questions.sharding.forms import sharding_forms
+from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.render.result import Column, Result, Row, Unit, format_cell, rows_of
 from tests.questions.texts import LOOP, module_of
 

@@ -54,9 +54,9 @@ from hlo_lens.questions.sharding.mesh_axes import (
     axes_of_groups,
     axes_of_pairs,
     module_meshes,
+    transfer_pattern,
     with_slices,
 )
-from hlo_lens.questions.sharding.transfer_pattern import transfer_pattern
 from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from hlo_lens.text.argument_pattern import steps_of
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import StackFrames
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.questions.sharding.placement import ShardedValue
 
 _PART = re.compile(r"(extracted|called_computation)\b")
 """Names of the modules that XLA:TPU makes of parts that a SparseCore or the host runs."""

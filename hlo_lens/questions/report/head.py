@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from hlo_lens.program.signature import EntryValue
     from hlo_lens.program.summary import Summary
     from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.results import ShardingResults
-    from hlo_lens.questions.sharding.table import ShardedValue
 
 _NAMES_SHOWN = 5
 """Names that a line lists."""

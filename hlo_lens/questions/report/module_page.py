@@ -19,7 +19,7 @@ from hlo_lens.questions.memory.page import memory_notes, memory_object, memory_t
 from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
 from hlo_lens.questions.report.head import memory_lines
 from hlo_lens.questions.report.tables import GAP_COLUMNS, module_tables
-from hlo_lens.questions.sharding.forms import sharding_forms
+from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.questions.sharding.page import sharding_rows
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.snapshots.module_facts import module_facts

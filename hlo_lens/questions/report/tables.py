@@ -13,7 +13,7 @@ from hlo_lens.questions.collectives.page import collectives_table, groups_table,
 from hlo_lens.questions.memory.grouping import peak_by_source
 from hlo_lens.questions.memory.page import memory_tables
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.sharding.forms import sharding_forms
+from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.render.result import Column, Unit, rows_of
 from hlo_lens.render.table import Table, table_of
 from hlo_lens.text.units import plural
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.instructions import LargestInstructions, Opcodes, SourceBytes
     from hlo_lens.program.signature import EntryValue
-    from hlo_lens.questions.sharding.forms import ShardingForms
+    from hlo_lens.questions.sharding.annotations import ShardingForms
     from hlo_lens.text.errors import Gap
 
 GAP_COLUMNS = (

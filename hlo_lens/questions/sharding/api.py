@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.signature import EntrySignature
-    from hlo_lens.questions.sharding.one_value import ShardView
     from hlo_lens.questions.sharding.page import ShardingView
-    from hlo_lens.questions.sharding.table import ShardingTable
+    from hlo_lens.questions.sharding.placement import ShardingTable
+    from hlo_lens.questions.sharding.shard import ShardView
     from hlo_lens.render.table import Report
     from hlo_lens.shapes.mesh import Mesh, MeshLike
 
@@ -89,9 +89,7 @@ def shard_report(view: ShardView) -> Report:
         UsageError: If there is nothing to divide, or the sharding is for another number of
             dimensions.
     """
-    from hlo_lens.questions.sharding.device_slices import device_slices
-    from hlo_lens.questions.sharding.one_value import shard_page
-    from hlo_lens.questions.sharding.spellings import sharding_spellings
+    from hlo_lens.questions.sharding.shard import device_slices, shard_page, sharding_spellings
 
     devices = view.mesh.device_ids if view.mesh is not None else None
     try:

@@ -88,7 +88,7 @@ def shard(
     be given instead.
     """
     from hlo_lens.questions.sharding.api import shard_report
-    from hlo_lens.questions.sharding.one_value import ShardView
+    from hlo_lens.questions.sharding.shard import ShardView
 
     value = _shape(shape, dtype)
     found, axes = _sharding(sharding, mesh, spec, value.rank)
@@ -106,7 +106,7 @@ def _sharding(
     text: str | None, mesh: Mesh | None, spec: str | None, rank: int
 ) -> tuple[HloSharding, Mesh | None]:
     """Return the sharding given by its text, or by a mesh and a PartitionSpec, and its mesh."""
-    from hlo_lens.questions.sharding.texts import read_sharding
+    from hlo_lens.questions.sharding.shard import read_sharding
     from hlo_lens.shapes.partition_spec import read_partition_spec
     from hlo_lens.shapes.sharding import HloSharding
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.sharding.table import ShardedValue, ShardingTable
+    from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
 
 
 class DonationStatus(Enum):

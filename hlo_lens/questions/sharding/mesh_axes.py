@@ -13,6 +13,8 @@ count the devices of a slice.
 
 Sources: xla/hlo/ir/mesh_and_axis.cc (sub-axes ``'x':(pre)size``), xla/service/spmd/shardy/
 constants.h, as of August 2026.
+
+Also: slices of a mesh, meshes that the user names, and patterns of transfers.
 """
 
 from __future__ import annotations
@@ -20,22 +22,75 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.instruction import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.sharding.mesh_slices import MeshSlices, mesh_slices
+from hlo_lens.hlo.query import evident_partitions
+from hlo_lens.load.devices import slices_of
 from hlo_lens.shapes.mesh import AxisRef, Mesh
 from hlo_lens.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
 from hlo_lens.shapes.shardy import MESHES, shardy_meshes
 from hlo_lens.shapes.tile_assignment import nested_loops
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.shapes.replica_groups import Groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshSlices:
+    """Devices of a mesh in each slice.
+
+    Attributes:
+        devices: Device ids of the mesh, of each slice, in the order of the text's device ids.
+        is_assumed: Whether the dump has no device assignment, so that each slice is taken to have
+            consecutive devices.
+    """
+
+    devices: Groups
+    is_assumed: bool
+
+    @property
+    def across(self) -> Groups:
+        """The corresponding devices of all slices, for each device of the text."""
+        return tuple(zip(*self.devices, strict=True))
+
+    def whole(self, groups: Groups) -> Groups | None:
+        """Return groups of the text's devices as those of all slices; None for unknown devices."""
+        most = max((max(group) for group in groups if group), default=-1)
+        if most >= len(self.devices[0]):
+            return None
+        return tuple(tuple(own[d] for d in group) for own in self.devices for group in groups)
+
+
+def mesh_slices(
+    size: int, devices: int, assignment: Sequence[Sequence[int]] | None
+) -> MeshSlices | None:
+    """Return the slices of a mesh; None where the text has all its devices, or slices do not fit.
+
+    Args:
+        size: Devices of the mesh.
+        devices: Devices of the text; 0 if unknown.
+        assignment: Device ids by replica and partition; None if unknown.
+    """
+    if devices < 1 or size <= devices or size % devices:
+        return None
+    if assignment is None:
+        in_order = tuple(tuple(range(k, k + devices)) for k in range(0, size, devices))
+        return MeshSlices(devices=in_order, is_assumed=True)
+    found = slices_of(assignment)
+    if len(found) * devices != size or any(len(own) != devices for own in found):
+        return None
+    return MeshSlices(devices=found, is_assumed=False)
+
 
 _MESH_SHARDING = "sharding={mesh["
 _MESH_TEXT = re.compile(r"sharding=\{(mesh\[[^\]]*\](?:, device_ids=\([^)]*\))?)")
@@ -370,3 +425,117 @@ def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | No
         if found is not None:
             return GroupAxes(axes=found.axes, parts=found.axes)
     return None
+
+
+_BETWEEN_SLICES = "xla_megascale_runtime"
+
+
+def mesh_misfit(
+    mesh: Mesh, table: InstructionTable, before: HloModule | None, lowered: Sequence[Mesh] = ()
+) -> str:
+    """Return what the program has instead of a mesh; empty if the mesh fits.
+
+    Args:
+        mesh: The mesh.
+        table: Table of the module.
+        before: Its text from before optimizations.
+        lowered: Meshes of the program as lowered.
+    """
+    module = table.module
+    texts = [module, *([] if before is None else [before])]
+    named = dict.fromkeys([*(m for text in texts for m in named_meshes(text)), *lowered])
+    there = f"; its mesh is {' or '.join(map(_sizes_text, named))}" if named else ""
+    partitions = evident_partitions(table)
+    if partitions is not None and not _has_devices(mesh.size, partitions, texts):
+        of = " in each slice" if _BETWEEN_SLICES in module.columns.source.text else ""
+        return f"has {plural(partitions * module.replica_count, 'device')}{of}{there}"
+    names = set(mesh.axis_names)
+    near = [other for other in named if names & set(other.axis_names)]
+    if near and _long_axes(mesh) not in map(_long_axes, named):
+        return f"has {' or '.join(map(_sizes_text, near))}"
+    return ""
+
+
+def _has_devices(size: int, partitions: int, texts: Sequence[HloModule]) -> bool:
+    counts = {partitions, *(text.num_partitions for text in texts)}
+    if size in counts | {count * text.replica_count for count in counts for text in texts}:
+        return True
+    text = texts[0].columns.source.text
+    return size % partitions == 0 and _BETWEEN_SLICES in text
+
+
+def _long_axes(mesh: Mesh) -> list[tuple[str, int]]:
+    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+    return [(name, size) for name, size in pairs if size > 1]
+
+
+def _sizes_text(mesh: Mesh) -> str:
+    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+    return ",".join(f"{name}={size}" for name, size in pairs)
+
+
+def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[ModuleMesh]) -> str:
+    """Return the pattern of source and target pairs in a few words.
+
+    ``shift +1 around model``: each device sends to the next along an axis, the last to the first;
+    ``shift +1 along model``: the same without the last; else the lengths of the cycles.
+
+    >>> transfer_pattern(((0, 1), (1, 2), (2, 0)), None, ())
+    'cycle of 3'
+    """
+    moved = tuple((pair[0], pair[-1]) for pair in pairs if len(set(pair)) > 1)
+    if not moved:
+        return "moves nothing"
+    shift = _shift(moved, axes, meshes)
+    return shift or _cycles(moved)
+
+
+def _shift(
+    pairs: tuple[tuple[int, int], ...], axes: GroupAxes | None, meshes: Sequence[ModuleMesh]
+) -> str | None:
+    """Return the shift along one axis that equals the transfers, or None."""
+    if axes is None or len(axes.axes) != 1:
+        return None
+    (name,) = axes.axes
+    for module_mesh in meshes:
+        mesh = module_mesh.mesh
+        found = module_mesh.positions(pairs) if name in mesh.axis_names else None
+        if found is None:
+            continue
+        _, size, stride = next(s for s in strides_of(mesh) if s[0] == name)
+        digits = [[place // stride % size for place in pair] for pair in found]
+        around = {(target - source) % size for source, target in digits}
+        if len(around) != 1:
+            return None
+        step = around.pop()
+        step = step - size if step > size // 2 else step
+        wraps = any(source + step != target for source, target in digits)
+        if not wraps:
+            return f"shift {step:+d} along {name}"
+        every = len({tuple(pair) for pair in digits}) == size
+        return f"shift {step:+d} around {name}" if every else None
+    return None
+
+
+def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
+    """Return the lengths of the cycles and open chains of transfers."""
+    following = dict(pairs)
+    targets = set(following.values())
+    chains = [d for d in following if d not in targets]
+    lengths: Counter[tuple[bool, int]] = Counter()
+    seen: set[int] = set()
+    for first in (*chains, *following):
+        if first in seen:
+            continue
+        length, device = 0, first
+        while device in following and device not in seen:
+            seen.add(device)
+            device = following[device]
+            length += 1
+        is_chain = device != first
+        lengths[is_chain, length + is_chain] += 1
+    found = []
+    for (is_chain, length), count in sorted(lengths.items()):
+        kind = "chain" if is_chain else "cycle"
+        found.append(f"{f'{count} {kind}s' if count > 1 else kind} of {length}")
+    return ", ".join(found)

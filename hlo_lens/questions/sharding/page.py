@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.questions.sharding.placement import ALIAS, SHAPES
+from hlo_lens.questions.sharding.placement import (
+    ALIAS,
+    SHAPES,
+    ShardedValue,
+    ShardingTable,
+    sharded_row,
+)
 from hlo_lens.questions.sharding.results import sharding_results
-from hlo_lens.questions.sharding.table import ShardedValue, ShardingTable, sharded_row
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, sum_of
 from hlo_lens.render.table import Section, Table

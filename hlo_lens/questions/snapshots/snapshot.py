@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.findings.findings import Findings
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.results import ShardingResults
-    from hlo_lens.questions.sharding.table import ShardedValue
 
 
 def module_snapshot(

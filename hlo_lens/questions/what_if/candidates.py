@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo_lens.questions.sharding.donation import DonationStatus, donations, memory_pairs
-from hlo_lens.questions.sharding.replicated_bytes import replicated_bytes, ways_to_divide
+from hlo_lens.questions.sharding.replication import replicated_bytes, ways_to_divide
 from hlo_lens.questions.what_if.arguments import (
     argument_root,
     common_pattern,
@@ -34,8 +34,8 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.questions.sharding.replicated_bytes import Saving
-    from hlo_lens.questions.sharding.table import ShardedValue, ShardingTable
+    from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
+    from hlo_lens.questions.sharding.replication import Saving
     from hlo_lens.shapes.shape import Shape
 
 _MOST_GROUPS = 8

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import Shape
 

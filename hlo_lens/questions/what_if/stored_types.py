@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.questions.sharding.placement import ShardedValue
 
 
 def edit_dtype(module: HloModule, requests: Iterable[str]) -> ProgramEdit:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from hlo_lens import HloSharding, Shape
-from hlo_lens.questions.sharding.boxes import draw_boxes
-from hlo_lens.questions.sharding.device_slices import device_slices
+from hlo_lens.questions.sharding.shard import device_slices, draw_boxes
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.partition_spec import read_partition_spec
 

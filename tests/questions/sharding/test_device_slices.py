@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hlo_lens import HloSharding, Shape
-from hlo_lens.questions.sharding.device_slices import device_slices
+from hlo_lens.questions.sharding.shard import device_slices
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.text.errors import DumpMismatchError, UsageError
 from tests.questions.sharding.tilings import tiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.sharding.forms import sharding_forms
+from hlo_lens.questions.sharding.annotations import sharding_forms
 from tests.questions.texts import LOOP, entry_module, module_of
 
 

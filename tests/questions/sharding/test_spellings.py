@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from hlo_lens import HloSharding
-from hlo_lens.questions.sharding.spellings import sharding_spellings
+from hlo_lens.questions.sharding.shard import sharding_spellings
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.named_sharding import ShardingKind
 from tests.questions.sharding.tilings import tiled

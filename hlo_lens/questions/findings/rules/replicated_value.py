@@ -51,7 +51,7 @@ from hlo_lens.questions.memory.roles import (
     ArgumentCopies,
     ArgumentRoles,
 )
-from hlo_lens.questions.sharding.result_growth import result_growth
+from hlo_lens.questions.sharding.replication import result_growth
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.what_if.arguments import index_of
 from hlo_lens.shapes.partition_spec import partition_spec_text
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.sharding.replicated_bytes import Saving
-    from hlo_lens.questions.sharding.table import ShardedValue
+    from hlo_lens.questions.sharding.placement import ShardedValue
+    from hlo_lens.questions.sharding.replication import Saving
 
 _MOST_SHOWN = 5
 _LARGE = 0.1

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.sharding.page import donation_text, mesh_text, replicated_text, total_text
-from hlo_lens.questions.sharding.results import sharding_results
-from hlo_lens.questions.sharding.tile_devices import tile_devices
+from hlo_lens.questions.sharding.results import sharding_results, tile_devices
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
