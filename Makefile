@@ -9,8 +9,11 @@ BIN := $(VENV)/bin
 SAMPLE := sample_dumps/tpu/tp_mlp
 RUN := $(BIN)/hlo-lens
 
+ROOM_CODE = $(firstword $(wildcard hlo_lens/questions/$(ROOM) hlo_lens/$(ROOM)))
+ROOM_TESTS = $(wildcard $(ROOM_CODE:hlo_lens/%=tests/%))
+
 .DEFAULT_GOAL := help
-.PHONY: help install fmt lint type imports unit test golden docs pictures oracle estimates what-if-table samples fuzz bench jax-versions wheel-test check-check report clean
+.PHONY: help install room fmt lint type imports unit test golden docs pictures oracle estimates what-if-table samples fuzz bench jax-versions wheel-test check-check report clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -32,6 +35,13 @@ install: $(VENV)/.dev ## make .venv with the tool and everything for its develop
 
 report: $(VENV)/.core ## the main job: report on a sample dump
 	$(RUN) report $(SAMPLE)
+
+room: $(VENV)/.dev ## style, types and tests of one room: make room ROOM=memory
+	@test -n "$(ROOM)" -a -n "$(ROOM_CODE)" || { echo 'name a room of hlo_lens: make room ROOM=memory' >&2; exit 2; }
+	$(BIN)/ruff format --check $(ROOM_CODE) $(ROOM_TESTS)
+	$(BIN)/ruff check $(ROOM_CODE) $(ROOM_TESTS)
+	$(BIN)/mypy $(ROOM_CODE) $(ROOM_TESTS)
+	$(BIN)/python -m pytest -q -n 2 $(ROOM_CODE) $(ROOM_TESTS)
 
 fmt: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .
