@@ -44,9 +44,12 @@ from hlo_lens.load.graphs import call_graph as call_graph
 from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump
 from hlo_lens.load.programs import modules_of as modules_of
-from hlo_lens.logs.buffer_log import parse_buffer_log as parse_buffer_log
-from hlo_lens.logs.log import BufferLog as BufferLog, LogText as LogText
-from hlo_lens.logs.logs_log import parse_log as parse_log
+from hlo_lens.logs.buffer_statistics import BufferLog as BufferLog
+from hlo_lens.logs.log import (
+    LogText as LogText,
+    parse_buffer_log as parse_buffer_log,
+    parse_log as parse_log,
+)
 from hlo_lens.questions.check.api import Checked as Checked, check as check
 from hlo_lens.questions.collectives.api import collectives as collectives, loops as loops
 from hlo_lens.questions.diff.api import Diff as Diff, diff as diff

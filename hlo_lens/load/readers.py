@@ -37,10 +37,8 @@ from hlo_lens.text.dump_kinds import (
     sniff,
 )
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.line_leads import without_leads
-from hlo_lens.text.log_entries import without_entries
+from hlo_lens.text.log_prefixes import without_entries, without_leads, without_quotation
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.quotations import without_quotation
 from hlo_lens.text.source import Source, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -299,7 +297,7 @@ def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0)
 
 
 def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
-    from hlo_lens.logs.logs_log import parse_log
+    from hlo_lens.logs.log import parse_log
 
     log = parse_log(source, may_be_empty=may_be_empty)
     log.dump_lines = dump_lines

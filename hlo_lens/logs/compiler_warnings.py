@@ -1,281 +1,268 @@
-"""Reader of the warnings of XLA and JAX in a log.
+"""Warnings of XLA and JAX during compilation. Source: see ``grammars/compiler_warnings.lark``.
 
-Each kind of warning is found by its own words; a regular expression finds its end, and the grammar
-parses its parts.
+Warnings name instructions from the middle of compilation; `hlo_lens.questions.report` finds them in
+a dump. XLA's alarms for slow operations are printed when the time limit is reached, and again with
+the duration at the end: both are one warning, and the first has no instruction if its text is cut.
 """
 
 from __future__ import annotations
 
-import functools
+import enum
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
-from hlo_lens.buffers.lines import Node, optional_token, tokens
-from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.hlo.text_reader import reader
-from hlo_lens.logs.jax_items import CodeError
-from hlo_lens.logs.log import CompilerWarning, PrintedInstruction, WarningKind
-from hlo_lens.logs.log_text import Found, line_end, read_metadata, span_gap
-from hlo_lens.logs.logs_jax_values import parse_value
-from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.source import Source
+from hlo_lens.logs.jax_values import CodeError, parse_value
+from hlo_lens.logs.messages import (
+    Fields,
+    Found,
+    MessageRule,
+    line_end,
+    read_first,
+    read_metadata,
+)
+from hlo_lens.logs.records import columns_of
+from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lark import Lark
-
+    from hlo_lens.hlo.metadata import OpMetadata
     from hlo_lens.shapes.shape import Shape
+    from hlo_lens.shapes.sharding import HloSharding
 
 T = TypeVar("T")
 
-GRAMMARS = ("hlo_tokens", "compiler_warnings")
-STARTS = (
-    *("full_rematerialization", "unused_donation", "slow_compile", "constant_folding"),
-    *("large_arguments", "slow_kernel", "wrong_result", "outside_write", "inexact_timing"),
-)
 
-NAMES: Mapping[str, str] = {
-    "INABILITY": "'was not able to go from sharding' or 'cannot go from sharding'",
-    "SHARDING": "a sharding",
-    "HOW": "'for HLO operation'",
-    "INSTRUCTION": "an instruction",
-    "TYPE": "a type such as float32[8]",
-    "DURATION": "a duration such as 2m1.5s",
-    "HLO": "an instruction",
+class WarningKind(enum.Enum):
+    """Kinds of warnings."""
+
+    FULL_REMATERIALIZATION = "full rematerialization"
+    UNUSED_DONATION = "unused donation"
+    SLOW_COMPILE = "slow compile"
+    CONSTANT_FOLDING = "constant folding"
+    LARGE_ARGUMENTS = "arguments exceed the limit"
+    SLOW_KERNEL = "slow kernel in autotuning"
+    WRONG_RESULT = "wrong result in autotuning"
+    OUTSIDE_WRITE = "write outside a buffer in autotuning"
+    INEXACT_TIMING = "inexact timing in autotuning"
+
+
+_ALARMS = (WarningKind.SLOW_COMPILE, WarningKind.CONSTANT_FOLDING, WarningKind.SLOW_KERNEL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedInstruction:
+    """An instruction as printed in a warning, possibly cut off.
+
+    Attributes:
+        text: As printed.
+        name: Its name, without ``%``; dumps may have another name.
+        opcode: Its opcode.
+        shape: Shape of its result; None if it is no array, or cannot be read.
+        metadata: Its metadata; None if it is cut off.
+    """
+
+    text: str
+    name: str
+    opcode: str
+    shape: Shape | None = None
+    metadata: OpMetadata | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerWarning:
+    """One warning.
+
+    Attributes:
+        kind: Kind of warning.
+        instruction: Its instruction; None for warnings on whole programs.
+        from_sharding: Present sharding of the value, for full rematerialization.
+        to_sharding: Required sharding of the value.
+        donated: Types of the arguments with unusable donations, as printed.
+        donated_shapes: Their shapes; None for a type that cannot be read.
+        module: Name of the module that compiles slowly; None if it is not printed.
+        platform: Its platform, as printed; empty if it is not.
+        subject: Algorithm, buffer or first wrong element, as printed; empty if it is not.
+        duration_seconds: Duration of the operation; None while it goes on.
+        limit_seconds: Time limit after which XLA warned; None if it is not printed.
+        size_bytes: Bytes of the arguments; None for other kinds, or if not known.
+        limit_bytes: Their limit.
+        differences: Number of printed wrong elements.
+        reason: Reason as printed; empty if it is not.
+        explanation: Address of JAX's explanation; empty if it is not printed.
+        line: 1-based line of the file.
+        lines: Number of its lines.
+    """
+
+    kind: WarningKind
+    instruction: PrintedInstruction | None = None
+    from_sharding: HloSharding | None = None
+    to_sharding: HloSharding | None = None
+    donated: tuple[str, ...] = ()
+    donated_shapes: tuple[Shape | None, ...] = ()
+    module: str | None = None
+    platform: str = ""
+    subject: str = ""
+    duration_seconds: float | None = None
+    limit_seconds: float | None = None
+    size_bytes: int | None = None
+    limit_bytes: int | None = None
+    differences: int | None = None
+    reason: str = ""
+    explanation: str = ""
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
+
+
+# ---- readers -----------------------------------------------------------------------------------
+
+
+def _rule(name: str) -> MessageRule:
+    return MessageRule(name, "compiler_warnings")
+
+
+_RULES = {
+    name: _rule(name)
+    for name in (
+        *("full_rematerialization", "unused_donation", "slow_compile", "constant_folding"),
+        *("large_arguments", "slow_algorithm", "wrong_result", "outside_write"),
+        *("redzone_mismatch", "inexact_timing"),
+    )
 }
-"""Names of the terminals in error messages."""
-
-_REMATERIALIZATION = re.compile(
-    r"Involuntary full rematerialization\. The compiler (?:was not able to|cannot) [^\n]*"
-)
-_DONATION = re.compile(
-    r"Some donated buffers were not usable:[ \t]*(?P<types>[^\n]*?)\.?[ \t]*(?:\n|\Z)"
-    r"(?P<reason>[ \t]*Donation is not implemented for [^\n]*(?:\n|\Z))?"
-    r"(?:[ \t]*See an explanation at (?P<see>[^\s]+?)\.?[ \t]*(?:\n|\Z))?"
-)
-_SOURCE_LINE = re.compile(r"Some donated buffers were not usable:[\"']")
-_TOOK = re.compile(r"The operation took (?P<took>[\d.hmsun]+)[ \t]*\n?\s*(?:\*{8,}\s*)?\Z")
-_ARGUMENTS = re.compile(
-    r"byte size of input/output arguments \((?P<size>\d{1,18})\)\s+exceeds the base limit "
-    r"\((?P<limit>\d{1,18})\)"
-)
-_ALGORITHM = re.compile(
-    r"Trying algorithm (?P<algorithm>[^\n]*?) for conv:? (?P<hlo>[^\n]*?)(?: is taking a while)?"
-    r"(?:\.\.\.)?[ \t]*$",
-    re.MULTILINE,
-)
-_MISMATCH = re.compile(
-    r"Results (?:do not match|mismatch)[^\n]*(?:\n\s*(?P<hlo>%[\w.-]+ = [^\n]*))?"
-)
-_DIFFERENCE = re.compile(r"Difference at (\d{1,18}): ([^\s,]+), expected ([^\s,]+)")
-_LONGEST_DIFFERENCE = 400
-_RED_ZONE = re.compile(
-    r"ut-of-bounds write in (?P<buffer>[^\n!.]{1,80}) buffer!?\.?"
-    r"|Redzone mismatch in (?P<zone>[^\n]{1,80}?) redzone of buffer \S{1,40} at offset "
-    r"(?P<offset>-?\d{1,18}); expected (?P<expected>\w{1,40}) but was (?P<found>\w{1,40})\.?"
-)
-_TIMING = re.compile(r"Delay kernel timed out(?:: measured time has sub-optimal accuracy[^\n]*)?")
-_SLOW = re.compile(r"(?:\[Compiling module [^\]\n]*\]\s*)?Very slow compile\?[^\n]*")
-_FOLDING = re.compile(
-    r"Constant folding an instruction is taking > [\d.hmsun]+:(?:\s*%?[\w.-]+ = [^\n]*)?"
-)
-_MODULE_BEFORE = re.compile(r"\[Compiling module [^\]\n]*\]\s*\Z")
+_TOOK, _COMPILING, _DIFFERENCE = _rule("took"), _rule("compiling"), _rule("difference")
 _BEFORE = 400
-_INSTRUCTION = re.compile(
-    r"%?(?P<name>[\w.-]+) = (?P<shape>\((?:[^()]|\([^()]*\))*\)|[a-z]\w*\[[^\]]*\](?:\{[^}]*\})?) "
-    r"(?P<opcode>[a-z][a-z0-9-]*)\("
-)
-_METADATA = re.compile(r"metadata=(\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*\})")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-@functools.cache
-def parser() -> Lark:
-    """Return the parser of all warnings."""
-    return build_parser(*GRAMMARS, start=[*STARTS], has_placeholders=False)
+"""Characters before a warning in which the words are looked for that precede it."""
 
 
 def read_warning(source: Source, place: int) -> Found[CompilerWarning] | None:
-    """Return the warning at an offset; None if it is none."""
-    read = next(read for word, read in _READERS.items() if source.text.startswith(word, place))
-    try:
-        return read(source, place)
-    except DumpSyntaxError as error:
-        end = line_end(source.text, place)
-        gap = span_gap(source, place, min(end, place + 80), error.message)
+    """Return the warning whose first words are at an offset; None if it is none."""
+    text = source.text
+    sentence = read_first(_RULES, text, place)
+    if sentence is None and text.startswith("Involuntary", place):
+        end = line_end(text, place)
+        gap = Gap.at(source, Span(place, min(end, place + 80)), "expected two shardings")
         return Found(None, place, end, [gap])
-
-
-def _tree(rule: str, text: str) -> Node:
-    return grammar_tree(parser(), NAMES, Source(text), rule, 0, len(text))
-
-
-def _rematerialization(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _REMATERIALIZATION.match(source.text, place)
-    if match is None:
+    if sentence is None:
         return None
-    tree = _tree("full_rematerialization", match[0].rstrip())
-    before, after = tokens(tree, "SHARDING")
-    warning = CompilerWarning(
-        kind=WarningKind.FULL_REMATERIALIZATION,
-        instruction=printed_instruction(str(optional_token(tree, "INSTRUCTION"))),
-        from_sharding=_readable(reader().sharding, before),
-        to_sharding=_readable(reader().sharding, after),
-    )
-    return Found(warning, place, match.end())
+    name, fields, end = sentence
+    values = _READERS[name](fields)
+    start = place
+    if name == "slow_compile":
+        compiling, start = _precedes(_COMPILING, "[Compiling module ", text, start)
+        values |= {
+            "module": compiling.get("MODULE"),
+            "platform": compiling.get("PLATFORM", "").strip(),
+        }
+    if values["kind"] in _ALARMS:
+        took, first = _precedes(_TOOK, "The operation took ", text, start)
+        values["duration_seconds"] = seconds(took.get("DURATION", ""))
+        start = start if name == "slow_compile" else first
+    if name == "wrong_result":
+        differences, start = _differences(text, place)
+        values["differences"] = len(differences) or None
+        if differences:
+            first_one = differences[-1]
+            values["subject"] = (
+                f"element {first_one['PLACE']} is {first_one['VALUE']}, "
+                f"expected {first_one['EXPECTED']}"
+            )
+    return Found(CompilerWarning(**values), start, end)  # type: ignore[arg-type] # fields by name
 
 
-def _donation(source: Source, place: int) -> Found[CompilerWarning] | None:
-    """Return the warning; skip the line of JAX's source code that Python prints below it."""
-    match = _DONATION.match(source.text, place)
-    if match is None or _SOURCE_LINE.match(source.text, place) is not None:
-        return None
-    tree = _tree("unused_donation", match[0].rstrip())
-    types = tuple(_inner(text) for text in tokens(tree, "TYPE"))
-    shapes = tuple(_type_shape(text) for text in types)
-    warning = CompilerWarning(
-        kind=WarningKind.UNUSED_DONATION,
-        donated=types,
-        donated_shapes=shapes,
-        size_bytes=_sum(shapes),
-        reason=(match["reason"] or "").strip(),
-        explanation=match["see"] or "",
-    )
-    return Found(warning, place, match.end())
+def _precedes(rule: MessageRule, word: str, text: str, start: int) -> tuple[Fields, int]:
+    """Return the fields and the start of words right before an offset; the offset if none are."""
+    place = text.rfind(word, max(0, start - _BEFORE), start)
+    found = None if place < 0 else rule.read(text, place)
+    if found is None or text[found[1] : start].strip(" \t\n*"):
+        return Fields(), start
+    return found[0], place
 
 
-def _sum(shapes: Sequence[Shape | None]) -> int | None:
-    """Return the bytes of all shapes; None if those of any are not known."""
+def _differences(text: str, place: int) -> tuple[list[Fields], int]:
+    """Return the wrong elements in the lines before an offset, last first, and their start."""
+    found: list[Fields] = []
+    start = text.rfind("\n", max(0, place - _BEFORE), place) + 1
+    while start:
+        before = text.rfind("\n", max(0, start - 1 - _BEFORE), start - 1) + 1
+        word = text.find("Difference at ", before, start)
+        difference = None if word < 0 else _DIFFERENCE.read(text, word)
+        if difference is None:
+            break
+        found.append(difference[0])
+        start = before
+    return found, start if found else place
+
+
+def _rematerialization(fields: Fields) -> dict[str, object]:
+    return {
+        "kind": WarningKind.FULL_REMATERIALIZATION,
+        "instruction": printed_instruction(fields["INSTRUCTION"]),
+        "from_sharding": _readable(reader().sharding, " ".join(fields["FROM"].split())),
+        "to_sharding": _readable(reader().sharding, " ".join(fields["TO"].split())),
+    }
+
+
+_TYPE = re.compile(r"[A-Za-z]\w*\(([^()\n]*)\)|[a-z]\w*(?:<[\w, ]*>)?\[[^\]\n]*\](?:\{[^}\n]*\})?")
+
+
+def _donation(fields: Fields) -> dict[str, object]:
+    types = tuple(match[1] or match[0] for match in _TYPE.finditer(fields.get("TYPES", "")))
+    values = [_readable(parse_value, text) for text in types]
+    shapes = tuple(None if value is None else value.shape for value in values)
     sizes = [None if shape is None else shape.size_bytes for shape in shapes]
     known = [size for size in sizes if size is not None]
-    return sum(known) if sizes and len(known) == len(sizes) else None
+    return {
+        "kind": WarningKind.UNUSED_DONATION,
+        "donated": types,
+        "donated_shapes": shapes,
+        "size_bytes": sum(known) if sizes and len(known) == len(sizes) else None,
+        "reason": fields.get("NOT_IMPLEMENTED", ""),
+        "explanation": fields.get("ADDRESS", ""),
+    }
 
 
-def _inner(text: str) -> str:
-    return text.partition("(")[2].removesuffix(")") if text.endswith(")") else text
+def _redzone(fields: Fields) -> dict[str, object]:
+    place = f"{fields['ZONE']} redzone, offset {fields['OFFSET']}"
+    subject = f"{place} is {fields['VALUE']}, expected {fields['EXPECTED']}"
+    return {"kind": WarningKind.OUTSIDE_WRITE, "subject": subject}
 
 
-def _slow_compile(source: Source, place: int) -> Found[CompilerWarning] | None:
-    before = _MODULE_BEFORE.search(source.text, max(0, place - _BEFORE), place)
-    start = place if before is None else before.start()
-    match = _SLOW.match(source.text, start)
-    if match is None:
-        return None
-    tree = _tree("slow_compile", match[0])
-    module = optional_token(tree, "MODULE")
-    took = _TOOK.search(source.text, max(0, start - _BEFORE), start)
-    warning = CompilerWarning(
-        kind=WarningKind.SLOW_COMPILE,
-        module=None if module is None else str(module),
-        platform=str(optional_token(tree, "PLATFORM") or "").strip(),
-        duration_seconds=None if took is None else seconds(took["took"]),
-    )
-    return Found(warning, start, match.end())
-
-
-def _constant_folding(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _FOLDING.match(source.text, place)
-    if match is None:
-        return None
-    tree = _tree("constant_folding", match[0].rstrip())
-    took = _TOOK.search(source.text, max(0, place - _BEFORE), place)
-    (limit,) = tokens(tree, "DURATION")
-    warning = CompilerWarning(
-        kind=WarningKind.CONSTANT_FOLDING,
-        instruction=printed_instruction(str(optional_token(tree, "HLO") or "")),
-        duration_seconds=None if took is None else seconds(took["took"]),
-        limit_seconds=seconds(limit),
-    )
-    return Found(warning, place if took is None else took.start(), match.end())
-
-
-def _large_arguments(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _ARGUMENTS.match(source.text, place)
-    if match is None:
-        return None
-    warning = CompilerWarning(
-        kind=WarningKind.LARGE_ARGUMENTS,
-        size_bytes=int(match["size"]),
-        limit_bytes=int(match["limit"]),
-    )
-    return Found(warning, place, match.end())
-
-
-def _slow_algorithm(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _ALGORITHM.match(source.text, place)
-    if match is None:
-        return None
-    took = _TOOK.search(source.text, max(0, place - _BEFORE), place)
-    warning = CompilerWarning(
-        kind=WarningKind.SLOW_KERNEL,
-        instruction=printed_instruction(match["hlo"]),
-        subject=match["algorithm"],
-        duration_seconds=None if took is None else seconds(took["took"]),
-    )
-    return Found(warning, place if took is None else took.start(), match.end())
-
-
-def _wrong_result(source: Source, place: int) -> Found[CompilerWarning] | None:
-    """Return the warning with the wrong elements that the lines before it list."""
-    match = _MISMATCH.match(source.text, place)
-    if match is None:
-        return None
-    text = source.text
-    start = text.rfind("\n", 0, place) + 1
-    differences: list[re.Match[str]] = []
-    while start:
-        before = text.rfind("\n", 0, start - 1) + 1
-        line = _DIFFERENCE.search(text, before, min(start, before + _LONGEST_DIFFERENCE))
-        if line is None:
-            break
-        differences.append(line)
-        start = before
-    first = differences[-1] if differences else None
-    warning = CompilerWarning(
-        kind=WarningKind.WRONG_RESULT,
-        instruction=printed_instruction(match["hlo"] or ""),
-        subject="" if first is None else f"element {first[1]} is {first[2]}, expected {first[3]}",
-        differences=len(differences) or None,
-    )
-    return Found(warning, place if first is None else start, match.end())
-
-
-def _outside_write(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _RED_ZONE.match(source.text, place)
-    if match is None:
-        return None
-    subject = f"{match['buffer']} buffer" if match["buffer"] else ""
-    if match["zone"]:
-        subject = (
-            f"{match['zone']} redzone, offset {match['offset']} is {match['found']}, "
-            f"expected {match['expected']}"
-        )
-    return Found(
-        CompilerWarning(kind=WarningKind.OUTSIDE_WRITE, subject=subject), place, match.end()
-    )
-
-
-def _inexact_timing(source: Source, place: int) -> Found[CompilerWarning] | None:
-    match = _TIMING.match(source.text, place)
-    if match is None:
-        return None
-    return Found(CompilerWarning(kind=WarningKind.INEXACT_TIMING), place, match.end())
-
-
-_READERS: Mapping[str, Callable[[Source, int], Found[CompilerWarning] | None]] = {
-    "Involuntary full rematerialization": _rematerialization,
-    "Some donated buffers were not usable:": _donation,
-    "Very slow compile?": _slow_compile,
-    "Constant folding an instruction is taking > ": _constant_folding,
-    "byte size of input/output arguments (": _large_arguments,
-    "Trying algorithm ": _slow_algorithm,
-    "Results do not match": _wrong_result,
-    "Results mismatch": _wrong_result,
-    "Redzone mismatch in ": _outside_write,
-    "ut-of-bounds write in ": _outside_write,
-    "Delay kernel timed out": _inexact_timing,
+_READERS: Mapping[str, Callable[[Fields], dict[str, object]]] = {
+    "full_rematerialization": _rematerialization,
+    "unused_donation": _donation,
+    "slow_compile": lambda _: {"kind": WarningKind.SLOW_COMPILE},
+    "constant_folding": lambda fields: {
+        "kind": WarningKind.CONSTANT_FOLDING,
+        "instruction": printed_instruction(fields.get("HLO", "")),
+        "limit_seconds": seconds(fields["DURATION"]),
+    },
+    "large_arguments": lambda fields: {
+        "kind": WarningKind.LARGE_ARGUMENTS,
+        "size_bytes": int(fields["SIZE"]),
+        "limit_bytes": int(fields["LIMIT"]),
+    },
+    "slow_algorithm": lambda fields: {
+        "kind": WarningKind.SLOW_KERNEL,
+        "instruction": printed_instruction(fields["HLO"]),
+        "subject": fields["ALGORITHM"],
+    },
+    "wrong_result": lambda fields: {
+        "kind": WarningKind.WRONG_RESULT,
+        "instruction": printed_instruction(fields.get("HLO", "")),
+    },
+    "outside_write": lambda fields: {
+        "kind": WarningKind.OUTSIDE_WRITE,
+        "subject": f"{fields['BUFFER'].strip()} buffer",
+    },
+    "redzone_mismatch": _redzone,
+    "inexact_timing": lambda _: {"kind": WarningKind.INEXACT_TIMING},
 }
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def seconds(text: str) -> float | None:
@@ -284,10 +271,17 @@ def seconds(text: str) -> float | None:
     >>> seconds("2m1.5s"), seconds("1h3m0s"), seconds("250ms"), seconds("soon")
     (121.5, 3780.0, 0.25, None)
     """
-    parts = re.findall(r"([\d.]+)(h|ms|us|ns|m|s)", text)
+    parts = re.findall(r"(\d+\.?\d*|\.\d+)(h|ms|us|ns|m|s)", text)
     if "".join(number + unit for number, unit in parts) != text or not parts:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+_INSTRUCTION = re.compile(
+    r"%?(?P<name>[\w.-]+) = (?P<shape>\((?:[^()]|\([^()]*\))*\)|[a-z]\w*\[[^\]]*\](?:\{[^}]*\})?) "
+    r"(?P<opcode>[a-z][a-z0-9-]*)\("
+)
+_METADATA = re.compile(r"metadata=(\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*\})")
 
 
 def printed_instruction(text: str) -> PrintedInstruction | None:
@@ -313,7 +307,113 @@ def _readable(read: Callable[[str], T], text: str) -> T | None:
         return None
 
 
-def _type_shape(text: str) -> Shape | None:
-    """Return the shape of a type in JAX's or XLA's notation."""
-    value = _readable(parse_value, text)
-    return None if value is None else value.shape
+# ---- facts -------------------------------------------------------------------------------------
+
+_LATEST = 64
+"""Latest alarms of which a warning may be the end."""
+
+
+def without_ended_alarms(warnings: Sequence[CompilerWarning]) -> tuple[CompilerWarning, ...]:
+    """Return the warnings, alarms with the duration that a later one of the same alarm has."""
+    kept: list[CompilerWarning] = []
+    begun: list[int] = []
+    for warning in warnings:
+        took = warning.duration_seconds
+        if took is not None:
+            for k in begun:
+                whole = replace(kept[k], duration_seconds=took)
+                if warning in (whole, replace(whole, instruction=None)):
+                    begun.remove(k)
+                    kept[k] = whole
+                    break
+            else:
+                kept.append(warning)
+            continue
+        if warning.kind in _ALARMS:
+            begun = [*begun[-_LATEST:], len(kept)]
+        kept.append(warning)
+    return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedWarning:
+    """Equal warnings of a log, and the instructions of a dump that they may be about."""
+
+    line: Annotated[int, "1-based line of the log, of the first"]
+    times: Annotated[int, Unit.COUNT, "number of equal warnings"]
+    warning: Annotated[str, "kind of warning"]
+    about: Annotated[str | None, "instruction, types or module that it prints"]
+    op_name: Annotated[str | None, "operation path that it prints"]
+    from_sharding: Annotated[str | None, "present sharding of the value"]
+    to_sharding: Annotated[str | None, "required sharding of the value"]
+    seconds: Annotated[float | None, "duration; empty while it is not known"]
+    limit_seconds: Annotated[float | None, "time limit after which XLA warned"]
+    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the donated or of all arguments"]
+    limit_bytes: Annotated[int | None, Unit.BYTES, "limit of the arguments"]
+    differences: Annotated[int | None, Unit.COUNT, "wrong elements that the log lists"]
+    module: Annotated[str | None, "module of the dump"] = None
+    stage: Annotated[str | None, "before or after optimizations"] = None
+    instruction: Annotated[str | None, "instruction of the dump"] = None
+    how: Annotated[str, "properties by which it was found"] = "no dump"
+    source: Annotated[str | None, "line of the program"] = None
+    full_bytes: Annotated[int | None, Unit.BYTES, "bytes of the whole value"] = None
+    message: CompilerWarning
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedWarnings(Result):
+    """Warnings of a log, in text order, equal ones as one."""
+
+    KIND: ClassVar[str] = "compiler-warnings"
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(LoggedWarning)
+    RECORDS: ClassVar[str] = "warnings"
+    warnings: tuple[LoggedWarning, ...]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether there is a dump to search."""
+        return any(warning.how != "no dump" for warning in self.warnings)
+
+
+def logged_warnings(warnings: Sequence[CompilerWarning]) -> LoggedWarnings:
+    """Return the warnings of a log, each with the number of equal ones."""
+    counts = Counter(warnings)
+    return LoggedWarnings(warnings=tuple(_logged(one, count) for one, count in counts.items()))
+
+
+def _logged(warning: CompilerWarning, times: int) -> LoggedWarning:
+    printed = warning.instruction
+    metadata = None if printed is None else printed.metadata
+    return LoggedWarning(
+        line=warning.line,
+        times=times,
+        warning=warning.kind.value,
+        about=_about(warning),
+        op_name=None if metadata is None else metadata.op_name,
+        from_sharding=None if warning.from_sharding is None else warning.from_sharding.text,
+        to_sharding=None if warning.to_sharding is None else warning.to_sharding.text,
+        seconds=warning.duration_seconds,
+        limit_seconds=warning.limit_seconds,
+        size_bytes=warning.size_bytes,
+        limit_bytes=warning.limit_bytes,
+        differences=warning.differences,
+        source=source_of(metadata),
+        message=warning,
+    )
+
+
+def _about(warning: CompilerWarning) -> str | None:
+    printed = warning.instruction
+    if printed is not None:
+        shape = "" if printed.shape is None else f" {printed.shape.to_text(layout=False)}"
+        subject = f", {warning.subject}" if warning.subject else ""
+        return f"{printed.name}{shape} {printed.opcode}{subject}"
+    return ", ".join(warning.donated) or warning.subject or warning.module
+
+
+def source_of(metadata: OpMetadata | None) -> str | None:
+    """Return file and line in metadata."""
+    if metadata is None or metadata.source_file is None:
+        return None
+    line = "" if metadata.source_line is None else f":{metadata.source_line}"
+    return f"{metadata.source_file}{line}"

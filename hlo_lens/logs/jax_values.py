@@ -1,19 +1,31 @@
-"""Shardings, meshes and array types as JAX prints them into logs, and drawn boxes.
+"""Shardings, meshes and array types as JAX prints them.
 
-Sources: see ``grammars/jax_values.lark`` and ``grammars/sharding_boxes.lark``.
+The grammar parses the notation, which is Python's; this file interprets the calls. A call whose
+arguments are names is source code and no value. Source: see ``grammars/jax_values.lark``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import functools
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from lark import Lark, Transformer
+
+from hlo_lens.grammar.parsers import build_parser, parse_with
+from hlo_lens.hlo.text_reader import reader
+from hlo_lens.shapes.dtypes import element_type
+from hlo_lens.shapes.mesh import MOST_DEVICES, Mesh
 from hlo_lens.shapes.named_sharding import named_sharding
 from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.text.errors import Gap, HloLensError
+from hlo_lens.shapes.tile_assignment import TileAssignment
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
-    from hlo_lens.shapes.mesh import Mesh
+    from collections.abc import Callable, Mapping
+
     from hlo_lens.shapes.shape import Shape
 
 UNCONSTRAINED = "UNCONSTRAINED"
@@ -22,7 +34,7 @@ UNCONSTRAINED = "UNCONSTRAINED"
 _MOST_IDS = 16
 """Most device ids of a mesh that its text lists."""
 
-Entry = str | tuple[str, ...] | None
+Entry: TypeAlias = str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +92,16 @@ class JaxSpec:
     def is_constrained(self) -> bool:
         """Whether no entry is left to XLA."""
         return UNCONSTRAINED not in self.entries
+
+    @property
+    def divisions(self) -> set[tuple[int, str]]:
+        """Dimension and axis of each division."""
+        return {(k, axis) for k, entry in enumerate(self.entries) for axis in axes_of(entry)}
+
+
+def axes_of(entry: Entry) -> tuple[str, ...]:
+    """Return the axes of an entry of a spec."""
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,75 +163,327 @@ class JaxValue:
         except HloLensError:
             return None
 
+    @property
+    def words(self) -> str:
+        """The value as a short text: type, spec and mesh, or XLA's notation."""
+        if self.kind in ("ShapedArray", "Shape", "type"):
+            return self.text.removeprefix("ShapedArray(").removesuffix(")")
+        if self.spec is not None:
+            return (
+                self.spec.text if self.mesh is None else f"{self.spec.text} over {self.mesh.text}"
+            )
+        if self.hlo_sharding is not None:
+            return self.hlo_sharding.text
+        return self.text if self.mesh is None else self.mesh.text
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxCell:
-    """One box of a drawing.
 
-    Attributes:
-        row: Its first row of boxes.
-        column: Its first column of boxes.
-        text: Text in it.
-        devices: Device ids, ascending; None if the text has none, or not all.
+# ---- the notation ------------------------------------------------------------------------------
+
+
+class CodeError(Exception):
+    """The text is source code: it has names where printed values have values."""
+
+
+class _Call(NamedTuple):
+    """A call: its name, arguments by position and by keyword, and ``'x': 4`` as axes."""
+
+    name: str
+    arguments: tuple[_Item, ...] = ()
+    keywords: Mapping[str, _Item] = {}
+    axes: tuple[tuple[str, _Item], ...] = ()
+
+
+class _Keyword(NamedTuple):
+    name: str
+    value: _Item
+
+
+class _Axis(NamedTuple):
+    name: str
+    size: _Item
+
+
+class _Name(str):
+    """A name: of an object in source code, or a word such as ``Auto``."""
+
+    __slots__ = ()
+
+
+_Item: TypeAlias = "_Call | _Keyword | _Axis | JaxValue | str | int | tuple[_Item, ...] | None"
+
+
+class _Items(Transformer[Any, Any]):
+    """Transformer of the notation into calls, words, numbers and sequences."""
+
+    def NAME(self, token: str) -> _Item:  # noqa: N802 # a terminal
+        return None if token == "None" else _Name(token)
+
+    def STRING(self, token: str) -> str:  # noqa: N802
+        return str(token[1:-1])
+
+    def NUMBER(self, token: str) -> int:  # noqa: N802
+        return int(token.partition(".")[0])
+
+    def ANGLE(self, token: str) -> str:  # noqa: N802
+        return _Name(token)
+
+    def SHAPED(self, token: str) -> JaxValue:  # noqa: N802
+        return _array_type(str(token))
+
+    def HLO_SHARDING(self, token: str) -> JaxValue:  # noqa: N802
+        sharding = reader().sharding(" ".join(token.split()))
+        return JaxValue(kind="HloSharding", text=sharding.text, hlo_sharding=sharding)
+
+    def keyword(self, children: list[Any]) -> _Keyword:
+        return _Keyword(children[0].rstrip("="), children[1])
+
+    def axis(self, children: list[Any]) -> _Axis:
+        return _Axis(*children)
+
+    def sequence(self, children: list[Any]) -> tuple[_Item, ...]:
+        return tuple(children)
+
+    def axes(self, children: list[Any]) -> _Call:
+        return _Call("Mesh", axes=tuple(children))
+
+    def call(self, children: list[Any]) -> _Call:
+        name, *given = children
+        return _Call(
+            str(name).rpartition(".")[2],
+            tuple(one for one in given if not isinstance(one, (_Keyword, _Axis))),
+            dict(one for one in given if isinstance(one, _Keyword)),
+            tuple(one for one in given if isinstance(one, _Axis)),
+        )
+
+
+@functools.cache
+def parser() -> Lark:
+    """Return the parser of values."""
+    return build_parser("jax_values", start="value", transformer=_Items(), has_placeholders=False)
+
+
+_NAMES = {
+    "NAME": "a name",
+    "STRING": "a string",
+    "NUMBER": "a number",
+    "KEYWORD": "a keyword",
+    "SHAPED": "a type such as float32[8,4]",
+    "HLO_SHARDING": "a sharding in XLA's notation",
+}
+
+
+@functools.lru_cache(maxsize=4096)
+def values_of(text: str) -> tuple[JaxValue, ...]:
+    """Return the values in a text: those of a list or tuple, or a single one.
+
+    Raises:
+        CodeError: If it is source code.
+        DumpSyntaxError: If the grammar refuses it.
     """
+    try:
+        item: Any = parse_with(parser(), Source(text), _NAMES)
+        values = [_value(one) for one in (item if type(item) is tuple else (item,))]
+    except HloLensError as error:
+        raise DumpSyntaxError(str(error)) from error
+    return tuple(value for value in values if value is not None)
 
-    row: int
-    column: int
-    text: str = ""
-    devices: tuple[int, ...] | None = None
 
+def parse_value(text: str) -> JaxValue | None:
+    """Return the value in a text; None if it is of an unknown kind.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardingBoxes:
-    """Drawn boxes: which devices hold which part of a value of one or two dimensions.
-
-    Attributes:
-        rows: Rows of boxes.
-        columns: Columns of boxes.
-        cells: The boxes, row by row.
-        platform: Word before the device ids, such as ``GPU``.
-        label: The last words before it.
-        line: 1-based line of the file where it begins.
-        lines: Number of its lines.
+    Raises:
+        CodeError: If it is a call in source code.
+        DumpSyntaxError: If the grammar refuses it.
     """
-
-    rows: int
-    columns: int
-    cells: tuple[BoxCell, ...]
-    platform: str = ""
-    label: str = field(default="", compare=False)
-    line: int = field(default=1, compare=False)
-    lines: int = field(default=1, compare=False)
-
-    def tiles(self) -> dict[int, tuple[int, int]] | None:
-        """Return the row and the column of each device; None unless every box names its devices."""
-        found: dict[int, tuple[int, int]] = {}
-        for cell in self.cells:
-            if cell.devices is None:
-                return None
-            for device in cell.devices:
-                if device in found:
-                    return None
-                found[device] = (cell.row, cell.column)
-        return found if found else None
+    values = values_of(text)
+    return replace(values[0], text=" ".join(text.split())) if len(values) == 1 else None
 
 
-@dataclass(kw_only=True)
-class ShardingLog:
-    """Shardings in a log, in text order.
+# ---- the calls ---------------------------------------------------------------------------------
 
-    Attributes:
-        values: Meshes, shardings, specs, types.
-        boxes: Drawings.
-        dumps: Number of skipped dumps of Python objects.
-        dump_lines: Number of their lines.
-        code_calls: Number of skipped calls in source code, whose arguments are names.
-        gaps: Values and drawings that could not be read.
-    """
 
-    values: tuple[JaxValue, ...] = ()
-    boxes: tuple[ShardingBoxes, ...] = ()
-    dumps: int = 0
-    dump_lines: int = 0
-    code_calls: int = 0
-    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
+def _value(item: _Item) -> JaxValue | None:
+    """Return the value of an item; None if it is of an unknown kind."""
+    if isinstance(item, JaxValue):
+        return item
+    make = _KINDS.get(item.name) if isinstance(item, _Call) else None
+    return None if make is None or not isinstance(item, _Call) else make(item)
+
+
+def _mesh(call: _Call) -> JaxValue:
+    ids: tuple[int, ...] | None = None
+    if call.axes:
+        names = tuple(name for name, _ in call.axes)
+        sizes = _integers(tuple(size for _, size in call.axes))
+    else:
+        names = _words(call.keywords.get("axis_names"))
+        sizes = _integers(_sequence(call.keywords.get("axis_sizes")))
+        if "device_ids" in call.keywords:
+            sizes, ids = _array(call.keywords["device_ids"])
+    if len(names) != len(sizes) or not names:
+        if call.arguments or not call.keywords:
+            raise CodeError
+        raise DumpSyntaxError("a mesh without axes, or with another number of sizes")
+    types = tuple(word.rpartition(".")[2] for word in _words(call.keywords.get("axis_types")))
+    mesh = mesh_of(names, sizes, ids)
+    return JaxValue(
+        kind=call.name,
+        mesh=JaxMesh(mesh=mesh, axis_types=types, is_abstract=call.name == "AbstractMesh"),
+    )
+
+
+def mesh_of(names: tuple[str, ...], sizes: tuple[int, ...], ids: tuple[int, ...] | None) -> Mesh:
+    """Return a mesh; raises DumpSyntaxError for one that cannot be."""
+    if any(size < 1 for size in sizes) or len(set(names)) != len(names):
+        raise DumpSyntaxError("a mesh with an axis of no size, or the same axis twice")
+    assignment = None
+    if ids is not None and ids != tuple(range(len(ids))):
+        assignment = TileAssignment(dimensions=sizes, device_ids=ids)
+    mesh = Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
+    if mesh.size > MOST_DEVICES:
+        raise DumpSyntaxError(f"a mesh of more than {MOST_DEVICES} devices")
+    return mesh
+
+
+def _array(item: _Item) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the dimensions and elements of ``array([[0, 1], [2, 3]])``."""
+    if not isinstance(item, _Call):
+        raise CodeError
+    dims: list[int] = []
+    level: list[Any] = [item.arguments[0] if item.arguments else ()]
+    while level and all(type(one) is tuple for one in level):
+        if len(sizes := {len(one) for one in level}) != 1:
+            raise DumpSyntaxError("an array whose rows differ in length")
+        dims += sizes
+        level = [inner for one in level for inner in one]
+    return tuple(dims), _integers(tuple(level))
+
+
+def _named_sharding(call: _Call) -> JaxValue:
+    given = [*call.arguments]
+    mesh = call.keywords.get("mesh", given.pop(0) if given else None)
+    spec = call.keywords.get("spec", call.keywords.get("partition_spec"))
+    mesh_value, spec_value = _value(mesh), _value(spec or (given.pop(0) if given else None))
+    if mesh_value is None or mesh_value.mesh is None or spec_value is None:
+        raise CodeError
+    return JaxValue(
+        kind="NamedSharding",
+        mesh=mesh_value.mesh,
+        spec=spec_value.spec,
+        memory_kind=_word(call.keywords.get("memory_kind")),
+    )
+
+
+def _partition_spec(call: _Call) -> JaxValue:
+    entries: list[Entry] = []
+    for entry in call.arguments:
+        if isinstance(entry, _Name) and UNCONSTRAINED.lower() in entry.lower():
+            entries.append(UNCONSTRAINED)
+        elif type(entry) is tuple:
+            if any(type(axis) is not str for axis in entry):
+                raise CodeError
+            entries.append(_words(entry) or None)
+        elif entry is None or type(entry) is str:
+            entries.append(entry)
+        else:
+            raise CodeError
+    reductions = {name: _words(call.keywords.get(name)) for name in ("unreduced", "reduced")}
+    return JaxValue(kind="PartitionSpec", spec=JaxSpec(entries=tuple(entries), **reductions))
+
+
+def _shape_dtype_struct(call: _Call) -> JaxValue:
+    if call.arguments or "shape" not in call.keywords:
+        raise CodeError
+    dtype = _word(call.keywords.get("dtype")) or ""
+    shape = _shape(dtype, _integers(_sequence(call.keywords["shape"])))
+    sharding = call.keywords.get("sharding")
+    placed = (None if sharding is None else _value(sharding)) or JaxValue(kind="")
+    return replace(
+        placed, kind="ShapeDtypeStruct", text="", shape=shape, dtype=dtype.rpartition(".")[2]
+    )
+
+
+def _shaped_array(call: _Call) -> JaxValue:
+    if len(call.arguments) != 1 or not isinstance(call.arguments[0], JaxValue):
+        raise CodeError
+    return replace(call.arguments[0], kind="ShapedArray")
+
+
+_KINDS: Mapping[str, Callable[[_Call], JaxValue]] = {
+    "Mesh": _mesh,
+    "AbstractMesh": _mesh,
+    "NamedSharding": _named_sharding,
+    "PartitionSpec": _partition_spec,
+    "P": _partition_spec,
+    "ShapeDtypeStruct": _shape_dtype_struct,
+    "ShapedArray": _shaped_array,
+}
+
+
+def _sequence(item: _Item) -> tuple[_Item, ...]:
+    if item is None:
+        return ()
+    if isinstance(item, tuple) and not isinstance(item, (_Call, _Keyword, _Axis)):
+        return item
+    raise CodeError
+
+
+def _integers(items: tuple[_Item, ...]) -> tuple[int, ...]:
+    numbers = tuple(item for item in items if isinstance(item, int))
+    if len(numbers) != len(items):
+        raise CodeError
+    return numbers
+
+
+def _words(item: _Item) -> tuple[str, ...]:
+    """Return the words in a sequence, also in ``frozenset({'x'})``."""
+    if isinstance(item, _Call):
+        item = item.arguments[0] if item.arguments else ()
+    return tuple(str(name) for name in _sequence(item))
+
+
+def _word(item: _Item) -> str | None:
+    return str(item) if isinstance(item, str) else None
+
+
+# ---- types of arrays ---------------------------------------------------------------------------
+
+_SHAPED = re.compile(r"([a-z]\w*)(?:<([\w, ]*)>)?\[([^\]]*)\](?:\{([^}]*)\})?")
+_DIMENSION = re.compile(r"(\d{1,19})(?:@(?:\(([^)]*)\)|([\w.]+(?:\+[\w.]+)*)))?")
+_XLA_SHAPE = re.compile(r"(?:pred|token|[sufc]\d+\w*|bf16|f8\w+)\[")
+
+
+def _array_type(text: str) -> JaxValue:
+    """Return the value of ``float32[8@dp,4@mp]{V:mp}`` or of XLA's ``f32[20,16]{1,0}``."""
+    if _XLA_SHAPE.match(text):
+        return JaxValue(kind="Shape", text=text, shape=reader().shape(text))
+    match = _SHAPED.fullmatch(text)
+    if match is None:
+        raise DumpSyntaxError(f"not a type: {text}")
+    dtype, memory, inside, manual = match.groups()
+    dims: list[int] = []
+    entries: list[Entry] = []
+    for word in re.findall(r"(?:[^,()]|\([^)]*\))+", inside.replace(" ", "")):
+        if (dimension := _DIMENSION.fullmatch(word)) is None:
+            raise CodeError
+        dims.append(int(dimension[1]))
+        axes = tuple(re.findall(r"[\w.]+", dimension[2] or dimension[3] or ""))
+        entries.append(axes[0] if len(axes) == 1 else axes or None)
+    # ``{mp,dp}`` of jax 0.6, ``{V:(x,y)}`` later; an XLA layout has numbers
+    varying = re.search(r"V:\(?([\w., ]+)\)?", manual or "")
+    words = varying[1] if varying else "" if ":" in (manual or "") else manual or ""
+    return JaxValue(
+        kind="type",
+        text=text,
+        shape=_shape(dtype, tuple(dims)),
+        dtype=dtype,
+        spec=JaxSpec(entries=tuple(entries)) if any(entries) else None,
+        manual_axes=tuple(w for w in re.findall(r"[\w.]+", words) if not w.isdecimal()),
+        memory_kind=memory,
+    )
+
+
+def _shape(dtype: str, dims: tuple[int, ...]) -> Shape | None:
+    """Return the shape in XLA's notation; None for an element type that XLA lacks."""
+    name = element_type(dtype)
+    return None if name is None else reader().shape(f"{name}[{','.join(map(str, dims))}]")

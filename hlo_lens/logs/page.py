@@ -1,54 +1,158 @@
-"""Page of a log: its messages, kind by kind, and counts of all other lines."""
+"""Page of a log: its messages, kind by kind, and counts of all other lines; the same as JSON."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from hlo_lens.logs.compile_oom import memory_sections
-from hlo_lens.logs.compiled_stats import stats_section
-from hlo_lens.logs.log import WarningKind
-from hlo_lens.logs.shardings import sharding_log_section
-from hlo_lens.logs.tables import OPERATOR, line_text, operator_cells
-from hlo_lens.render.result import Column, Row, Unit
+from hlo_lens.logs.buffer_statistics import PrintKind
+from hlo_lens.logs.compiler_warnings import LoggedWarnings, WarningKind, logged_warnings
+from hlo_lens.logs.jax_values import axes_of
+from hlo_lens.logs.records import as_json, byte_range, columns_of, record_object
+from hlo_lens.logs.repeats import without_repeats
+from hlo_lens.logs.sharding_facts import (
+    VALUE_COLUMNS,
+    LocalShapeCheck,
+    ShardingChange,
+    ValueCells,
+    drawn_shardings,
+    logged_arrays,
+    sharding_trail,
+)
+from hlo_lens.logs.shortage import (
+    Bounds,
+    DumpShortage,
+    MemoryShortage,
+    difference,
+    memory_shortage,
+    missing_bytes,
+    peak_buffer_groups,
+    size_bounds,
+    sum_bounds,
+)
+from hlo_lens.render.result import Column, Row, Unit, row_objects, rows_of
 from hlo_lens.render.table import Section, Table, filled, table_of
-from hlo_lens.text.units import format_bytes, format_count, listed, plural
+from hlo_lens.text.units import (
+    flops_text,
+    format_bytes,
+    format_count,
+    listed,
+    plural,
+)
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from hlo_lens.logs.log import BufferLogEntry, BufferStats, LogText
-    from hlo_lens.logs.log_analysis import LogAnalysis
-    from hlo_lens.logs.oom_message import MemoryShortage
-    from hlo_lens.questions.dumps.warnings_in_dump import WarningJoins
-
+    from hlo_lens.buffers.human_size import HumanSize
+    from hlo_lens.hlo.metadata import OpMetadata
+    from hlo_lens.logs.allocators import AllocatorState
+    from hlo_lens.logs.buffer_statistics import BufferLogEntry, PrintedStats
+    from hlo_lens.logs.log import LogText
+    from hlo_lens.logs.out_of_memory import (
+        CompileOutOfMemory,
+        FailedAllocation,
+        RematerializationLimit,
+    )
+    from hlo_lens.logs.sharding_facts import DrawnShardings, LoggedArrays, ShardingTrail
+    from hlo_lens.logs.shardings import ShardingLog
 
 MEMORY, WARNINGS, SHARDINGS = "memory", "warnings", "shardings"
 """Parts of the report on a log."""
 
 
+class DumpFacts(NamedTuple):
+    """Facts from the dump of the same compile as a log.
+
+    Attributes:
+        shortages: Facts on each program that was too large for its memory.
+        warnings: Warnings with the instructions they are about.
+    """
+
+    shortages: tuple[DumpShortage, ...]
+    warnings: LoggedWarnings
+
+
 def log_sections(
-    known: LogAnalysis, parts: Collection[str] = (MEMORY, WARNINGS, SHARDINGS)
+    name: str,
+    log: LogText,
+    parts: Collection[str] = (MEMORY, WARNINGS, SHARDINGS),
+    dump: DumpFacts | None = None,
 ) -> Iterator[Section]:
     """Yield the sections of some parts of a log, an overview first."""
-    name, log = known.name, known.log
+    log = without_repeats(log)
     yield _head(name, log)
     if MEMORY in parts:
-        yield from memory_sections(known)
-        yield from _buffer_log_sections(known)
-        yield from _stats_sections(known)
+        yield from _refusal_sections(name, log, dump)
+        yield from _runtime_sections(name, log, has_dump=dump is not None)
+        yield from _buffer_sections(name, log)
+        for place, stats in _numbered(log.stats):
+            yield _stats_section(f"{name}: {stats.kind.value}{place}", stats)
     if WARNINGS in parts and log.warnings:
-        yield warnings_section(name, known.warnings)
-    if SHARDINGS in parts and known.shardings is not None:
-        yield sharding_log_section(name, known.shardings)
+        yield _warnings_section(name, dump.warnings if dump else logged_warnings(log.warnings))
+    if SHARDINGS in parts and log.shardings is not None:
+        yield _sharding_section(name, log.shardings)
 
 
-def _stats_sections(known: LogAnalysis) -> Iterator[Section]:
-    stats = known.log.stats
-    for number, one in enumerate(stats, 1):
-        place = f", {number} of {len(stats)}" if len(stats) > 1 else ""
-        yield stats_section(f"{known.name}: {one.kind.value}{place}", one)
+def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, object]:
+    """Return the JSON object of a log: its messages, kind by kind, and its coverage."""
+    log = without_repeats(log)
+    shortages = dump.shortages if dump else (None,) * len(log.compile_ooms)
+    warnings = dump.warnings if dump else logged_warnings(log.warnings)
+    return {
+        "compile_out_of_memory": [
+            {**_refusal_object(message), "dump": None if facts is None else _dump_object(facts)}
+            for message, facts in zip(log.compile_ooms, shortages, strict=True)
+        ],
+        "failed_allocations": as_json(log.failures),
+        "allocators": [
+            {**record_object(state), "pool_bytes": _exact(state.pool)} for state in log.allocators
+        ],
+        "rematerialization_limits": as_json(log.limits),
+        "buffer_statistics": [
+            {**record_object(one), "groups": peak_buffer_groups(one.peak_buffers).objects()}
+            for one in log.buffer_entries
+        ],
+        "warnings": warnings.objects(),
+        "compiled_stats": [
+            {
+                "line": stats.line,
+                "of": stats.kind.value,
+                "needed_bytes": stats.needed_bytes if stats.kind is PrintKind.MEMORY else None,
+                "values": dict(stats.values),
+            }
+            for stats in log.stats
+        ],
+        "shardings": None if log.shardings is None else _shardings_object(log.shardings),
+        "coverage": {
+            "lines": log.lines,
+            "understood_lines": log.understood_lines,
+            "passed_lines": log.passed_lines,
+            "dump_lines": log.dump_lines,
+            "gaps": len(log.gaps),
+            "gap_lines": sum(gap.lines for gap in log.gaps),
+            "rows": [
+                {"line": gap.line, "column": gap.column, "message": gap.message} for gap in log.gaps
+            ],
+        },
+    }
+
+
+def _exact(size: HumanSize | None) -> int | None:
+    """Return the bytes of a size that was printed exactly; None if it is rounded."""
+    return None if size is None or size.at_least != size.at_most else size.at_least
+
+
+def _numbered(messages: Sequence[T]) -> Iterator[tuple[str, T]]:
+    """Yield messages, each after its number among several."""
+    for number, message in enumerate(messages, 1):
+        yield f", {number} of {len(messages)}" if len(messages) > 1 else "", message
+
+
+# ---- the overview ------------------------------------------------------------------------------
 
 
 def _head(name: str, log: LogText) -> Section:
@@ -66,111 +170,29 @@ def _head(name: str, log: LogText) -> Section:
         count, lines = log.shardings.dumps, log.shardings.dump_lines
         dumped = f"{plural(count, 'Python object')} dumped over {lines:,} lines, skipped"
         facts.append(("objects", dumped))
-    facts.append(("found", "; ".join(_found(log)) or "nothing"))
+    facts.append(("found", "; ".join(_contents(log)) or "nothing"))
     return Section(title=f"{name}: log", facts=tuple(facts), notes=gap_notes(log.gaps, True))
 
 
-def _found(log: LogText) -> Iterator[str]:
-    for things, one, many in (
-        (log.compile_ooms, "program too large for its memory", _TOO_LARGE),
-        ([one for one in log.failures if one.is_fatal], "failed allocation", "failed allocations"),
-        ([one for one in log.failures if not one.is_fatal], _ATTEMPT, "attempts that may fail"),
-        (log.allocators, "allocator state", "allocator states"),
-        (log.limits, "limit of rematerialization", "limits of rematerialization"),
-        (log.warnings, "compiler warning", "compiler warnings"),
-        (log.stats, "print of a compiled program", "prints of compiled programs"),
-        (_entries(log), "block of buffer statistics", "blocks of buffer statistics"),
+def _contents(log: LogText) -> Iterator[str]:
+    fatal = [failure for failure in log.failures if failure.is_fatal]
+    values = () if log.shardings is None else log.shardings.values
+    boxes = () if log.shardings is None else log.shardings.boxes
+    too_large = "program too large for its memory", "programs too large for their memory"
+    for count, one, many in (
+        (len(log.compile_ooms), *too_large),
+        (len(fatal), "failed allocation", "failed allocations"),
+        (len(log.failures) - len(fatal), "attempt that may fail", "attempts that may fail"),
+        (len(log.allocators), "allocator state", "allocator states"),
+        (len(log.limits), "limit of rematerialization", "limits of rematerialization"),
+        (len(log.warnings), "compiler warning", "compiler warnings"),
+        (len(log.stats), "print of a compiled program", "prints of compiled programs"),
+        (len(log.buffer_entries), "block of buffer statistics", "blocks of buffer statistics"),
+        (len(values), "sharding, mesh or type", "shardings, meshes and types"),
+        (len(boxes), "drawing", "drawings"),
     ):
-        if things:
-            yield f"{format_count(len(things))} {one if len(things) == 1 else many}"
-    if log.shardings is not None and log.shardings.values:
-        count = len(log.shardings.values)
-        one = "sharding, mesh or type" if count == 1 else "shardings, meshes and types"
-        yield f"{format_count(count)} {one}"
-    if log.shardings is not None and log.shardings.boxes:
-        yield plural(len(log.shardings.boxes), "drawing")
-
-
-_ATTEMPT = "attempt that may fail"
-_TOO_LARGE = "programs too large for their memory"
-
-
-def _entries(log: LogText) -> tuple[BufferLogEntry, ...]:
-    return () if log.buffers is None else log.buffers.entries
-
-
-# ---- buffers -----------------------------------------------------------------------------------
-
-
-_STATS = (
-    ("parameter", "arguments"),
-    ("constant", "constants"),
-    ("maybe_live_out", "outputs, reused arguments included"),
-    ("preallocated_temp", "temporaries"),
-    ("preallocated_temp_fragmentation", "of these, never in use"),
-    ("total", "all allocations"),
-    ("total_fragmentation", "of these, not needed by this schedule"),
-)
-
-
-def _buffer_log_sections(known: LogAnalysis) -> Iterator[Section]:
-    entries = _entries(known.log)
-    for number, (entry, groups) in enumerate(zip(entries, known.peak_buffers, strict=True), 1):
-        what = "out of memory" if entry.is_oom else "buffer statistics"
-        facts = [("line", line_text(entry.line, entry.repeats))]
-        if entry.requested_bytes is not None:
-            facts.append(("requested", format_bytes(entry.requested_bytes)))
-        yield Section(
-            title=f"{known.name}: {what}{f', {number} of {len(entries)}' * (len(entries) > 1)}",
-            facts=tuple(facts),
-            tables=tuple(_buffer_tables(entry, groups)),
-            notes=gap_notes((), entry.is_complete),
-        )
-
-
-def _buffer_tables(entry: BufferLogEntry, groups: MemoryShortage) -> Iterator[Table]:
-    if entry.stats is not None:
-        yield _stats_table(entry.stats)
-    if entry.peak_buffers:
-        yield Table.of(
-            groups,
-            title="Largest values at the peak, equal ones together",
-            shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
-        )
-        rows: list[Row] = [
-            (
-                buffer.size.text,
-                buffer.label or ("parameter" if buffer.is_entry_parameter else None),
-                buffer.shape_text,
-                *operator_cells(buffer.operator),
-            )
-            for buffer in entry.peak_buffers
-        ]
-        yield table_of(
-            "peak-buffers",
-            "Largest values at the peak, as listed by XLA",
-            (
-                Column("size", Unit.NONE, "bytes as printed"),
-                Column("opcode", Unit.NONE, "XLA's label"),
-                Column("shape", Unit.NONE, "shape without layout"),
-                *OPERATOR,
-            ),
-            rows,
-        )
-
-
-def _stats_table(stats: BufferStats) -> Table:
-    sizes = ((meaning, getattr(stats, field)) for field, meaning in _STATS)
-    rows = [(meaning, size.text) for meaning, size in sizes if size is not None]
-    return table_of(
-        "buffer-stats",
-        "Use of the buffers, as printed by XLA",
-        (
-            Column("buffers", Unit.NONE, "kind of buffers"),
-            Column("size", Unit.NONE, "bytes as printed"),
-        ),
-        rows,
-    )
+        if count:
+            yield f"{format_count(count)} {one if count == 1 else many}"
 
 
 def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
@@ -184,18 +206,623 @@ def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
-# ---- warnings -----------------------------------------------------------------------------------
+# ---- cells used by all tables ------------------------------------------------------------------
+
+_BOUNDS = (
+    Column("at_least_bytes", Unit.BYTES, "smallest number that rounds to the printed one"),
+    Column("at_most_bytes", Unit.BYTES, "largest number that rounds to the printed one"),
+)
+_OPERATOR = (
+    Column("op_name", Unit.NONE, "operation path"),
+    Column("source_file", Unit.NONE, "file of the program"),
+    Column("source_line", Unit.NONE, "line in it"),
+)
 
 
-def warnings_section(name: str, result: WarningJoins) -> Section:
-    """Return the section on the warnings of a log.
+def _columns(**meanings: str) -> tuple[Column, ...]:
+    """Return columns without unit by their meanings."""
+    return tuple(Column(name, Unit.NONE, meaning) for name, meaning in meanings.items())
 
-    Args:
-        name: Name of the log.
-        result: Its warnings.
+
+def _line_text(line: int, repeats: Sequence[int]) -> str:
+    """Return the line of a message, and those at which it is printed again."""
+    again = f", again {plural(len(repeats), 'time')}: " if repeats else ""
+    return f"{line}{again}{listed([str(one) for one in repeats], 4) if repeats else ''}"
+
+
+def _operator_cells(operator: OpMetadata | None) -> tuple[str | int | None, ...]:
+    if operator is None:
+        return None, None, None
+    return operator.op_name, operator.source_file, operator.source_line
+
+
+def bounds_text(bounds: Bounds) -> str:
+    """Return a range of bytes as its middle and the distance of its ends."""
+    least, most = bounds
+    middle = (least + most + 1) // 2
+    spread = f" ± {format_bytes(most - middle)}" if most > middle else ""
+    return f"{format_bytes(middle)}{spread}"
+
+
+def _size_text(size: HumanSize | None) -> str | None:
+    """Return a size as printed, with its unit if it is exact."""
+    if size is None:
+        return None
+    least, most = size_bounds(size)
+    return format_bytes(least) if least == most else size.text
+
+
+def _size_cells(size: HumanSize | None) -> tuple[int | None, int | None]:
+    return (None, None) if size is None else size_bounds(size)
+
+
+# ---- programs that the compiler refused --------------------------------------------------------
+
+_NO_DUMP = (
+    "a message does not show replicated arguments or the values alive at the peak; "
+    "next, with the dump of the same compile: hlo-lens report DUMP --log LOG"
+)
+_OF_MESSAGE = (
+    "freeing a group saves less if its buffers are not alive when memory runs out, or share memory "
+    "with others; the message does not show this"
+)
+_OF_DUMP = (
+    "replicated along an axis: bytes saved by dividing over it too. Buffers are those alive at the "
+    "peak; freeing some saves less if as much is alive at another instant"
+)
+
+
+def _refusal_sections(name: str, log: LogText, dump: DumpFacts | None) -> Iterator[Section]:
+    for number, (place, message) in enumerate(_numbered(log.compile_ooms)):
+        notes = [] if message.is_complete else ["the message is not complete"]
+        notes += [] if dump else [_NO_DUMP]
+        yield Section(
+            title=f"{name}: out of {message.memory_space} at compile time{place}",
+            facts=tuple(_refusal_facts(message)),
+            tables=tuple(_refusal_tables(message)),
+            notes=(*notes, *_statement_notes(message)),
+        )
+        if dump is not None:
+            yield _dump_section(f"{name}: facts from the dump{place}", dump.shortages[number])
+
+
+def _dump_section(title: str, facts: DumpShortage) -> Section:
+    """Return the section on a message from the dump of the same compile."""
+    if facts.module is None or facts.groups is None:
+        names = f" ({listed(facts.candidates, 4)})" if facts.candidates else ""
+        count = plural(len(facts.candidates), "module")
+        fact = f"not known: {count}{names} of the dump may be that of the message"
+        return Section(title=title, facts=(("module", fact),))
+    verdict = {True: ", as in the message", False: ", other than in the message", None: ""}
+    needed = format_bytes(facts.needed_bytes or 0)
+    return Section(
+        title=title,
+        facts=(
+            ("module", facts.module),
+            ("needs", f"{needed} of arguments, outputs and temporaries{verdict[facts.agrees]}"),
+        ),
+        tables=(_shortage_table(facts.groups, _OF_DUMP),) if facts.groups.groups else (),
+        notes=facts.notes,
+    )
+
+
+def _refusal_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
+    yield "line", _line_text(message.line, message.repeats)
+    if message.module is not None:
+        yield "module", message.module
+    if message.instruction is not None:
+        yield "instruction", message.instruction
+    if message.used:
+        used = " + ".join(_size_text(size) or "" for size in message.used)
+        yield "used", f"{used}{f' for {message.used_for}' if message.used_for else ''}"
+    if message.capacity is not None:
+        yield "capacity", _size_text(message.capacity) or ""
+    missing = missing_bytes(message)
+    yield "missing", "not known" if missing is None else bounds_text(missing)
+    if message.output is not None:
+        shared = message.output_shared
+        rest = "" if shared is None else f", {_size_text(shared)} of it in donated arguments"
+        yield "outputs", f"{_size_text(message.output)}{rest}"
+
+
+def _refusal_tables(message: CompileOutOfMemory) -> Iterator[Table]:
+    space, total, requirement = message.memory_space, message.total, message.requirement
+    of_all = f"{space} usage, at least {total}" if total is not None else f"{space} usage"
+    of_program = f"program {requirement}" if requirement is not None else space
+    parts = [(of_all, part) for part in message.usage]
+    rows: list[Row] = [
+        (
+            whole,
+            part.name,
+            _size_text(part.size) or "not known",
+            *_size_cells(part.size),
+            *map(_size_text, (part.unpadded, part.padded, part.fragmentation)),
+        )
+        for whole, part in (*parts, *((of_program, part) for part in message.parts))
+    ]
+    if rows:
+        yield table_of(
+            "oom-statement",
+            "Use of the memory, as printed in the message",
+            (
+                *_columns(
+                    of="sum with this part", name="use of the memory", size="bytes as printed"
+                ),
+                *_BOUNDS,
+                *_columns(
+                    unpadded="bytes of its values, without padding",
+                    padded="the same with padding",
+                    fragmentation="bytes that no value occupies",
+                ),
+            ),
+            rows,
+            shown=("of", "name", "size"),
+            if_filled=("unpadded", "padded", "fragmentation"),
+        )
+    shortage = memory_shortage(message)
+    if shortage.groups:
+        yield _shortage_table(shortage, _OF_MESSAGE)
+    if message.allocations:
+        yield _allocations_table(message)
+
+
+def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
+    """Return the table of groups that could be freed."""
+    optional = ("padding_bytes", "is_enough", "op_name", "source")
+    shown = filled(shortage.COLUMNS, list(shortage.rows()), optional)
+    missing = shortage.missing
+    against = "" if missing is None else f"; missing: {bounds_text(missing)}"
+    table = Table.of(
+        shortage,
+        title=f"Remedies, and the most bytes that each alone would free{against}",
+        shown=("what", "buffers", "at_most_bytes", *shown),
+        notes=(note,),
+    )
+    return replace(table, kept=("at_most_bytes", "is_enough", "source"))
+
+
+def _allocations_table(message: CompileOutOfMemory) -> Table:
+    rows: list[Row] = [
+        (
+            _size_text(one.size),
+            *_size_cells(one.size),
+            _size_text(one.unpadded),
+            _size_text(one.padding),
+            one.expansion,
+            one.allocation_type,
+            one.instruction,
+            one.opcode,
+            one.shape_text,
+            *_operator_cells(one.operator),
+            one.label,
+        )
+        for one in message.allocations
+    ]
+    return table_of(
+        "oom-allocations",
+        f"Largest allocations in {message.memory_space}, as listed in the message",
+        (
+            *_columns(size="bytes as printed, with padding"),
+            *_BOUNDS,
+            *_columns(
+                unpadded="bytes without padding",
+                padding="extra bytes due to padding",
+                expansion="size divided by the size without padding",
+                allocation_type="kind of memory",
+                instruction="instruction that needs it",
+                opcode="its opcode",
+                shape="shape with layout",
+            ),
+            *_OPERATOR,
+            *_columns(label="instruction text as printed, may be cut off"),
+        ),
+        rows,
+        shown=("size",),
+        if_filled=(
+            *("padding", "expansion", "allocation_type", "instruction", "shape"),
+            *("op_name", "source_file", "source_line"),
+        ),
+    )
+
+
+def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
+    """Yield a note for each statement whose parts do not add up to its sum."""
+    for what, whole, parts in (
+        (f"{message.memory_space} usage", message.total, message.usage),
+        ("program", message.requirement, message.parts),
+    ):
+        sizes = [part.size for part in parts if part.size is not None]
+        if whole is None or not sizes or len(sizes) < len(parts):
+            continue
+        (least, most), (low, high) = sum_bounds(sizes), size_bounds(whole)
+        if most < low or least > high:
+            yield (
+                f"the lines of the {what} add up to {bounds_text((least, most))}, not to {whole}: "
+                "the message omits the rest"
+            )
+
+
+def _refusal_object(message: CompileOutOfMemory) -> Mapping[str, object]:
+    missing = missing_bytes(message)
+    return {
+        **record_object(message),
+        "allocations": [
+            {**record_object(one), "instruction": one.instruction, "opcode": one.opcode}
+            for one in message.allocations
+        ],
+        "missing": None if missing is None else byte_range(missing),
+        "groups": memory_shortage(message).objects(),
+    }
+
+
+def _dump_object(facts: DumpShortage) -> Mapping[str, object]:
+    groups = None if facts.groups is None else facts.groups.objects()
+    return {
+        "module": facts.module,
+        "candidates": list(facts.candidates),
+        "needed_bytes": facts.needed_bytes,
+        "agrees": facts.agrees,
+        "groups": groups,
+        "notes": list(facts.notes),
+    }
+
+
+# ---- running programs --------------------------------------------------------------------------
+
+_NO_DUMP_OF_RUN = (
+    "a message does not show which values a program holds; next, with a dump of the program "
+    "(hlo-lens help dumping): hlo-lens report DUMP --log LOG"
+)
+
+
+def _runtime_sections(name: str, log: LogText, *, has_dump: bool) -> Iterator[Section]:
+    """Yield the sections on failed allocations, on programs too large, and on allocators."""
+    facts, tables = [], []
+    if log.failures:
+        tables.append(_failures_table(log.failures))
+        fatal = [failure for failure in log.failures if failure.is_fatal]
+        tries = len(log.failures) - len(fatal)
+        rest = f"; {plural(tries, 'attempt')} that may fail" if tries else ""
+        printed = sum(1 + len(failure.repeats) for failure in fatal)
+        again = f", printed {format_count(printed)} times" if printed > len(fatal) else ""
+        facts.append(("failed", f"{plural(len(fatal), 'allocation')}{again}{rest}"))
+    if log.limits:
+        tables.append(_limits_table(log.limits))
+        facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
+    if tables:
+        yield Section(
+            title=f"{name}: out of memory",
+            facts=tuple(facts),
+            tables=tuple(tables),
+            notes=() if has_dump else (_NO_DUMP_OF_RUN,),
+        )
+    for place, state in _numbered(log.allocators):
+        yield Section(
+            title=f"{name}: allocator {state.name}".rstrip() + place,
+            facts=tuple(_allocator_facts(state, _request_of(state, log.failures))),
+            tables=tuple(_allocator_tables(state)),
+            notes=() if state.is_complete else (_incomplete_note(state),),
+        )
+
+
+def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
+    rows: list[Row] = [
+        (
+            failure.line,
+            ", ".join(map(str, failure.repeats)) or None,
+            times,
+            _size_text(failure.requested),
+            *_size_cells(failure.requested),
+            _size_text(failure.free),
+            _size_text(failure.largest_free),
+            _excess(failure.requested, failure.free),
+            failure.purpose or None,
+            failure.program,
+            failure.allocator or failure.device or None,
+            failure.is_fatal,
+        )
+        for failure, times in Counter(failures).items()
+    ]
+    return table_of(
+        "failed-allocations",
+        "Failed allocations",
+        (
+            *_columns(
+                line="1-based line of the file, of the first",
+                again="lines of further messages about the same failure",
+            ),
+            Column("times", Unit.COUNT, "number of equal failures"),
+            *_columns(requested="bytes as printed"),
+            *_BOUNDS,
+            *_columns(free="free bytes", largest_free="bytes of the largest free region"),
+            Column("missing_bytes", Unit.BYTES, "requested less free bytes, at most"),
+            Column("for", Unit.NONE, "purpose of the memory"),
+            *_columns(
+                program="executable",
+                where="allocator or device",
+                is_failure="false if the caller can continue without",
+            ),
+        ),
+        rows,
+        shown=("line", "times", "requested"),
+        if_filled=("again", "free", "largest_free", "missing_bytes", "for", "program", "where"),
+    )
+
+
+def _excess(size: HumanSize | None, limit: HumanSize | None) -> int | None:
+    """Return the most bytes by which a size exceeds another; None if either is not known."""
+    if size is None or limit is None:
+        return None
+    return difference(size_bounds(size), size_bounds(limit))[1]
+
+
+def _limits_table(limits: Sequence[RematerializationLimit]) -> Table:
+    rows: list[Row] = [
+        (
+            limit.line,
+            *map(_size_text, (limit.wanted, limit.reached, limit.original)),
+            _excess(limit.reached, limit.wanted),
+        )
+        for limit in limits
+    ]
+    return table_of(
+        "rematerialization-limits",
+        "Programs that rematerialization did not make small enough",
+        (
+            *_columns(
+                line="1-based line of the file",
+                wanted="bytes that XLA aimed at",
+                reached="bytes after rematerialization",
+                original="bytes before rematerialization",
+            ),
+            Column("missing_bytes", Unit.BYTES, "reached less wanted, at most"),
+        ),
+        rows,
+    )
+
+
+def _request_of(
+    state: AllocatorState, failures: Sequence[FailedAllocation]
+) -> FailedAllocation | None:
+    """Return the failure of a state: the last before it, else the first after it.
+
+    Failures of an allocator of the same name come first. TensorFlow prints them after the state.
     """
+    fatal = [f for f in failures if f.is_fatal]
+    named = [f for f in fatal if f.allocator and f.allocator == state.name] or fatal
+    before = [f for f in named if f.line <= state.line]
+    return before[-1] if before else next(iter(named), None)
+
+
+def _allocator_facts(
+    state: AllocatorState, request: FailedAllocation | None
+) -> Iterator[tuple[str, str]]:
+    yield "line", str(state.line)
+    limit, in_use, most = map(state.size, ("Limit", "InUse", "MaxInUse"))
+    used = in_use or state.chunks_in_use
+    if limit is not None:
+        yield "limit", str(_size_text(limit))
+    if used is not None:
+        peak = "" if most is None else f", at most {_size_text(most)} so far"
+        yield "in use", f"{_size_text(used)}{peak}"
+    if limit is None or used is None:
+        return
+    free = difference(size_bounds(limit), size_bounds(used))
+    largest = unclaimed = None
+    if state.free_chunks is not None and state.is_complete:
+        largest = max((size for size, _ in state.free_chunks), default=0)
+    if state.pool is not None:
+        unclaimed = difference(size_bounds(limit), size_bounds(state.pool))
+    details = [] if largest is None else [f"largest free chunk {format_bytes(largest)}"]
+    if unclaimed is not None and unclaimed[0] > 0:
+        details.append(f"{bounds_text(unclaimed)} not yet taken from the device")
+    yield "free", " ".join((bounds_text(free), *([f"({'; '.join(details)})"] if details else [])))
+    if request is not None and request.requested is not None:
+        requested = size_bounds(request.requested)
+        pieces = None if largest is None else max(largest, unclaimed[1] if unclaimed else 0)
+        yield "verdict", f"{bounds_text(requested)} requested, {_verdict(requested, free, pieces)}"
+
+
+def _verdict(requested: Bounds, free: Bounds, pieces: int | None) -> str:
+    """Return whether free memory is too small, or in pieces of at most some bytes."""
+    least, most = requested
+    if least > free[1]:
+        return f"{bounds_text((least - free[1], most - free[0]))} more than is free"
+    if pieces is not None and least > pieces:
+        return "less than is free, but in smaller pieces (fragmentation)"
+    if most > free[0]:
+        return "about as much as is free"
+    return "less than is free; the text does not show the cause"
+
+
+def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
+    if state.used_chunks:
+        chunks = sorted(state.used_chunks, key=lambda chunk: (-chunk[0] * chunk[1], -chunk[0]))
+        rows: list[Row] = [(size, count, size * count) for size, count in chunks]
+        yield table_of(
+            "allocator-chunks",
+            "Chunks in use by size, largest total first",
+            (
+                Column("chunk_bytes", Unit.BYTES, "size of each"),
+                Column("chunks", Unit.COUNT, "number of chunks"),
+                Column("total_bytes", Unit.BYTES, "sum of their sizes"),
+            ),
+            rows,
+            totals={"total_bytes": sum(size * count for size, count in state.used_chunks)},
+        )
+    bins: list[Row] = [
+        (b.least_bytes, b.chunks, b.chunks_in_use, b.allocated.text, b.in_use.text)
+        for b in state.bins
+        if b.chunks
+    ]
+    if bins:
+        yield table_of(
+            "allocator-bins",
+            f"Bins that hold chunks ({format_count(len(bins))} of {format_count(len(state.bins))})",
+            (
+                Column("least_bytes", Unit.BYTES, "smallest chunk of the bin"),
+                Column("chunks", Unit.COUNT, "chunks"),
+                Column("in_use", Unit.COUNT, "chunks in use"),
+                *_columns(
+                    allocated="bytes of all chunks, as printed",
+                    used="bytes of those in use, as printed",
+                ),
+            ),
+            bins,
+        )
+
+
+def _incomplete_note(state: AllocatorState) -> str:
+    listed = sum(size * count for size, count in state.used_chunks)
+    if listed and state.chunks_in_use is not None and not state.chunks_in_use.matches(listed):
+        whole = _size_text(state.chunks_in_use)
+        return f"the text is incomplete: its chunks sum to {format_bytes(listed)} of {whole} in use"
+    return "the text is incomplete"
+
+
+# ---- buffers -----------------------------------------------------------------------------------
+
+_SUMS = {
+    "parameter": "arguments",
+    "constant": "constants",
+    "maybe_live_out": "outputs, reused arguments included",
+    "preallocated_temp": "temporaries",
+    "preallocated_temp_fragmentation": "of these, never in use",
+    "total": "all allocations",
+    "total_fragmentation": "of these, not needed by this schedule",
+}
+
+
+def _buffer_sections(name: str, log: LogText) -> Iterator[Section]:
+    for place, entry in _numbered(log.buffer_entries):
+        what = "out of memory" if entry.is_oom else "buffer statistics"
+        facts = [("line", _line_text(entry.line, entry.repeats))]
+        if entry.requested_bytes is not None:
+            facts.append(("requested", format_bytes(entry.requested_bytes)))
+        yield Section(
+            title=f"{name}: {what}{place}",
+            facts=tuple(facts),
+            tables=tuple(_buffer_tables(entry)),
+            notes=gap_notes((), entry.is_complete),
+        )
+
+
+def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
+    if entry.stats is not None:
+        sizes = ((meaning, getattr(entry.stats, field)) for field, meaning in _SUMS.items())
+        yield table_of(
+            "buffer-stats",
+            "Use of the buffers, as printed by XLA",
+            _columns(buffers="kind of buffers", size="bytes as printed"),
+            [(meaning, size.text) for meaning, size in sizes if size is not None],
+        )
+    if not entry.peak_buffers:
+        return
+    yield Table.of(
+        peak_buffer_groups(entry.peak_buffers),
+        title="Largest values at the peak, equal ones together",
+        shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
+    )
+    rows: list[Row] = [
+        (
+            buffer.size.text,
+            buffer.label or ("parameter" if buffer.is_entry_parameter else None),
+            buffer.shape_text,
+            *_operator_cells(buffer.operator),
+        )
+        for buffer in entry.peak_buffers
+    ]
+    yield table_of(
+        "peak-buffers",
+        "Largest values at the peak, as listed by XLA",
+        (
+            *_columns(size="bytes as printed", opcode="XLA's label", shape="shape without layout"),
+            *_OPERATOR,
+        ),
+        rows,
+    )
+
+
+# ---- printed statistics of compiled programs ---------------------------------------------------
+
+_MEMORY_SIZES = {
+    "arguments": "argument_size_in_bytes",
+    "outputs": "output_size_in_bytes",
+    "reused for outputs": "alias_size_in_bytes",
+    "temp": "temp_size_in_bytes",
+    "generated code": "generated_code_size_in_bytes",
+    "peak": "peak_memory_in_bytes",
+}
+
+
+def _stats_section(title: str, stats: PrintedStats) -> Section:
+    facts = _memory_facts(stats) if stats.kind is PrintKind.MEMORY else _cost_facts(stats)
+    table = table_of(
+        "printed-stats",
+        "Numbers as printed",
+        _columns(name="name as printed", value="bytes, operations or a share, as the name says"),
+        list(stats.values),
+    )
+    return Section(title=title, facts=(("line", str(stats.line)), *facts), tables=(table,))
+
+
+def _memory_facts(stats: PrintedStats) -> Iterator[tuple[str, str]]:
+    if stats.needed_bytes is not None:
+        code = stats.bytes("generated_code_size_in_bytes")
+        extra = f", and {format_bytes(code)} of generated code" if code else ""
+        yield "memory", f"{format_bytes(stats.needed_bytes)} must fit on each device{extra}"
+    for label, name in _MEMORY_SIZES.items():
+        if (size := stats.bytes(name)) is not None:
+            yield label, format_bytes(size)
+
+
+def _cost_facts(stats: PrintedStats) -> Iterator[tuple[str, str]]:
+    flops, accessed = stats.value("flops"), stats.value("bytes accessed")
+    if flops is not None:
+        is_count = math.isfinite(flops) and flops >= 0
+        work = flops_text(int(flops)) if is_count else "unknown"
+        yield "work", f"{work} as XLA counts them, bodies of loops once"
+    if accessed is not None and math.isfinite(accessed):
+        yield "traffic", f"{format_bytes(int(accessed))} read and written by all instructions"
+    if flops is not None and accessed and math.isfinite(flops / accessed):
+        yield "intensity", f"{flops / accessed:.1f} FLOP per byte"
+
+
+# ---- warnings ----------------------------------------------------------------------------------
+
+_FIGURES = ("size_bytes", "limit_bytes", "seconds", "limit_seconds", "differences")
+_WARNING_NOTES = {
+    WarningKind.FULL_REMATERIALIZATION: (
+        "full rematerialization: every device gathers the whole value, then keeps its part; a "
+        "sharding constraint in between, one axis at a time, may avoid it"
+    ),
+    WarningKind.LARGE_ARGUMENTS: (
+        "arguments exceed the limit: arguments and outputs alone are larger than the memory "
+        "that XLA's scheduler plans with"
+    ),
+    WarningKind.WRONG_RESULT: (
+        "wrong result in autotuning: a candidate kernel differs from the reference; XLA does "
+        "not use it, a loss of precision or a bug in the kernel are likely"
+    ),
+    WarningKind.OUTSIDE_WRITE: (
+        "write outside a buffer in autotuning: XLA does not use the kernel; other kernels that "
+        "were timed after it may have wrong data"
+    ),
+    WarningKind.INEXACT_TIMING: (
+        "inexact timing in autotuning: XLA may have chosen a slower kernel than the best"
+    ),
+}
+
+
+def _warnings_section(name: str, result: LoggedWarnings) -> Section:
+    wanted = ["about", "op_name", "source", "from_sharding", "to_sharding", *_FIGURES]
+    if result.is_joined:
+        is_all_found = all(warning.instruction for warning in result.warnings)
+        wanted = ["instruction", "source", "full_bytes", "how", "from_sharding", "to_sharding"]
+        wanted = [*([] if is_all_found else ["about"]), *wanted, *_FIGURES]
+    shown = filled(result.COLUMNS, list(result.rows()), wanted)
     title = "Warnings, equal ones together"
-    table = Table.of(result, title=title, shown=_warning_columns(result))
+    table = Table.of(result, title=title, shown=("line", "times", "warning", *shown))
     return Section(
         title=f"{name}: compiler warnings",
         facts=tuple(_warning_facts(result)),
@@ -204,70 +831,204 @@ def warnings_section(name: str, result: WarningJoins) -> Section:
     )
 
 
-def _warning_facts(result: WarningJoins) -> Iterator[tuple[str, str]]:
-    counts: Counter[str] = Counter()
-    sizes: dict[str, list[int | None]] = {}
-    for join in result.joins:
-        kind, size = join.warning.kind.value, join.warning.size_bytes
-        counts[kind] += join.times
-        sizes.setdefault(kind, []).append(size)
-    for kind, count in counts.items():
-        known = [size for size in sizes[kind] if size is not None]
-        is_sum = kind == WarningKind.UNUSED_DONATION.value and len(known) == len(sizes[kind])
-        yield kind, plural(count, "warning") + (f", {format_bytes(sum(known))}" if is_sum else "")
+def _warning_facts(result: LoggedWarnings) -> Iterator[tuple[str, str]]:
+    for kind in dict.fromkeys(one.warning for one in result.warnings):
+        alike = [one for one in result.warnings if one.warning == kind]
+        sizes = [one.size_bytes for one in alike if one.size_bytes is not None]
+        is_sum = kind == WarningKind.UNUSED_DONATION.value and len(sizes) == len(alike)
+        size = f", {format_bytes(sum(sizes))}" if is_sum else ""
+        yield kind, plural(sum(one.times for one in alike), "warning") + size
     if result.is_joined:
-        sure = sum(join.module is not None for join in result.joins)
-        yield "joined", f"{sure} of {len(result.joins)} with the dump"
+        sure = sum(one.module is not None for one in result.warnings)
+        yield "joined", f"{sure} of {len(result.warnings)} with the dump"
 
 
-_FIGURES = ("size_bytes", "limit_bytes", "seconds", "limit_seconds", "differences")
-
-
-def _warning_columns(result: WarningJoins) -> tuple[str, ...]:
-    wanted = ["about", "op_name", "source", "from_sharding", "to_sharding", *_FIGURES]
-    if result.is_joined:
-        is_all_found = all(join.instructions for join in result.joins)
-        wanted = ["instruction", "source", "full_bytes", "how", "from_sharding", "to_sharding"]
-        wanted = [*([] if is_all_found else ["about"]), *wanted, *_FIGURES]
-    return ("line", "times", "warning", *filled(result.COLUMNS, list(result.rows()), wanted))
-
-
-def _donation_notes(result: WarningJoins) -> Iterator[str]:
-    """Yield what the log prints on the cause of unused donations."""
-    warnings = [j.warning for j in result.joins if j.warning.kind.name == "UNUSED_DONATION"]
-    for reason in dict.fromkeys(one.reason for one in warnings if one.reason):
+def _warning_notes(result: LoggedWarnings) -> Iterator[str]:
+    messages = [one.message for one in result.warnings]
+    kinds = {message.kind for message in messages}
+    notes = iter(_WARNING_NOTES.items())
+    first, note = next(notes)
+    if first in kinds:
+        yield note
+    donations = [one for one in messages if one.kind is WarningKind.UNUSED_DONATION]
+    for reason in dict.fromkeys(one.reason for one in donations if one.reason):
         yield f"unused donation: {reason}"
-    unexplained = [one for one in warnings if not one.reason]
+    unexplained = [one for one in donations if not one.reason]
     if unexplained:
         links = dict.fromkeys(one.explanation for one in unexplained if one.explanation)
         see = f"; JAX refers to {listed(list(links), 2)}" if links else ""
         yield f"unused donation: the memory is not reused; the log has no reason{see}"
-
-
-def _warning_notes(result: WarningJoins) -> Iterator[str]:
-    kinds = {join.warning.kind.name for join in result.joins}
-    if "FULL_REMATERIALIZATION" in kinds:
-        yield (
-            "full rematerialization: every device gathers the whole value, then keeps its part; a "
-            "sharding constraint in between, one axis at a time, may avoid it"
-        )
-    yield from _donation_notes(result)
-    if "LARGE_ARGUMENTS" in kinds:
-        yield (
-            "arguments exceed the limit: arguments and outputs alone are larger than the memory "
-            "that XLA's scheduler plans with"
-        )
-    if "WRONG_RESULT" in kinds:
-        yield (
-            "wrong result in autotuning: a candidate kernel differs from the reference; XLA does "
-            "not use it, a loss of precision or a bug in the kernel are likely"
-        )
-    if "OUTSIDE_WRITE" in kinds:
-        yield (
-            "write outside a buffer in autotuning: XLA does not use the kernel; other kernels that "
-            "were timed after it may have wrong data"
-        )
-    if "INEXACT_TIMING" in kinds:
-        yield "inexact timing in autotuning: XLA may have chosen a slower kernel than the best"
-    if not result.is_joined and result.joins:
+    yield from (note for kind, note in notes if kind in kinds)
+    if not result.is_joined and messages:
         yield "instructions in a dump of the same program: hlo-lens report DUMP --log LOG"
+
+
+# ---- shardings ---------------------------------------------------------------------------------
+
+
+def _sharding_section(name: str, log: ShardingLog) -> Section:
+    trail, drawn, arrays = sharding_trail(log), drawn_shardings(log), logged_arrays(log)
+    calls = log.code_calls
+    return Section(
+        title=f"{name}: shardings",
+        facts=tuple(_sharding_facts(log, trail, drawn, arrays)),
+        tables=tuple(_sharding_tables(log, trail, drawn, arrays)),
+        notes=(f"{plural(calls, 'call')} in source code skipped",) if calls else (),
+    )
+
+
+def _sharding_facts(
+    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
+) -> Iterator[tuple[str, str]]:
+    meshes: Counter[str] = Counter()
+    for mesh in (value.mesh for value in log.values if value.mesh is not None):
+        types = f" ({', '.join(mesh.axis_types)})" if mesh.axis_types else ""
+        devices = "abstract" if mesh.is_abstract else plural(mesh.mesh.size, "device")
+        meshes[f"{mesh.text}{types}, {devices}"] += 1
+    for words, count in meshes.most_common():
+        yield "mesh", f"{words}, {plural(count, 'time')}"
+    if trail.calls:
+        times = sum(call.times for call in trail.calls)
+        yield "trail", f"{plural(times, 'call')}, {len(trail.calls)} after folding repeats"
+    if trail.changes:
+        first = trail.changes[0]
+        said = [f"{first.said} (line {first.line})"]
+        said += [f"{change.then} (line {change.next_line})" for change in trail.changes]
+        is_alike = all(change.places_alike for change in trail.changes)
+        differs = "they place elements differently: data moves, or a callback contradicts another"
+        end = "all place every element alike" if is_alike else differs
+        yield "result", f"{', then '.join(said)}; {end}"
+        axes = _axes_of_size_one(trail.changes)
+        if is_alike and axes:
+            yield "why alike", f"axes of size 1 divide nothing: {', '.join(axes)}"
+    if trail.checks:
+        right = sum(check.agrees is True for check in trail.checks)
+        text = f"{right} of {len(trail.checks)} printed ones agree with the sharding"
+        yield "device shapes", text
+    if drawn.drawings:
+        agreed = sum(bool(drawing.agreeing) for drawing in drawn.drawings)
+        yield "drawings", f"{agreed} of {len(drawn.drawings)} agree with a sharding of the log"
+    both = [array.type_says for array in arrays.arrays if array.type_says is not None]
+    if both:
+        counts = ", ".join(f"{count} {words}" for words, count in Counter(both).most_common())
+        yield "arrays", f"{plural(len(both), 'array')} with type and sharding; the type: {counts}"
+
+
+def _axes_of_size_one(changes: Sequence[ShardingChange]) -> list[str]:
+    """Return the axes of size 1 in the specs of some shardings."""
+    axes: dict[str, None] = {}
+    for value in (value for change in changes for value in change.values):
+        if value.mesh is None or value.spec is None:
+            continue
+        sizes = dict(zip(value.mesh.mesh.axis_names, value.mesh.mesh.axis_sizes, strict=True))
+        for entry in value.spec.entries:
+            axes.update(dict.fromkeys(axis for axis in axes_of(entry) if sizes.get(axis) == 1))
+    return list(axes)
+
+
+def _sharding_tables(
+    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
+) -> Iterator[Table]:
+    if trail.calls:
+        yield Table.of(
+            trail,
+            title="Trail: values that each function received and returned",
+            shown=(
+                *("line", "times", "function", "direction"),
+                *("name", "value", "shape", "device_shape"),
+            ),
+        )
+    if trail.changes:
+        columns = columns_of(ShardingChange)
+        yield table_of(
+            "sharding-changes",
+            "Changes of the printed sharding of the result",
+            columns,
+            list(rows_of(trail.changes, columns)),
+            shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
+        )
+    if trail.checks:
+        columns = columns_of(LocalShapeCheck)
+        yield table_of(
+            "device-shapes",
+            "Shapes on one device, as printed and as computed from the sharding of the result",
+            columns,
+            list(rows_of(trail.checks, columns)),
+        )
+    if drawn.drawings:
+        is_named = all(drawing.spec is not None for drawing in drawn.drawings)
+        sharding = () if is_named else ("sharding",)
+        yield Table.of(
+            drawn,
+            title="Drawings: which devices hold which part",
+            shown=("line", "boxes", "label", *sharding, "spec", "agrees_with", "sharding_text"),
+        )
+        yield table_of(
+            "drawn-boxes",
+            "Boxes",
+            _columns(
+                line="1-based line where the drawing begins",
+                row="row of boxes, from 0",
+                column="column of boxes, from 0",
+                platform="kind of device",
+                devices="ids of the devices that hold it",
+            ),
+            [
+                (boxes.line, c.row, c.column, boxes.platform, c.devices)
+                for boxes in log.boxes
+                for c in boxes.cells
+            ],
+            is_data_only=True,
+        )
+    if arrays.arrays:
+        says = ("type_says",) if any(array.type_says for array in arrays.arrays) else ()
+        shown = ("line", "array", "type", "spec", "device_shape", *says)
+        yield Table.of(arrays, title="Arrays with their types and shardings", shown=shown)
+    counts = Counter(log.values)
+    names = [column.name for column in VALUE_COLUMNS]
+    yield table_of(
+        "logged-shardings",
+        "All shardings, meshes and types, equal ones together",
+        (
+            *_columns(line="1-based line of the first"),
+            Column("times", Unit.COUNT, "number of equal values"),
+            *_columns(label="words before the first"),
+            *VALUE_COLUMNS,
+        ),
+        [
+            (value.line, count, value.label or None, *cells)
+            for value, count in counts.items()
+            for cells in rows_of([ValueCells.of(value)], VALUE_COLUMNS)
+        ],
+        shown=("line", "times", *names),
+    )
+
+
+def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
+    trail, drawn = sharding_trail(log), drawn_shardings(log)
+    changes, checks = columns_of(ShardingChange), columns_of(LocalShapeCheck)
+    return {
+        "trail": trail.objects(),
+        "changes": row_objects(changes, rows_of(trail.changes, changes)),
+        "device_shapes": row_objects(checks, rows_of(trail.checks, checks)),
+        "drawings": [
+            {
+                **record_object(drawing.drawing),
+                **row,
+                "agrees_with_lines": [value.line for value in drawing.agreeing],
+            }
+            for row, drawing in zip(drawn.objects(), drawn.drawings, strict=True)
+        ],
+        "arrays": logged_arrays(log).objects(),
+        "values": [
+            {
+                "line": value.line,
+                "label": value.label,
+                "text": value.text,
+                **record_object(ValueCells.of(value)),
+            }
+            for value in log.values
+        ],
+        "python_objects": {"count": log.dumps, "lines": log.dump_lines},
+        "code_calls": log.code_calls,
+    }

@@ -1,189 +1,436 @@
-"""Shardings in a log: the trail of decisions, arrays, drawings, and all values."""
+"""Shardings, meshes, types and drawings that a log prints, in text order.
+
+Values are found by their first word and end where their brackets close. Dumps of Python objects are
+skipped and counted, and so are calls in source code. ``mesh.shape`` is an OrderedDict, which
+programs print of other things too: it is a mesh only if the lines around it contain the word.
+"""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hlo_lens.logs.drawn_shardings import sharding_words
-from hlo_lens.logs.sharding_trail import (
-    CHANGE_COLUMNS,
-    CHECK_COLUMNS,
-    VALUE_COLUMNS,
-    ShardingChange,
-    ShardingTrail,
-    value_cells,
-)
-from hlo_lens.render.result import Column, Row, Unit
-from hlo_lens.render.table import Section, Table, table_of
-from hlo_lens.text.units import plural
+from lark import Lark, Token
+
+from hlo_lens.grammar.parsers import build_parser, parse_with
+from hlo_lens.logs.jax_values import CodeError, JaxMesh, JaxValue, mesh_of, parse_value, values_of
+from hlo_lens.logs.messages import find_anchors, line_end, line_start
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_NEARBY
+from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hlo_lens.logs.jax_values import JaxValue, ShardingLog
-    from hlo_lens.logs.log_analysis import ShardingLogResults
+    from collections.abc import Iterator, Sequence
 
 
-def sharding_log_section(name: str, known: ShardingLogResults) -> Section:
-    """Return the section on shardings."""
-    calls = known.log.code_calls
-    notes = [f"{plural(calls, 'call')} in source code skipped"] if calls else []
-    return Section(
-        title=f"{name}: shardings",
-        facts=tuple(_facts(known)),
-        tables=tuple(_tables(known)),
-        notes=tuple(notes),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxCell:
+    """One box of a drawing.
+
+    Attributes:
+        row: Its row of boxes.
+        column: Its column of boxes.
+        text: Text in it.
+        devices: Device ids, ascending; None if the text has none, or not all.
+    """
+
+    row: int
+    column: int
+    text: str = ""
+    devices: tuple[int, ...] | None = None
 
 
-def _facts(known: ShardingLogResults) -> Iterator[tuple[str, str]]:
-    log, trail, drawn, arrays = known.log, known.trail, known.drawn, known.arrays
-    meshes = Counter(_mesh_words(v) for v in log.values if v.mesh is not None)
-    for words, count in meshes.most_common():
-        yield "mesh", f"{words}, {plural(count, 'time')}"
-    if trail.calls:
-        times = sum(call.times for call in trail.calls)
-        yield "trail", f"{plural(times, 'call')}, {len(trail.calls)} after folding repeats"
-    yield from _change_facts(trail)
-    if trail.checks:
-        right = sum(check.agrees is True for check in trail.checks)
-        text = f"{right} of {len(trail.checks)} printed ones agree with the sharding"
-        yield "device shapes", text
-    if drawn.drawings:
-        agreed = sum(bool(drawing.agrees_with) for drawing in drawn.drawings)
-        yield "drawings", f"{agreed} of {len(drawn.drawings)} agree with a sharding of the log"
-    both = [array.verdict for array in arrays.arrays if array.verdict is not None]
-    if both:
-        counts = ", ".join(f"{count} {words}" for words, count in Counter(both).most_common())
-        yield "arrays", f"{plural(len(both), 'array')} with type and sharding; the type: {counts}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingBoxes:
+    """Drawn boxes: which devices hold which part of a value of one or two dimensions.
+
+    Attributes:
+        rows: Rows of boxes.
+        columns: Columns of boxes.
+        cells: The boxes, row by row.
+        platform: Word before the device ids, such as ``GPU``.
+        label: The last words before it.
+        line: 1-based line of the file where it begins.
+        lines: Number of its lines.
+    """
+
+    rows: int
+    columns: int
+    cells: tuple[BoxCell, ...]
+    platform: str = ""
+    label: str = field(default="", compare=False)
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
+
+    def tiles(self) -> dict[int, tuple[int, int]] | None:
+        """Return the row and the column of each device; None unless every box names its devices."""
+        devices = [(device, cell) for cell in self.cells for device in cell.devices or ()]
+        tiles = {device: (cell.row, cell.column) for device, cell in devices}
+        is_known = all(cell.devices for cell in self.cells) and len(tiles) == len(devices)
+        return tiles if is_known and tiles else None
 
 
-def _mesh_words(value: JaxValue) -> str:
-    mesh = value.mesh
-    if mesh is None:
-        return ""
-    types = f" ({', '.join(mesh.axis_types)})" if mesh.axis_types else ""
-    devices = "abstract" if mesh.is_abstract else plural(mesh.mesh.size, "device")
-    return f"{mesh.text}{types}, {devices}"
+@dataclass(kw_only=True)
+class ShardingLog:
+    """Shardings in a log, in text order.
+
+    Attributes:
+        values: Meshes, shardings, specs, types.
+        boxes: Drawings.
+        dumps: Number of skipped dumps of Python objects.
+        dump_lines: Number of their lines.
+        code_calls: Number of skipped calls in source code, whose arguments are names.
+        gaps: Values that could not be read.
+        spans: Start and end of values and drawings in the text.
+    """
+
+    values: tuple[JaxValue, ...] = ()
+    boxes: tuple[ShardingBoxes, ...] = ()
+    dumps: int = 0
+    dump_lines: int = 0
+    code_calls: int = 0
+    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
+    spans: tuple[tuple[int, int], ...] = field(default=(), repr=False, compare=False)
 
 
-def _change_facts(trail: ShardingTrail) -> Iterator[tuple[str, str]]:
-    """Yield the printed shardings of the result, first to last."""
-    if not trail.changes:
+_MOST_GAPS = 1000
+_SHORT = 1 << 20
+"""Texts shorter than this are searched for all words."""
+
+
+def read_shardings(source: Source, others: Sequence[tuple[int, int]] = ()) -> ShardingLog | None:
+    """Return the shardings in a log; None if there are none.
+
+    Args:
+        source: The log.
+        others: Spans of other messages, which are not searched.
+    """
+    log = ShardingLog()
+    boxes = list(_drawings(source))
+    log.boxes = tuple(drawing for drawing, _ in boxes)
+    skipped = sorted((*others, *_object_dumps(source, log)))
+    values, gaps, spans = list[JaxValue](), list[Gap](), [span for _, span in boxes]
+    for place, end, found in _values(source, skipped, log, gaps, has_boxes=bool(boxes)):
+        values += found
+        spans.append((place, end))
+    log.values, log.gaps, log.spans = tuple(values), tuple(gaps), tuple(spans)
+    return log if values or boxes or gaps else None
+
+
+def _values(
+    source: Source,
+    skipped: Sequence[tuple[int, int]],
+    log: ShardingLog,
+    gaps: list[Gap],
+    *,
+    has_boxes: bool,
+) -> Iterator[tuple[int, int, list[JaxValue]]]:
+    """Yield start, end and values of each place with some; count source code, and note gaps."""
+    text = source.text
+    skip = iter((*skipped, (len(text) + 1, len(text) + 1)))
+    (start, stop), end = next(skip), -1
+    for place, is_arrow in _candidates(text, has_boxes=has_boxes):
+        while stop <= place:
+            start, stop = next(skip)
+        if place < end or start <= place:
+            continue
+        before, error = end, None
+        try:
+            found, end = _read_values(text, place, is_arrow=is_arrow)
+        except CodeError:
+            log.code_calls += 1
+            continue
+        except DumpSyntaxError as refused:
+            found, error = (), refused
+        if found:
+            label, line = _label(text, place, before), source.line_column(place)[0]
+            yield place, end, [replace(value, label=label, line=line) for value in found]
+        if error is None or is_arrow:
+            continue
+        arguments = text[place : line_end(text, place)].partition("(")[2]
+        if _CODE.match(arguments) or "=" in arguments[:40]:
+            log.code_calls += 1
+        elif len(gaps) < _MOST_GAPS:
+            span = Span(place, min(line_end(text, place), place + 60))
+            gaps.append(Gap.at(source, span, error.message))
+
+
+_OBJECT_LINE = re.compile(r"^[ \t]+\"[^\"\n]* - <class '[^\n]*$", re.MULTILINE)
+"""A line of a dump of a Python object: name, class, value."""
+
+
+def _object_dumps(source: Source, log: ShardingLog) -> Iterator[tuple[int, int]]:
+    """Yield the spans of dumps of objects, and count them."""
+    text = source.text
+    if " - <class '" not in text:
         return
-    words = map(_said, (trail.changes[0].before, *(change.after for change in trail.changes)))
-    verdicts = {change.places_alike for change in trail.changes}
-    end = "; all place every element alike" if verdicts == {True} else ""
-    if False in verdicts:
-        end = "; they place elements differently: data moves, or a callback contradicts another"
-    yield "result", f"{', then '.join(words)}{end}"
-    reason = _size_one_axes(trail.changes)
-    if verdicts == {True} and reason:
-        yield "why alike", reason
+    end = brace = -1
+    for match in _OBJECT_LINE.finditer(text):
+        if match.start() < end:
+            continue
+        head = text.rfind("\n", 0, max(0, match.start() - 1)) + 1
+        if brace < match.end():
+            brace = text.find("\n}", match.end())
+            brace = len(text) if brace < 0 else brace
+        end = match.end() if brace == len(text) else brace + 2
+        first, last = (source.line_column(place)[0] for place in (head, end))
+        log.dumps += 1
+        log.dump_lines += last - first + 1
+        yield head, end
 
 
-def _said(value: JaxValue) -> str:
-    spec = value.spec.text if value.spec is not None else sharding_words(value)
-    return f"{spec} (line {value.line})"
+# ---- values ------------------------------------------------------------------------------------
+
+_CALL = re.compile(
+    r"(?<![\w.])(?:(?:jax\.sharding\.|jax\.)?(?:AbstractMesh|Mesh|NamedSharding|PartitionSpec"
+    r"|ShapeDtypeStruct|ShapedArray)|P)\("
+)
+_PAIR, _ITEM = r"\('[^'\n]{1,80}', \d{1,9}\)", r"'[^'\n]{1,80}': \d{1,9}"
+_MESH_SHAPE = re.compile(
+    rf"OrderedDict\((?:\[(?:{_PAIR}(?:, {_PAIR}){{0,31}})\]"
+    rf"|\{{(?:{_ITEM}(?:, {_ITEM}){{0,31}})\}})\)"
+)
+"""``OrderedDict([('x', 4), ('y', 2)])``, since Python 3.12 ``OrderedDict({'x': 4, 'y': 2})``."""
+
+_START = re.compile(rf"{_CALL.pattern}|{_MESH_SHAPE.pattern}")
+_ARROW = re.compile(r"=>[ ]*[\w. ]+[ ]*:[ ]*(?P<value>[\[({a-z][^\n]*?)[ \t]*$", re.MULTILINE)
+"""A line of a tracer: ``function => name : value``."""
+
+_BARE = re.compile(
+    r"\(?\[?(?:[a-z]\w*\[[\d,]*\](?:\{[^}\n]*\})?|\{(?:devices=|replicated|maximal|manual)[^\n]*)"
+)
+"""A shape or a sharding in XLA's notation, or a list of them."""
+
+_CODE = re.compile(r"\s*(?:$|\)|[A-Za-z_][\w.]*\s*[,.)(\[])")
+"""Arguments of a call in source code."""
 
 
-def _size_one_axes(changes: tuple[ShardingChange, ...]) -> str:
-    """Return a note on axes of size 1 in the specs, which divide nothing."""
-    found: dict[str, None] = {}
-    for change in changes:
-        for value in (change.before, change.after):
-            if value.mesh is None or value.spec is None:
-                continue
-            sizes = dict(zip(value.mesh.mesh.axis_names, value.mesh.mesh.axis_sizes, strict=True))
-            for entry in value.spec.entries:
-                names = () if entry is None else (entry,) if isinstance(entry, str) else entry
-                found.update({name: None for name in names if sizes.get(name) == 1})
-    return f"axes of size 1 divide nothing: {', '.join(found)}" if found else ""
+def _candidates(text: str, *, has_boxes: bool) -> list[tuple[int, bool]]:
+    """Return the possible starts of values, in text order, and whether an arrow is before each."""
+    is_plain = len(text) >= _SHORT and not has_boxes
+    is_plain = is_plain and not any(word in text for word in SHARDINGS)
+    words = SHARDINGS if is_plain else (*SHARDINGS, *SHARDINGS_NEARBY)
+    places: set[tuple[int, bool]] = set()
+    done = -1
+    for place in find_anchors(text, words):
+        if place < done:
+            continue
+        start, done = max(line_start(text, place), done), line_end(text, place)
+        places |= {(match.start(), False) for match in _START.finditer(text, start, done)}
+        arrow = _ARROW.search(text, start, done) if " => " in text[start:done] else None
+        if arrow is not None and _BARE.match(arrow["value"]):
+            places.add((arrow.start("value"), True))
+    return sorted(places)
 
 
-def _tables(known: ShardingLogResults) -> Iterator[Table]:
-    log, trail, drawn, arrays = known.log, known.trail, known.drawn, known.arrays
-    if trail.calls:
-        yield Table.of(
-            trail,
-            title="Trail: values that each function received and returned",
-            shown=(
-                *("line", "times", "function", "direction"),
-                *("name", "value", "shape", "device_shape"),
-            ),
-        )
-    if trail.changes:
-        yield table_of(
-            "sharding-changes",
-            "Changes of the printed sharding of the result",
-            CHANGE_COLUMNS,
-            [change.row for change in trail.changes],
-            shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
-        )
-    if trail.checks:
-        yield table_of(
-            "device-shapes",
-            "Shapes on one device, as printed and as computed from the sharding of the result",
-            CHECK_COLUMNS,
-            [check.row for check in trail.checks],
-        )
-    if drawn.drawings:
-        is_named = all(drawing.spec is not None for drawing in drawn.drawings)
-        yield Table.of(
-            drawn,
-            title="Drawings: which devices hold which part",
-            shown=(
-                *("line", "boxes", "label"),
-                *(() if is_named else ("sharding",)),
-                *("spec", "agrees_with", "sharding_text"),
-            ),
-        )
-        yield _cells_table(log)
-    if arrays.arrays:
-        shown = ["line", "array", "type", "spec", "device_shape"]
-        shown += ["type_says"] if any(array.verdict for array in arrays.arrays) else []
-        yield Table.of(arrays, title="Arrays with their types and shardings", shown=shown)
-    yield _values_table(log)
+def _read_values(text: str, start: int, *, is_arrow: bool) -> tuple[tuple[JaxValue, ...], int]:
+    """Return the values that begin at an offset, and their end.
+
+    Raises:
+        CodeError: If it is a call in source code.
+        DumpSyntaxError: If the grammar refuses it, or it has no meaning.
+    """
+    if is_arrow:
+        end = line_end(text, start)
+        return values_of(text[start:end]), end
+    shape = _MESH_SHAPE.match(text, start)
+    if shape is not None:
+        end = shape.end()
+        value = _mesh_of_sizes(text, shape)
+    else:
+        stop = _brackets_end(text, start)
+        if stop is None:
+            if len(text) - start < _LONGEST and "\n" not in text[start:]:
+                raise DumpSyntaxError("the value is cut off")
+            return (), start
+        end, value = stop, parse_value(text[start:stop])
+    if value is not None and value.kind == "Mesh" and value.mesh is not None:
+        value, end = _with_device_ids(value, value.mesh, text, end)
+    return (() if value is None else (value,)), end
 
 
-def _cells_table(log: ShardingLog) -> Table:
-    rows: list[Row] = [
-        (boxes.line, c.row, c.column, boxes.platform, c.devices)
-        for boxes in log.boxes
-        for c in boxes.cells
-    ]
-    return table_of(
-        "drawn-boxes",
-        "Boxes",
-        (
-            Column("line", Unit.NONE, "1-based line where the drawing begins"),
-            Column("row", Unit.NONE, "row of boxes, from 0"),
-            Column("column", Unit.NONE, "column of boxes, from 0"),
-            Column("platform", Unit.NONE, "kind of device"),
-            Column("devices", Unit.NONE, "ids of the devices that hold it"),
-        ),
-        rows,
-        is_data_only=True,
+_LONGEST = 1 << 15
+"""Most characters of a value."""
+
+_BRACKET = re.compile(r"[()\[\]{}\n]|'(?:[^'\\\n]|\\.){0,1000}+'|\"(?:[^\"\\\n]|\\.){0,1000}+\"")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_MOST_LINES, _DEEPEST = 64, 32
+"""Limits without which nested brackets that never close cost quadratic time."""
+
+
+def _brackets_end(text: str, start: int) -> int | None:
+    """Return the end of the brackets of a value; None if they do not close."""
+    closing: list[str] = []
+    lines = 0
+    for match in _BRACKET.finditer(text, start, start + _LONGEST):
+        character = match[0]
+        lines += character == "\n"
+        if character in _CLOSING:
+            closing.append(_CLOSING[character])
+        elif character in (")", "]", "}"):
+            if not closing or closing.pop() != character:
+                return None
+            if not closing:
+                return match.end()
+        if lines > _MOST_LINES or len(closing) > _DEEPEST:
+            return None
+    return None
+
+
+_TYPE = r"(?:AxisType\.)?(?:Auto|Explicit|Manual)"
+_TYPES = re.compile(rf"(?i:types?)\w*[^\w\n(]{{1,4}}\(({_TYPE}(?:, {_TYPE})*),?\)")
+
+
+def _mesh_of_sizes(text: str, shape: re.Match[str]) -> JaxValue | None:
+    """Return the mesh of an OrderedDict of sizes; None if no line nearby names a mesh."""
+    end = line_end(text, shape.end())
+    before = text[max(0, shape.start() - 1000) : shape.start()].rsplit("\n", 3)[-3:]
+    if "mesh" not in "\n".join((*before, text[shape.start() : end])).lower():
+        return None
+    axes = re.findall(r"'([^']+)'(?:,|:) (\d+)", shape[0])
+    names, sizes = tuple(name for name, _ in axes), tuple(int(size) for _, size in axes)
+    try:
+        mesh = mesh_of(names, sizes, None)
+    except DumpSyntaxError:
+        return None
+    match = _TYPES.search(text, shape.end(), end)
+    types = () if match is None else tuple(match[1].replace("AxisType.", "").split(", "))
+    types = types if len(types) == len(names) else ()
+    return JaxValue(kind="Mesh", text=shape[0], mesh=JaxMesh(mesh=mesh, axis_types=types))
+
+
+_TABLE = re.compile(
+    r"[^\S\n]*(?i:[^\[\n]{0,120}devices?\b[^\[\n]{0,60}|[^\[\n]{0,120}device_ids[^\[\n]{0,60})"
+    r"(?:\n[^\S\n]*)?(?:array\()?(?P<rows>\[)"
+)
+
+
+def _with_device_ids(
+    value: JaxValue, jax_mesh: JaxMesh, text: str, end: int
+) -> tuple[JaxValue, int]:
+    """Return a mesh with the device ids that the lines below it print, and their end."""
+    table = _TABLE.match(text, line_end(text, end) + 1)
+    stop = None if table is None else _brackets_end(text, table.start("rows"))
+    if table is None or stop is None or jax_mesh.is_abstract:
+        return value, end
+    rows = text[table.start("rows") : stop]
+    mesh = jax_mesh.mesh
+    depth = len(rows) - len(rows.lstrip("["))
+    ids = tuple(map(int, re.findall(r"\d{1,9}", rows)))
+    counts = [len(row.split()) for row in re.findall(r"[\d\s]+\d", rows.replace(",", " "))]
+    is_alike = depth == len(mesh.axis_sizes) and set(counts) == {mesh.axis_sizes[-1]}
+    if not is_alike or len(ids) != mesh.size or len(set(ids)) != len(ids):
+        return value, end
+    placed = replace(jax_mesh, mesh=mesh_of(mesh.axis_names, mesh.axis_sizes, ids))
+    return replace(value, mesh=placed), stop
+
+
+_LABEL_END = re.compile(r"(?:[ \t]|[:=(\[,]|\bis\b|->|=>)*$")
+_LONGEST_LABEL = 160
+_MOST_WORDS = 7
+"""Words of a label; a sentence that has more is none."""
+
+_EXCEPTION = re.compile(r"[\w.]*(?:Error|Exception|Warning)\b")
+_KEY_PATH = re.compile(r"\bkey path (\S+)")
+
+
+def _label(text: str, start: int, least: int) -> str:
+    """Return the text before a value on its line, after the value before it.
+
+    A sentence is no name of an array; that of an exception may contain one.
+    """
+    begin = max(line_start(text, start), start - _LONGEST_LABEL, least)
+    words = _LABEL_END.sub("", text[begin:start]).strip()
+    if _EXCEPTION.match(words) is None and len(words.split()) <= _MOST_WORDS:
+        return words
+    named = _KEY_PATH.search(words)
+    return "" if named is None else named[1]
+
+
+# ---- drawings ----------------------------------------------------------------------------------
+
+_LONGEST_DRAWING = 1 << 20
+_BOTTOM = re.compile(r"^[ \t]*└[^\n]*(?:\n|\Z)", re.MULTILINE)
+_DEVICES = re.compile(r"(?P<word>[A-Za-z][\w ]*?) ?(?P<ids>\d{1,9}(?:,\d{1,9})*)")
+
+
+@functools.cache
+def box_parser() -> Lark:
+    """Return the parser of the lines of a drawing, in which spaces count."""
+    return build_parser("sharding_boxes", start="drawing")
+
+
+def _drawings(source: Source) -> Iterator[tuple[ShardingBoxes, tuple[int, int]]]:
+    """Yield the drawings of devices, and the span of each."""
+    end = -1
+    for place in find_anchors(source.text, BOXES):
+        drawn = _read_boxes(source, place) if place >= end else None
+        if drawn is not None:
+            end = drawn[1]
+            if any(cell.devices for cell in drawn[0].cells):
+                yield drawn[0], (place, end)
+
+
+def _read_boxes(source: Source, place: int) -> tuple[ShardingBoxes, int] | None:
+    """Return the drawing whose corner is at an offset, and its end; None if it is none."""
+    text = source.text
+    start = line_start(text, place)
+    bottom = _BOTTOM.search(text, place, place + _LONGEST_DRAWING)
+    if bottom is None:
+        return None
+    try:
+        tree = parse_with(box_parser(), Source(text[start : bottom.end()]), {})
+    except DumpSyntaxError:
+        return None
+    tokens = tree.scan_values(lambda leaf: isinstance(leaf, Token))  # type: ignore[attr-defined] # a tree
+    cells = _cells([str(token).rstrip()[place - start :] for token in tokens])
+    if not cells:
+        return None
+    words = Counter(match["word"] for c in cells if (match := _DEVICES.fullmatch(c.text)))
+    boxes = ShardingBoxes(
+        rows=cells[-1].row + 1,
+        columns=cells[-1].column + 1,
+        cells=tuple(cells),
+        platform=next(iter(words)) if len(words) == 1 else "",
+        label=_words_above(text, start),
+        line=source.line_column(start)[0],
+        lines=text.count("\n", start, bottom.end() - 1) + 1,
     )
+    return boxes, bottom.end()
 
 
-def _values_table(log: ShardingLog) -> Table:
-    """Return all values, equal ones as one row, in order of their first place."""
-    counts = Counter(log.values)
-    rows: list[Row] = [
-        (value.line, counts[value], value.label or None, *value_cells(value))
-        for value in dict.fromkeys(log.values)
-    ]
-    return table_of(
-        "logged-shardings",
-        "All shardings, meshes and types, equal ones together",
-        (
-            Column("line", Unit.NONE, "1-based line of the first"),
-            Column("times", Unit.COUNT, "number of equal values"),
-            Column("label", Unit.NONE, "words before the first"),
-            *VALUE_COLUMNS,
-        ),
-        rows,
-        shown=("line", "times", *(column.name for column in VALUE_COLUMNS)),
-    )
+def _cells(lines: Sequence[str]) -> list[BoxCell]:
+    """Return the boxes, row by row; none if the lines do not form a grid."""
+    walls = [k for k, character in enumerate(lines[0]) if character in "┌┬┐"]
+    cells: list[BoxCell] = []
+    texts = [""] * (len(walls) - 1)
+    for line in lines[1:]:
+        if len(line) != len(lines[0]) or any(line[wall] not in "│├┼┤└┴┘" for wall in walls):
+            return []
+        if line[0] == "│":
+            for k, (left, right) in enumerate(pairwise(walls)):
+                word = line[left + 1 : right].strip()  # long texts are broken over lines
+                is_apart = word and texts[k] and (texts[k][-1].isalpha() or word[0].isalpha())
+                texts[k] += " " * bool(is_apart) + word
+            continue
+        row = len(cells) // len(texts)
+        for k, text in enumerate(texts):
+            match = _DEVICES.fullmatch(text)
+            ids = None if match is None else tuple(sorted(map(int, match["ids"].split(","))))
+            cells.append(BoxCell(row=row, column=k, text=text, devices=ids))
+        texts = [""] * len(texts)
+    return cells
+
+
+def _words_above(text: str, start: int) -> str:
+    """Return the last line of words before an offset, at most two lines above."""
+    for line in reversed(text[max(0, start - 1000) : start].split("\n")[-3:-1]):
+        words = line.strip()
+        if words:
+            is_label = any(c.isalpha() for c in words) and not words.startswith("└")
+            return words[:120] if is_label else ""
+    return ""

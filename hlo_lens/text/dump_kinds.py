@@ -166,7 +166,7 @@ ROWS = (
         parser="hlo_lens.load.protos:read_proto",
         flag="--xla_dump_hlo_as_proto",
     ),
-    KindRow(kind=DumpKind.LOG, parser="hlo_lens.logs.logs_log:parse_log"),
+    KindRow(kind=DumpKind.LOG, parser="hlo_lens.logs.log:parse_log"),
     KindRow(kind=DumpKind.CALL_TREE, parser="hlo_lens.call_trees.reader:parse_call_trees"),
     KindRow(
         kind=DumpKind.MLIR,

@@ -9,16 +9,20 @@ from __future__ import annotations
 OUT_OF_MEMORY = (
     "Ran out of memory in memory space ",
     "Ran out of memory on ",
-    "would exceed memory (size=",
+    "Allocation (size=",
     "TPU TensorCore Hbm usage: ",
 )
 FAILED_ALLOCATION = (
-    "ut of memory while trying to allocate ",
-    "ut of memory allocating ",
-    "ailed to allocate ",
+    "Out of memory while trying to",
+    "out of memory while trying to",
+    "Out of memory allocating ",
+    "out of memory allocating ",
+    "Failed to allocate ",
+    "failed to allocate ",
     "Attempting to allocate ",
     "Attempting to reserve ",
-    "an out of memory trying to allocate ",
+    "Allocator (",
+    "Ran out of memory trying to allocate ",
     "OOM when allocating tensor with shape",
 )
 _STATE_HEADS = (
@@ -36,7 +40,7 @@ ALLOCATOR_STATE = (
 )
 """Words of a state of an allocator that was pasted whole, or from some line on."""
 
-REMATERIALIZATION_LIMIT = ("Can't reduce memory use below ",)
+REMATERIALIZATION_LIMIT = ("Can't reduce memory use below",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
 
 WARNINGS = (
@@ -74,23 +78,9 @@ _SHARDING_SIGNS = (
 
 _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU ")
 
-_FIRST_WORDS = (
-    "Ran out of memory ",
-    "Allocation (size=",
-    "TPU TensorCore Hbm usage: ",
-    "Out of memory while trying to allocate ",
-    "out of memory while trying to allocate ",
-    "Failed to allocate ",
-    "failed to allocate ",
-    "Allocator (",
-    "Attempting to allocate ",
-    "Attempting to reserve ",
-    "OOM when allocating tensor with shape",
-)
-"""First words of memory messages whose sign is further on; what precedes them is no message."""
-
 FIRST_LINES = (
-    *_FIRST_WORDS,
+    *OUT_OF_MEMORY,
+    *FAILED_ALLOCATION,
     *_STATE_HEADS,
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,

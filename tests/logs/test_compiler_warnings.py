@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-import hlo_lens
-from hlo_lens.logs.compiler_warnings import parser, printed_instruction, seconds
-from hlo_lens.logs.log import CompilerWarning, WarningKind
-from hlo_lens.logs.logs_log import parse_log
-from hlo_lens.logs.repeated_messages import without_repeats
-from hlo_lens.questions.dumps.warnings_in_dump import warning_joins
+from hlo_lens.logs.compiler_warnings import (
+    CompilerWarning,
+    WarningKind,
+    logged_warnings,
+    printed_instruction,
+    seconds,
+)
+from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.repeats import without_repeats
 from tests import corpus
 
 LOGS = corpus.SAMPLES / "logs"
@@ -193,103 +196,6 @@ def test_damaged_warning_is_a_gap() -> None:
     assert [gap.line for gap in log.gaps] == [LOG.count("\n") + 2]
 
 
-def test_grammar_reads_whole_warnings() -> None:
-    text = REMATERIALIZATIONS["2021"].removeprefix("[spmd] ")
-    assert parser().parse(text, start="full_rematerialization").children
-    whole = (
-        f"The operation took 3s {STARS} [Compiling module f for TPU] Very slow compile? If you want"
-    )
-    assert parser().parse(whole, start="slow_compile").children
-
-
-# ---- with a dump -------------------------------------------------------------------------------
-
-
-def joined(text: str) -> list[tuple[object, ...]]:
-    modules = hlo_lens.load(LOGS / "warned").modules
-    joins = warning_joins(parse_log(text).warnings, modules).joins
-    return [(j.module, j.stage, j.instructions, j.how, j.source) for j in joins]
-
-
-def test_warnings_are_joined_with_their_instructions() -> None:
-    first, second = joined(LOG)
-    assert first == (
-        "jit_reshape_across",
-        "before",
-        ("reshape.3",),
-        "operation, opcode and shape",
-        "warned.py:15",
-    )
-    assert second[:3] == ("jit_update", "before", ("scratch.1", "step.1"))
-
-
-def test_bytes_of_the_whole_value_are_those_before_partitioning() -> None:
-    modules = hlo_lens.load(LOGS / "warned").modules
-    first = warning_joins(parse_log(LOG).warnings, modules).joins[0]
-    assert first.full_bytes == 128 * 32 * 12 * 4
-    assert warning_joins(parse_log(LOG).warnings, ()).joins[0].full_bytes is None
-
-
-def test_operation_missing_in_the_dump_is_not_found() -> None:
-    ((module, _, instructions, how, source),) = joined(REMATERIALIZATIONS["2024"])
-    assert (module, instructions, how, source) == (None, (), "not found", "x.py:7")
-
-
-def test_operation_of_another_opcode_is_found_by_its_path() -> None:
-    text = LOG.replace("reshape(%transpose.0)", "copy(%transpose.0)")
-    assert joined(text)[0][3] == "operation and shape"
-
-
-NOT_OF_THE_DUMP = {
-    "another shape": ("f32[128,4,12]", "f32[128,4,11]"),
-    "another type": ("f32[128,4,12]", "bf16[128,4,12]"),
-    "another number of devices": ("<=[8]", "<=[16]"),
-}
-
-
-@pytest.mark.parametrize(("old", "new"), NOT_OF_THE_DUMP.values(), ids=NOT_OF_THE_DUMP)
-def test_warning_of_another_program_is_not_joined(old: str, new: str) -> None:
-    text = LOG.replace("{devices=[4,1,2]<=[8]}", "{devices=[8,1,2]<=[16]}") if "16" in new else LOG
-    changed = text.replace(old, new)
-    assert changed != LOG
-    assert joined(changed)[0][3] == "not found"
-
-
-def test_slow_compile_is_joined_by_the_name_of_its_module() -> None:
-    text = "[Compiling module jit_update for CPU] Very slow compile? If you want"
-    assert joined(text) == [("jit_update", None, (), "name", None)]
-    other = text.replace("jit_update", "jit_other")
-    assert joined(other) == [(None, None, (), "not found", None)]
-
-
-def test_donation_that_fits_no_parameters_is_not_found() -> None:
-    text = "Some donated buffers were not usable: float32[32,8].\n"
-    assert joined(text)[0][3] == "not found"
-
-
-def test_equal_warnings_are_one_with_a_count() -> None:
-    (first, second) = warning_joins(parse_log(LOG + LOG).warnings, ()).joins
-    assert (first.times, second.times) == (2, 2)
-
-
-@corpus.needs_corpus
-@pytest.mark.parametrize("backend", ["cpu8", "gpu-h100_sxm-1x1x8"])
-def test_warning_of_the_corpus_is_joined(backend: str, tmp_path: object) -> None:
-    import tarfile
-    from pathlib import Path
-
-    folder = Path(str(tmp_path))
-    archive = corpus.CORPUS / "dumps" / backend / "bad" / "full_remat.tar.gz"
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    (stderr,) = folder.rglob("stderr.txt")
-    modules = hlo_lens.load(stderr.parent / "dump").modules
-    (join,) = warning_joins(parse_log(stderr.read_bytes()).warnings, modules).joins
-    assert join.module == "jit_full_remat"
-    assert len(join.instructions) == 1
-    assert (join.source or "").startswith("/home/user/bad.py:8")
-
-
 @pytest.mark.parametrize(
     ("text", "kind", "subject"),
     [
@@ -317,16 +223,6 @@ def test_alarms_of_autotuning_are_read(text: str, kind: WarningKind, subject: st
     assert (warning.kind, warning.subject) == (kind, subject)
 
 
-@pytest.mark.parametrize(
-    ("rule", "text"),
-    [
-        (
-            "outside_write",
-            "Redzone mismatch in LHS redzone of buffer 0x7f at offset 16; expected ff but was 3f.",
-        ),
-        ("outside_write", "Out-of-bounds write in gemm buffer"),
-        ("inexact_timing", "Delay kernel timed out: measured time has sub-optimal accuracy."),
-    ],
-)
-def test_the_grammar_has_alarms_of_autotuning(rule: str, text: str) -> None:
-    assert parser().parse(text, start=rule).data == rule
+def test_equal_warnings_are_one_with_a_count() -> None:
+    (first, second) = logged_warnings(parse_log(LOG + LOG).warnings).warnings
+    assert (first.times, second.times) == (2, 2)

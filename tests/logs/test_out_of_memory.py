@@ -8,8 +8,8 @@ import pytest
 
 import hlo_lens
 from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.logs.logs_log import parse_log
-from hlo_lens.logs.out_of_memory import CompileOutOfMemory, FailedAllocation
+from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.out_of_memory import FailedAllocation
 from tests import corpus
 
 if TYPE_CHECKING:
@@ -55,12 +55,6 @@ def test_statement_and_allocations_are_those_of_the_message() -> None:
     assert log.gaps == ()
     assert first.is_complete
     assert second.is_complete
-
-
-def test_sections_read_one_by_one_are_what_the_grammar_reads_whole() -> None:
-    first, second = parse_log(OLD).compile_ooms
-    assert parse_log(FIRST, reader="grammar").compile_ooms == (first,)
-    assert parse_log(SECOND, reader="grammar").compile_ooms == (second,)
 
 
 SENTENCES = {
@@ -132,7 +126,6 @@ def test_every_wording_is_read(text: str, expected: dict[str, object]) -> None:
     (message,) = parse_log(f"E0100 RESOURCE_EXHAUSTED: {text}\nnext\n").compile_ooms
     assert {name: getattr(message, name) for name in expected} == expected
     assert message.is_complete
-    assert parse_log(text, reader="grammar").compile_ooms == (message,)
 
 
 def test_allocation_larger_than_the_memory_has_shape_and_purpose() -> None:
@@ -159,7 +152,6 @@ def test_allocations_without_sizes_and_numbers_are_separated() -> None:
     assert [(a.label or "")[:10] for a in message.allocations] == ["register a", "%fusion.7 "]
     assert [a.instruction for a in message.allocations] == [None, "fusion.7"]
     assert message.allocations[0].size is None
-    assert parse_log(text, reader="grammar").compile_ooms == (message,)
 
 
 def prefixed(prefix: str) -> str:
@@ -210,12 +202,6 @@ def test_foreign_lines_inside_are_gaps_with_their_place() -> None:
     assert log.compile_ooms[0].allocations == parse_log(FIRST).compile_ooms[0].allocations
     assert [(gap.line, gap.lines) for gap in log.gaps] == [(place + 1, 1)]
     assert not log.compile_ooms[0].is_complete
-
-
-def test_wrapped_operators_are_joined() -> None:
-    wrapped = SECOND.replace("_lu_solve)))/reshape", "_lu_solve\n)))/reshape")
-    assert wrapped != SECOND
-    assert parse_log(wrapped).compile_ooms == parse_log(SECOND).compile_ooms
 
 
 def test_damaged_section_is_a_gap_and_the_others_are_read() -> None:
@@ -377,7 +363,7 @@ LargestFreeBlock:                    0
 """
 
 
-def test_state_of_an_allocator_is_read_as_the_grammar_reads_it() -> None:
+def test_state_of_an_allocator_is_read() -> None:
     log = parse_log(f"before\n{STATE}\n*******____xxx\nafter\n")
     (state,) = log.allocators
     assert (state.name, state.line, state.is_complete) == ("GPU_0_bfc", 2, True)
@@ -389,7 +375,6 @@ def test_state_of_an_allocator_is_read_as_the_grammar_reads_it() -> None:
         (256, 3, 2),
         (512, 1, 0),
     ]
-    assert parse_log(STATE, reader="grammar").allocators == (state,)
     assert log.gaps == ()
 
 
@@ -410,7 +395,6 @@ LargestFreeBlock:                   0B
 
 def test_sizes_of_a_state_of_2026_are_ranges() -> None:
     (state,) = parse_log(STATE_2026).allocators
-    assert parse_log(STATE_2026, reader="grammar").allocators == (state,)
     assert (state.size("Limit"), state.size("InUse")) == (size("4.00GiB"), size("3.00GiB"))
     assert (state.pool, dict(state.stats)["NumAllocs"]) == (size("3.50GiB"), 3)
     assert state.is_complete
@@ -488,13 +472,6 @@ def test_lines_add_up() -> None:
     assert len(log.compile_ooms) == len(log.allocators) == len(log.failures) == 1
 
 
-def test_large_log_is_read_in_a_few_passes() -> None:
-    line = "I0320 03:59:34.777627 888 train.py:10] epoch 3 step 77 loss 2.5 memory fine\n"
-    log = parse_log(line * 40_000 + FIRST + line * 40_000)
-    assert log.compile_ooms == parse_log(FIRST).compile_ooms
-    assert isinstance(log.compile_ooms[0], CompileOutOfMemory)
-
-
 def test_stack_overflow_may_have_no_numbers() -> None:
     (message,) = parse_log(
         "RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack for "
@@ -524,7 +501,6 @@ def test_fields_below_the_sentence_are_the_failed_operation() -> None:
     assert found.operator is not None
     assert found.operator.op_name == "jit(train_step)/jvp()/dot_general"
     assert found.label == "fusion.14097 = fusion(... async-collective-done)"
-    assert parse_log(text, reader="grammar").compile_ooms[0].allocations == (found,)
 
 
 def test_a_tensor_without_its_type_has_no_size() -> None:

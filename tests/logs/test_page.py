@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.logs.log_analysis import LogAnalysis
-from hlo_lens.logs.logs_log import parse_log
+from hlo_lens.logs.log import parse_log
 from hlo_lens.logs.page import log_sections
 
 FAILED = (
@@ -13,7 +12,5 @@ FAILED = (
 
 
 def test_a_failed_allocation_without_a_dump_names_the_next_command() -> None:
-    notes = [
-        note for one in log_sections(LogAnalysis("l", parse_log(FAILED))) for note in one.notes
-    ]
+    notes = [note for one in log_sections("l", parse_log(FAILED)) for note in one.notes]
     assert any(note.endswith(": hlo-lens report DUMP --log LOG") for note in notes)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from hlo_lens.buffers.values import BufferValues
     from hlo_lens.call_trees.page import TitledTree
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.logs.log_analysis import LogAnalysis
 
 
 class SingleTexts:
@@ -35,15 +34,6 @@ class SingleTexts:
         self.dump = dump
 
     @cached_property
-    def log(self) -> LogAnalysis | None:
-        """The log, None where the text is none."""
-        if self.dump.log is None:
-            return None
-        from hlo_lens.logs.log_analysis import LogAnalysis
-
-        return LogAnalysis(self.dump.name, self.dump.log)
-
-    @cached_property
     def trees(self) -> tuple[TitledTree, ...]:
         """The call trees that the text draws."""
         if self.dump.call_trees is None:
@@ -55,8 +45,8 @@ class SingleTexts:
     def sections(self) -> Iterator[Section]:
         """Yield a section for each text."""
         yield from _buffer_text_sections(self.dump)
-        if self.log is not None:
-            yield from log_sections(self.log)
+        if self.dump.log is not None:
+            yield from log_sections(self.dump.name, self.dump.log)
         yield from self._lowered_sections()
         if self.trees:
             from hlo_lens.call_trees.page import tree_section
@@ -66,14 +56,14 @@ class SingleTexts:
     def memory_sections(self) -> Iterator[Section]:
         """Yield the sections about memory, with those of a program that is not compiled."""
         yield from _buffer_text_sections(self.dump)
-        if self.log is not None and self.log.log.has_memory:
-            yield from log_sections(self.log, (MEMORY,))
+        if self.dump.log is not None and self.dump.log.has_memory:
+            yield from log_sections(self.dump.name, self.dump.log, (MEMORY,))
         yield from self._lowered_sections()
 
     def sharding_sections(self) -> Iterator[Section]:
         """Yield the sections about shardings, with those of a program that is not compiled."""
-        if self.log is not None and self.log.log.shardings is not None:
-            yield from log_sections(self.log, (SHARDINGS,))
+        if self.dump.log is not None and self.dump.log.shardings is not None:
+            yield from log_sections(self.dump.name, self.dump.log, (SHARDINGS,))
         yield from self._lowered_sections()
 
     def _lowered_sections(self) -> Iterator[Section]:
@@ -89,10 +79,10 @@ class SingleTexts:
     def objects(self) -> dict[str, object]:
         """Return the JSON objects of log and call trees."""
         found: dict[str, object] = {"log": None}
-        if self.log is not None:
-            from hlo_lens.logs.objects import log_object
+        if self.dump.log is not None:
+            from hlo_lens.logs.page import log_object
 
-            found["log"] = log_object(self.log)
+            found["log"] = log_object(self.dump.log)
         if self.dump.lowered is not None:
             from hlo_lens.questions.report.lowered import lowered_object
 

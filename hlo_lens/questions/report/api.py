@@ -65,17 +65,17 @@ def report_modules(
     )
     if log is None or log.log is None:
         return report
-    from hlo_lens.logs.log_analysis import LogAnalysis
-    from hlo_lens.logs.objects import log_object
-    from hlo_lens.logs.page import log_sections
+    from hlo_lens.logs.page import log_object, log_sections
+    from hlo_lens.questions.report.log_in_dump import facts_of_dump
 
-    logged = LogAnalysis(log.name, log.log, modules)
-    logs = Sections(lambda: log_sections(logged))
+    name, text = log.name, log.log
+    facts = facts_of_dump(text, modules)
+    logs = Sections(lambda: log_sections(name, text, dump=facts))
     return replace(
         report,
         sections=Sections(lambda: (*report.sections, *logs)),
         first_page=Sections(lambda: (*report.pages, *logs)),
-        data={**report.data, "log": log_object(logged)},
+        data={**report.data, "log": log_object(text, facts)},
         make_page=lambda: _page_data(known, (*_log_sections(known, pages), *logs)),
     )
 

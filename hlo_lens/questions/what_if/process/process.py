@@ -435,7 +435,7 @@ def shortage(made: Compilation) -> tuple[tuple[str, str], ...]:
     """Return the figures of XLA's message that a program does not fit; none for others."""
     if made.step != "compile":
         return ()
-    from hlo_lens.logs.logs_log import parse_log
+    from hlo_lens.logs.log import parse_log
 
     log = parse_log(made.error, may_be_empty=True, path="XLA's message")
     if not log.compile_ooms:
@@ -456,7 +456,7 @@ def needed_bytes(made: Compilation) -> int | None:
     """Return the bytes that XLA's message says a program needs, at most; None for others."""
     if made.step != "compile":
         return None
-    from hlo_lens.logs.logs_log import parse_log
+    from hlo_lens.logs.log import parse_log
 
     log = parse_log(made.error, may_be_empty=True, path="XLA's message")
     used = [size.at_most for one in log.compile_ooms[:1] for size in one.used]

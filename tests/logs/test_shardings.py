@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.logs.drawn_shardings import drawn_sharding, drawn_shardings
-from hlo_lens.logs.jax_items import CodeError
-from hlo_lens.logs.logged_arrays import logged_arrays
-from hlo_lens.logs.logs_jax_values import parse_value
-from hlo_lens.logs.logs_log import parse_log
-from hlo_lens.logs.sharding_trail import sharding_trail
+from hlo_lens.logs.jax_values import CodeError, parse_value
+from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.sharding_facts import (
+    drawn_sharding,
+    drawn_shardings,
+    logged_arrays,
+    sharding_trail,
+)
 from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 from tests.timing import cpu_seconds
 
 if TYPE_CHECKING:
-    from hlo_lens.logs.jax_values import JaxValue, ShardingLog
+    from hlo_lens.logs.jax_values import JaxValue
+    from hlo_lens.logs.sharding_facts import DrawnSharding
+    from hlo_lens.logs.shardings import ShardingLog
 
 SAMPLE = corpus.SAMPLES / "logs" / "custom_partitioning_jax_0_6_2.txt"
 
@@ -277,9 +281,7 @@ def test_trail_of_the_sample_has_the_calls_of_its_callbacks() -> None:
         ("partition_OUTPUT", True, 1),
     ]
     (change,) = trail.changes
-    assert change.before.spec is not None
-    assert change.after.spec is not None
-    assert (change.before.spec.text, change.after.spec.text) == ("P('x', 'y')", "P('x', None)")
+    assert (change.said, change.then) == ("P('x', 'y')", "P('x', None)")
     assert change.places_alike is False
     assert [check.agrees for check in trail.checks] == [True]
 
@@ -287,12 +289,12 @@ def test_trail_of_the_sample_has_the_calls_of_its_callbacks() -> None:
 def test_drawings_of_the_sample_agree_with_its_shardings() -> None:
     drawn = drawn_shardings(shardings(SAMPLE.read_text("utf-8"))).drawings
     assert [drawing.spec for drawing in drawn] == ["P('x', 'y')", "P('x', 'y')"]
-    assert all(drawing.agrees_with for drawing in drawn)
+    assert all(drawing.agreeing for drawing in drawn)
 
 
 def test_drawing_of_another_sharding_agrees_with_none() -> None:
     log = shardings(f"{SQUARE}s: NamedSharding(mesh=Mesh('x': 8), spec=P('x',))\n")
-    assert drawn_shardings(log).drawings[0].agrees_with == ()
+    assert drawn_shardings(log).drawings[0].agreeing == ()
 
 
 def test_axis_of_size_one_moves_no_element() -> None:
@@ -312,8 +314,7 @@ def test_device_shape_that_contradicts_the_sharding_is_reported() -> None:
     )
     (check,) = sharding_trail(shardings(text)).checks
     assert check.agrees is False
-    assert check.expected is not None
-    assert check.expected.dimensions == (5, 16)
+    assert check.expected == "f32[5,16]"
 
 
 def test_callbacks_that_print_their_arguments_on_one_line_are_calls() -> None:
@@ -322,7 +323,7 @@ def test_callbacks_that_print_their_arguments_on_one_line_are_calls() -> None:
         "partition: result_shape=ShapedArray(float32[8,4])\n"
     )
     calls = sharding_trail(shardings(text)).calls
-    assert [(c.function, [s.name for s in c.steps]) for c in calls] == [
+    assert [(c.function, [name for name, _ in c.steps]) for c in calls] == [
         ("infer_sharding_from_operands", ["mesh", "arg_shapes"]),
         ("partition", ["result_shape"]),
     ]
@@ -341,13 +342,12 @@ Output c type: ShapedArray(bfloat16[8@dp,6])
 
 def test_type_and_sharding_of_one_array_are_joined() -> None:
     arrays = logged_arrays(shardings(ARRAYS)).arrays
-    assert [(a.name, a.verdict) for a in arrays] == [
+    assert [(a.array, a.type_says) for a in arrays] == [
         ("a", "agrees"),
         ("b", "has no axes"),
         ("c", None),
     ]
-    parts = [a.placed.device_shape() for a in arrays if a.placed is not None]
-    assert [p.to_text(layout=False) for p in parts if p is not None] == [
+    assert [a.device_shape for a in arrays] == [
         "f32[2,2]",
         "f32[2,2]",
         "bf16[2,6]",
@@ -357,6 +357,213 @@ def test_type_and_sharding_of_one_array_are_joined() -> None:
 def test_axes_of_a_type_over_meshes_that_differ_have_no_sizes() -> None:
     log = shardings(f"m: Mesh('dp': 8)\n{ARRAYS}")
     assert logged_arrays(log).arrays[-1].mesh is None
+
+
+# ---- meshes printed in parts -------------------------------------------------------------------
+
+SPEC = "PartitionSpec('x',)\n"
+"""Signs by which a text is a log of shardings."""
+
+
+def meshes(text: str) -> list[JaxValue]:
+    log = shardings(SPEC + text)
+    assert log.gaps == ()
+    return [value for value in log.values if value.mesh is not None]
+
+
+def only_mesh(text: str) -> JaxValue:
+    (value,) = meshes(text)
+    return value
+
+
+SIZES = {
+    "Python 3.11": "mesh.shape: OrderedDict([('x', 4), ('y', 2)])\n",
+    "Python 3.12": "mesh.shape: OrderedDict({'x': 4, 'y': 2})\n",
+    "words before": "Created Mesh ('m'):\n  Shape: OrderedDict([('x', 4), ('y', 2)]), Names: ()\n",
+    "in a sentence": "Using Mesh: ('x', 'y') with shape OrderedDict([('x', 4), ('y', 2)])\n",
+}
+
+
+@pytest.mark.parametrize("text", SIZES.values(), ids=SIZES)
+def test_sizes_of_axes_are_a_mesh(text: str) -> None:
+    value = only_mesh(text)
+    assert value.mesh is not None
+    assert value.mesh.text == "x=4, y=2"
+    assert (value.kind, value.mesh.axis_types) == ("Mesh", ())
+    assert value.line == 1 + text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metrics: OrderedDict([('step', 4), ('epoch', 2)])\n",
+        "mesh of points: OrderedDict([('x', 0.5), ('y', 2)])\n",
+        "mesh: OrderedDict([('x', 4), ('x', 2)])\n",
+        "mesh: OrderedDict([('x', 0)])\n",
+        "mesh: OrderedDict([('x', 999999999)])\n",
+        "mesh: OrderedDict([('x', 4\n",
+        "a mesh\n\n\n\nOrderedDict([('step', 4)])\n",
+    ],
+)
+def test_other_dictionaries_are_no_mesh(text: str) -> None:
+    assert meshes(text) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "types"),
+    [
+        (", Types: (Explicit, Auto)", ("Explicit", "Auto")),
+        (", axis_types=(AxisType.Auto, AxisType.Manual)", ("Auto", "Manual")),
+        (", Types: (Auto,)", ()),
+        (", types of (3, 4)", ()),
+    ],
+)
+def test_types_of_the_axes_are_read_from_the_same_line(words: str, types: tuple[str, ...]) -> None:
+    mesh = only_mesh(f"mesh OrderedDict([('x', 4), ('y', 2)]){words}\n").mesh
+    assert mesh is not None
+    assert mesh.axis_types == types
+
+
+HEADS = {
+    "sizes": "Mesh: OrderedDict([('x', 2), ('y', 3)])\n",
+    "repr": "Mesh('x': 2, 'y': 3)\n",
+}
+TABLES = {
+    "ids": "  Device IDs:\n[[0 2 4]\n [1 3 5]]\n",
+    "ids on the line": "device_ids: [[0 2 4]\n [1 3 5]]\n",
+    "repr of the ids": "device ids: array([[0, 2, 4],\n       [1, 3, 5]])\n",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_ids_of_devices_below_a_mesh_are_its_own(head: str, table: str) -> None:
+    value = only_mesh(head + table + "[[9 9 9]]\n")
+    assert value.mesh is not None
+    assert value.mesh.mesh.device_ids == (0, 2, 4, 1, 3, 5)
+    assert value.mesh.text == "x=2, y=3 [0,2,4,1,3,5]"
+    log = parse_log(SPEC + head + table + "end\n")
+    assert log.understood_lines == 1 + (head + table).count("\n")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "  Device IDs:\n[[0 1 2]\n [3 4 5]]\n",
+        "  losses:\n[[0 2 4]\n [1 3 5]]\n",
+        "  Device IDs:\n[[0 2 4]\n [1 3 4]]\n",
+        "  Device IDs:\n[[0 2]\n [4 1]\n [3 5]]\n",
+        "  Device IDs:\n[[0 2 4]\n [1 3]]\n",
+        "  Device IDs:\n[[0 2 4]\n [1",
+        "  Device IDs:\n",
+        "\n\n\n  Device IDs:\n[[0 2 4]\n [1 3 5]]\n",
+    ],
+)
+def test_other_arrays_are_not_the_ids_of_a_mesh(table: str) -> None:
+    value = only_mesh(HEADS["sizes"] + table)
+    assert value.mesh is not None
+    assert value.mesh.mesh.device_ids == (0, 1, 2, 3, 4, 5)
+
+
+def test_mesh_without_devices_has_no_ids() -> None:
+    value = only_mesh("AbstractMesh('x': 2)\ndevices:\n[1 0]\n")
+    assert value.mesh is not None
+    assert value.mesh.mesh.device_ids == (0, 1)
+
+
+def test_one_axis_of_devices_in_another_order() -> None:
+    value = only_mesh("Mesh('x': 4)\ndevices: [3 2 1 0]\n")
+    assert value.mesh is not None
+    assert value.mesh.text == "x=4 [3,2,1,0]"
+
+
+def test_long_lists_of_devices_are_shortened() -> None:
+    ids = " ".join(map(str, reversed(range(20))))
+    value = only_mesh(f"Mesh('x': 20)\ndevices: [{ids}]\n")
+    assert value.mesh is not None
+    assert value.mesh.text == ("x=20 [19,18,17,16,15,14,13,12,11,10,9,8,7,6,5,4,... 20 in all]")
+
+
+# ---- agreement of drawings ---------------------------------------------------------------------
+
+ROW = "┌───────┬───────┐\n│ CPU 0 │ CPU 1 │\n└───────┴───────┘\n"
+COLUMN = "┌───────┐\n│ CPU 0 │\n├───────┤\n│ CPU 1 │\n└───────┘\n"
+GRID = """\
+┌───────┬───────┐
+│ CPU 0 │ CPU 2 │
+├───────┼───────┤
+│ CPU 1 │ CPU 3 │
+└───────┴───────┘
+"""
+SHARED_ROW = "┌─────────┬─────────┐\n│ CPU 0,1 │ CPU 2,3 │\n└─────────┴─────────┘\n"
+MESH = "Mesh('a': 2)"
+
+
+def drawn(text: str) -> DrawnSharding:
+    (drawing,) = drawn_shardings(shardings(text)).drawings
+    return drawing
+
+
+@pytest.mark.parametrize(
+    ("spec", "boxes", "agrees"),
+    [
+        ("P('a')", ROW, True),
+        ("P('a',)", COLUMN, True),
+        ("P('a', None)", COLUMN, True),
+        ("P('a', None)", ROW, False),
+        ("P(None, 'a')", ROW, True),
+        ("P(None, 'a')", COLUMN, False),
+        ("P()", ROW, False),
+    ],
+)
+def test_a_row_of_boxes_is_a_value_of_one_dimension_too(
+    spec: str, boxes: str, agrees: bool
+) -> None:
+    drawing = drawn(f"NamedSharding(mesh={MESH}, spec={spec})\n{boxes}")
+    assert bool(drawing.agreeing) == agrees
+
+
+def test_spec_of_a_row_has_the_dimensions_of_what_it_agrees_with() -> None:
+    row = drawn(f"NamedSharding(mesh={MESH}, spec=P('a',))\n{ROW}")
+    two = drawn(f"NamedSharding(mesh={MESH}, spec=P(None, 'a'))\n{ROW}")
+    assert (row.spec, two.spec) == ("P('a',)", "P(None, 'a')")
+    assert row.sharding == "{devices=[2]<=[2]}"
+
+
+def test_spec_without_a_mesh_is_over_the_only_mesh() -> None:
+    mesh = "m = Mesh('x': 2, 'y': 2)\n"
+    assert drawn(f"{mesh}a P('y', 'x')\n{GRID}").sharding_text == "P('y', 'x') over x=2, y=2"
+    assert drawn(f"{mesh}a P('x', 'y')\n{GRID}").agreeing == ()
+    assert drawn(f"{mesh}Mesh('x': 4)\na P('y', 'x')\n{GRID}").agreeing == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "boxes", "agrees"),
+    [
+        ("P('a')", ROW, True),
+        ("P('a')", COLUMN, True),
+        ("P('a', None)", ROW, False),
+        ("P('a', 'b')", ROW, False),
+        ("P('b', 'a')", GRID, True),
+        ("P('a')", GRID, False),
+        ("P('a')", SHARED_ROW, True),
+        ("P('a')", "┌───────┐\n│ CPU 0 │\n└───────┘\n", False),
+    ],
+)
+def test_spec_without_any_mesh_has_the_sizes_of_the_drawing(
+    spec: str, boxes: str, agrees: bool
+) -> None:
+    drawing = drawn(f"s = NamedSharding(mesh, PartitionSpec{spec[1:]})\n{boxes}")
+    assert bool(drawing.agreeing) == agrees
+    assert drawing.spec is None
+
+
+@pytest.mark.parametrize("lead", ["# ", "> ", "    ", "> > ", "// "])
+def test_drawings_behind_leads_are_read(lead: str) -> None:
+    lines = f"NamedSharding(mesh={MESH}, spec=P('a',))\n{COLUMN}".splitlines()
+    drawing = drawn("".join(f"{lead}{line}\n" for line in lines))
+    assert drawing.line == 2
+    assert drawing.agreeing
 
 
 # ---- the seeds ---------------------------------------------------------------------------------
@@ -383,12 +590,12 @@ def test_seed_of_a_custom_partitioning_has_its_changes() -> None:
     assert [c.places_alike for c in trail.changes] == [True, True]
     assert [c.agrees for c in trail.checks] == [True, True]
     drawn = drawn_shardings(found).drawings
-    assert [d.sharding.text for d in drawn if d.sharding] == [
+    assert [d.sharding for d in drawn] == [
         "{devices=[4,1]<=[4]}",
         "{devices=[1,4]<=[4]}",
         "{devices=[4,1]<=[4]}",
     ]
-    assert [bool(d.agrees_with) for d in drawn] == [True, False, True]
+    assert [bool(d.agreeing) for d in drawn] == [True, False, True]
 
 
 @corpus.needs_corpus
@@ -397,9 +604,9 @@ def test_seed_of_a_tutorial_has_its_arrays() -> None:
     found = parse_log(path.read_bytes(), path=str(path)).shardings
     assert found is not None
     by_line = {array.line: array for array in logged_arrays(found).arrays}
-    assert (by_line[353].name, by_line[353].verdict) == ("arr_sharded_explicit", "agrees")
-    assert by_line[358].verdict == "has no axes"
-    assert not any(array.verdict == "differs" for array in by_line.values())
+    assert (by_line[353].array, by_line[353].type_says) == ("arr_sharded_explicit", "agrees")
+    assert by_line[358].type_says == "has no axes"
+    assert not any(array.type_says == "differs" for array in by_line.values())
 
 
 HOSTILE = {

@@ -1,4 +1,4 @@
-"""Facts from the dump of a compile on its out-of-memory message."""
+"""Facts from the dump of a compile on its out-of-memory message and its warnings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import pytest
 
 import hlo_lens
 from hlo_lens.cli import main
+from hlo_lens.logs.log import parse_log
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.report.log_in_dump import facts_of_dump
 from hlo_lens.questions.sharding.results import sharding_results
 from tests import corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hlo_lens.logs.compiler_warnings import LoggedWarning
 
 FOLDER = corpus.SAMPLES / "tpu" / "wasteful"
 NEW = (
@@ -134,3 +138,97 @@ def test_page_without_a_dump_has_no_facts_from_one(
     main(["report", str(log), "-f", "json"], standalone_mode=False)
     (module,) = json.loads(capsys.readouterr().out)["modules"]
     assert module["log"]["compile_out_of_memory"][0]["dump"] is None
+
+
+# ---- warnings ----------------------------------------------------------------------------------
+
+LOGS = corpus.SAMPLES / "logs"
+LOG = (LOGS / "warned_jax_0_10_2.txt").read_text("utf-8")
+UNKNOWN = (
+    "Involuntary full rematerialization. The compiler cannot go from sharding "
+    "{devices=[8,1,1]<=[8]} "
+    "to {devices=[1,1,8]<=[8]} efficiently for HLO operation %copy.1 = f32[8,4,2]{2,1,0} "
+    'copy(f32[8,4,2]{2,1,0} %p.0), metadata={op_name="jit(f)/a. b" source_file="x.py" '
+    "source_line=7}. As the last resort, SPMD will replicate the tensor."
+)
+
+
+def warnings_of(text: str | bytes, folder: Path = LOGS / "warned") -> tuple[LoggedWarning, ...]:
+    facts = facts_of_dump(parse_log(text), hlo_lens.load(folder).modules)
+    assert facts is not None
+    return facts.warnings.warnings
+
+
+def joined(text: str) -> list[tuple[object, ...]]:
+    warnings = warnings_of(text)
+    return [(w.module, w.stage, w.instruction, w.how, w.source) for w in warnings]
+
+
+def test_warnings_are_joined_with_their_instructions() -> None:
+    first, second = joined(LOG)
+    assert first == (
+        "jit_reshape_across",
+        "before",
+        "reshape.3",
+        "operation, opcode and shape",
+        "warned.py:15",
+    )
+    assert second[:3] == ("jit_update", "before", "scratch.1, step.1")
+
+
+def test_bytes_of_the_whole_value_are_those_before_partitioning() -> None:
+    assert warnings_of(LOG)[0].full_bytes == 128 * 32 * 12 * 4
+
+
+def test_operation_missing_in_the_dump_is_not_found() -> None:
+    ((module, _, instructions, how, source),) = joined(UNKNOWN)
+    assert (module, instructions, how, source) == (None, None, "not found", "x.py:7")
+
+
+def test_operation_of_another_opcode_is_found_by_its_path() -> None:
+    text = LOG.replace("reshape(%transpose.0)", "copy(%transpose.0)")
+    assert joined(text)[0][3] == "operation and shape"
+
+
+NOT_OF_THE_DUMP = {
+    "another shape": ("f32[128,4,12]", "f32[128,4,11]"),
+    "another type": ("f32[128,4,12]", "bf16[128,4,12]"),
+    "another number of devices": ("<=[8]", "<=[16]"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), NOT_OF_THE_DUMP.values(), ids=NOT_OF_THE_DUMP)
+def test_warning_of_another_program_is_not_joined(old: str, new: str) -> None:
+    text = LOG.replace("{devices=[4,1,2]<=[8]}", "{devices=[8,1,2]<=[16]}") if "16" in new else LOG
+    changed = text.replace(old, new)
+    assert changed != LOG
+    assert joined(changed)[0][3] == "not found"
+
+
+def test_slow_compile_is_joined_by_the_name_of_its_module() -> None:
+    text = "[Compiling module jit_update for CPU] Very slow compile? If you want"
+    assert joined(text) == [("jit_update", None, None, "name", None)]
+    other = text.replace("jit_update", "jit_other")
+    assert joined(other) == [(None, None, None, "not found", None)]
+
+
+def test_donation_that_fits_no_parameters_is_not_found() -> None:
+    text = "Some donated buffers were not usable: float32[32,8].\n"
+    assert joined(text)[0][3] == "not found"
+
+
+@corpus.needs_corpus
+@pytest.mark.parametrize("backend", ["cpu8", "gpu-h100_sxm-1x1x8"])
+def test_warning_of_the_corpus_is_joined(backend: str, tmp_path: Path) -> None:
+    import tarfile
+
+    folder = tmp_path
+    archive = corpus.CORPUS / "dumps" / backend / "bad" / "full_remat.tar.gz"
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    (stderr,) = folder.rglob("stderr.txt")
+    (warning,) = warnings_of(stderr.read_bytes(), stderr.parent / "dump")
+    assert warning.module == "jit_full_remat"
+    assert warning.instruction is not None
+    assert "," not in warning.instruction
+    assert (warning.source or "").startswith("/home/user/bad.py:8")

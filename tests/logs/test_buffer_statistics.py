@@ -1,4 +1,4 @@
-"""Buffer statistics and peak buffers in logs."""
+"""Buffer statistics and peak buffers in logs, and printed results of compiled programs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-import hlo_lens
 from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.logs.buffer_log import parse_buffer_log
+from hlo_lens.logs.buffer_statistics import PrintKind
+from hlo_lens.logs.log import parse_buffer_log, parse_log
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from tests import corpus
 
@@ -45,11 +45,6 @@ PEAK = """Peak buffers:
 OOM = "BufferAssignment OOM Debugging.\n" + STATS + PEAK
 
 
-def _assert_same(text: str) -> None:
-    (entry,) = parse_buffer_log(text).entries
-    assert parse_buffer_log(text, reader="grammar").entries == (entry,)
-
-
 def test_an_out_of_memory_report() -> None:
     log = parse_buffer_log("before\n" + ASKED + OOM + "after\n", path="x.log")
     (entry,) = log.entries
@@ -76,10 +71,6 @@ def test_an_out_of_memory_report() -> None:
     assert (third.operator, third.shape_text) == (None, "(f32[8], s8[4])")
 
 
-def test_the_public_name_is_there() -> None:
-    assert isinstance(hlo_lens.parse_buffer_log(STATS), hlo_lens.BufferLog)
-
-
 FORMS = {
     "all": OOM,
     "statistics": STATS,
@@ -88,21 +79,13 @@ FORMS = {
     "nothing at the peak": "BufferAssignment OOM Debugging.\n" + STATS + "Peak buffers:\n",
     "spaces for tabs": OOM.replace("\t", "        "),
     "nan": STATS.replace("(0.00%)", "(-nan%)"),
-    "wrapped": OOM.replace("jit(f)/dot[dims", "jit(f)/d\not[d\nims").replace(
-        " source_l", "\n source_l"
-    ),
     "cut": OOM[:-30],
 }
 
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
-def test_each_form_is_read_alike(text: str) -> None:
-    _assert_same(text)
+def test_each_form_is_read(text: str) -> None:
     assert parse_buffer_log(text).gaps == ()
-
-
-def test_a_wrapped_op_name_is_whole() -> None:
-    assert parse_buffer_log(FORMS["wrapped"]).entries == parse_buffer_log(OOM).entries
 
 
 REQUESTS = {
@@ -200,3 +183,42 @@ def test_a_report_from_the_corpus() -> None:
     assert temp == HumanSize("32.51GiB")
     assert temp.matches(entry.requested_bytes or 0)
     assert not entry.is_complete  # its author cut the last line
+
+
+# ---- printed results of compiled programs -------------------------------------------------------
+
+MEMORY = (
+    "CompiledMemoryStats(generated_code_size_in_bytes=7, argument_size_in_bytes=100, "
+    "output_size_in_bytes=40, alias_size_in_bytes=30, temp_size_in_bytes=20, "
+    "host_temp_size_in_bytes=0, serialized_buffer_assignment_proto=b'')"
+)
+COST = "{'flops': 1000.0, 'bytes accessed0{}': 64.0, 'utilization1{}': 9.0, 'bytes accessed': 96.0}"
+
+
+def test_memory_analysis_has_what_must_fit() -> None:
+    (stats,) = parse_log(f"memory: {MEMORY}\nloss 3\n").stats
+    assert stats.kind is PrintKind.MEMORY
+    assert (stats.value("temp_size_in_bytes"), stats.needed_bytes) == (20, 130)
+
+
+PRINTS = {
+    "dict": COST,
+    "list of one dict": f"cost = [{COST}]",
+    "json": COST.replace("'", '"'),
+    "a key on each line": COST.replace(", ", ",\n ").replace("{'flops", "{\n'flops"),
+}
+
+
+@pytest.mark.parametrize("text", PRINTS.values(), ids=PRINTS)
+def test_cost_analysis_is_read_as_python_prints_it(text: str) -> None:
+    log = parse_log(f"before\n{text}\nafter\n")
+    (stats,) = log.stats
+    assert stats.kind is PrintKind.COST
+    assert dict(stats.values)["bytes accessed0{}"] == 64.0
+    assert (stats.value("flops"), stats.value("bytes accessed")) == (1000.0, 96.0)
+    assert (stats.line, log.passed_lines, log.gaps) == (2, 2, ())
+
+
+def test_what_must_fit_is_not_known_without_all_sizes() -> None:
+    (stats,) = parse_log("{'argument_size_in_bytes': 4, 'temp_size_in_bytes': 5}").stats
+    assert stats.needed_bytes is None

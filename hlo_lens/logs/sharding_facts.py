@@ -1,0 +1,543 @@
+"""What the shardings of a log say together: the trail of decisions, arrays, and drawings.
+
+A tracer prints lines ``function => name : value``. Consecutive values of one function are one call;
+functions whose name begins with ``OUT`` or ends in ``OUTPUT`` print returned values. Two shardings
+place elements alike if every device holds the same part, as ``P('x', 'y')`` and ``P('x', None)`` do
+if the axis y has size 1.
+
+Lines such as ``jax.typeof(x): ShapedArray(float32[8@dp,4@mp])`` and ``x.sharding:
+NamedSharding(...)`` are about the same array. A type has the axes of explicit meshes only; the data
+may be divided along others.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+
+from hlo_lens.logs.jax_values import JaxMesh, JaxValue, axes_of
+from hlo_lens.logs.records import columns_of
+from hlo_lens.logs.shardings import ShardingBoxes  # noqa: TC001 # columns_of resolves it
+from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.shapes.mesh import Mesh
+from hlo_lens.shapes.named_sharding import ShardingKind
+from hlo_lens.shapes.partition_spec import partition_spec_text
+from hlo_lens.shapes.sharding import HloSharding
+from hlo_lens.shapes.tile_assignment import TileAssignment
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.logs.shardings import ShardingLog
+    from hlo_lens.shapes.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCells:
+    """A value as text."""
+
+    kind: Annotated[str, "class of the value"]
+    value: Annotated[str, "sharding, mesh or type"]
+    shape: Annotated[str | None, "global shape, if the value has one"]
+    device_shape: Annotated[str | None, "shape of one device's part"]
+    sharding: Annotated[str | None, "in XLA's notation"]
+
+    @classmethod
+    def of(cls, value: JaxValue) -> ValueCells:
+        """Return the cells of a value."""
+        sharding = value.sharding()
+        return cls(
+            value.kind,
+            value.words,
+            _shape_text(value.shape),
+            _shape_text(value.device_shape()),
+            None if sharding is None else sharding.text,
+        )
+
+
+VALUE_COLUMNS = columns_of(ValueCells)
+
+
+def _shape_text(shape: Shape | None) -> str | None:
+    return None if shape is None else shape.to_text(layout=False)
+
+
+# ---- the trail ---------------------------------------------------------------------------------
+
+
+class TracedCall(NamedTuple):
+    """One call of a function.
+
+    Attributes:
+        function: Its name, as printed.
+        is_answer: Whether the values are returned, not received.
+        steps: Name and values, several for a list, in text order.
+        line: Line of the first step.
+        times: Number of repeats with equal values, also in a cycle with other repeated calls.
+    """
+
+    function: str
+    is_answer: bool
+    steps: tuple[tuple[str, tuple[JaxValue, ...]], ...]
+    line: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedValue:
+    """A value that a function received or returned."""
+
+    line: Annotated[int, "1-based line, of the first time"]
+    times: Annotated[int, Unit.COUNT, "number of repeats in a row"]
+    function: Annotated[str, "function that printed it"]
+    direction: Annotated[str, "given (received) or answered (returned)"]
+    name: Annotated[str, "printed name of the value"]
+    kind: Annotated[str, "class of the value"]
+    value: Annotated[str, "sharding, mesh or type"]
+    shape: Annotated[str | None, "global shape, if the value has one"]
+    device_shape: Annotated[str | None, "shape of one device's part"]
+    sharding: Annotated[str | None, "in XLA's notation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingChange:
+    """Two different shardings of one result, printed one after the other."""
+
+    line: Annotated[int, "1-based line of the first"]
+    said: Annotated[str, "sharding"]
+    by: Annotated[str, "function that printed it"]
+    next_line: Annotated[int, "1-based line of the next"]
+    then: Annotated[str, "sharding"]
+    next_by: Annotated[str, "function that printed it"]
+    places_alike: Annotated[bool, "whether every device holds the same part"]
+    values: tuple[JaxValue, JaxValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalShapeCheck:
+    """A printed per-device shape, compared with that of the result's last sharding."""
+
+    line: Annotated[int, "1-based line"]
+    name: Annotated[str, "words before the shape"]
+    printed: Annotated[str | None, "shape"]
+    expected: Annotated[str | None, "shape of a device's part"]
+    agrees: Annotated[bool | None, "whether both are equal"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingTrail(Result):
+    """Calls of a trace, in text order.
+
+    Attributes:
+        calls: All calls, repeats folded.
+        values: Their values.
+        changes: Changes of the printed sharding of the result.
+        checks: Printed per-device shapes, compared with the shardings.
+    """
+
+    KIND: ClassVar[str] = "sharding-trail"
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(TracedValue)
+    RECORDS: ClassVar[str] = "values"
+    calls: tuple[TracedCall, ...]
+    values: tuple[TracedValue, ...]
+    changes: tuple[ShardingChange, ...]
+    checks: tuple[LocalShapeCheck, ...]
+
+
+_STEP = re.compile(
+    r"(?P<a>.+?)\s*=>\s*(?P<b>.+)"
+    r"|(?:.*\s)?(?P<c>(?:\w+_)?(?:infer_sharding\w*|propagate_user_sharding|partition(?:_\w+)?))"
+    r"\W{1,3}(?P<d>[A-Za-z_][\w. ]*)"
+)
+"""Function and name: ``f => name``, or ``infer_sharding: name`` of the callbacks' own names."""
+
+_ANSWER = re.compile(r"(?:OUT(?:PUT)?_)|_OUT(?:PUT)?$", re.IGNORECASE)
+_RESULT_SHARDING = re.compile(r"(?:result|out)\w*[ .]?\w*shardings?$", re.IGNORECASE)
+_RESULT_SHAPE = re.compile(r"(?:result|out)_?(?:shape|aval)s?$", re.IGNORECASE)
+_LOCAL = re.compile(r"tiled|out_avals|local|shard", re.IGNORECASE)
+_LONGEST_CYCLE = 16
+
+
+def sharding_trail(log: ShardingLog) -> ShardingTrail:
+    """Return the trace in a log; without calls if no line names a function."""
+    calls = tuple(_folded(list(_calls(log.values))))
+    values = tuple(
+        TracedValue(
+            line=value.line,
+            times=call.times,
+            function=call.function,
+            direction="answered" if call.is_answer else "given",
+            name=name,
+            **{column.name: getattr(cells, column.name) for column in VALUE_COLUMNS},
+        )
+        for call in calls
+        for name, step in call.steps
+        for value, cells in ((value, ValueCells.of(value)) for value in step)
+    )
+    return ShardingTrail(
+        calls=calls, values=values, changes=tuple(_changes(calls)), checks=tuple(_checks(calls))
+    )
+
+
+def _calls(values: Sequence[JaxValue]) -> Iterator[TracedCall]:
+    """Yield the calls; a repeated name begins another call."""
+    function, line, last_line = "", 0, 0
+    steps: dict[str, list[JaxValue]] = {}
+
+    def call() -> TracedCall:
+        is_answer = _ANSWER.search(function) is not None
+        return TracedCall(function, is_answer, tuple((k, tuple(v)) for k, v in steps.items()), line)
+
+    for value in values:
+        match = _STEP.fullmatch(value.label)
+        if match is not None:
+            who, name = match["a"] or match["c"], match["b"] or match["d"]
+        else:  # a line may name the function once
+            who = function if value.line == last_line else ""
+            name = value.label.strip(" ,;)|]") or "value"
+        if not who:
+            continue
+        if who != function or (name in steps and value.line != last_line):
+            if steps:
+                yield call()
+            steps = {}
+            function, line = who, value.line
+        steps.setdefault(name, []).append(value)
+        last_line = value.line
+    if steps:
+        yield call()
+
+
+def _folded(calls: list[TracedCall]) -> Iterator[TracedCall]:
+    """Yield the calls; a repeated cycle of calls is yielded once, with its count."""
+    place = 0
+    while place < len(calls):
+        keys = [(call.function, call.steps) for call in calls[place:]]
+        length = times = 1
+        for size in range(1, min(_LONGEST_CYCLE, len(keys) // 2) + 1):
+            repeats = 1
+            while keys[repeats * size : (repeats + 1) * size] == keys[:size]:
+                repeats += 1
+            if repeats > 1:
+                length, times = size, repeats
+                break
+        for call in calls[place : place + length]:
+            yield call._replace(times=times)
+        place += length * times
+
+
+def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
+    """Yield the changes of the printed sharding of the result."""
+    before: JaxValue | None = None
+    who = ""
+    for call in calls:
+        for name, (value, *_) in call.steps:
+            is_said = _RESULT_SHARDING.search(name) or _RESULT_SHAPE.search(name)
+            if not is_said or (after := value.sharding()) is None:
+                continue
+            if before is not None and before.words == value.words:
+                continue
+            if before is not None and (sharding := before.sharding()) is not None:
+                yield ShardingChange(
+                    line=before.line,
+                    said=_short(before),
+                    by=who,
+                    next_line=value.line,
+                    then=_short(value),
+                    next_by=call.function,
+                    places_alike=sharding.equivalent(after),
+                    values=(before, value),
+                )
+            before, who = value, call.function
+
+
+def _short(value: JaxValue) -> str:
+    return value.spec.text if value.spec is not None else value.words
+
+
+def _checks(calls: Sequence[TracedCall]) -> Iterator[LocalShapeCheck]:
+    """Yield each printed per-device shape and the one of the result's last sharding."""
+    shape: Shape | None = None
+    result: JaxValue | None = None
+    for call in calls:
+        for name, (value, *_) in call.steps:
+            if _LOCAL.search(name) and value.shape is not None and value.spec is None:
+                sharding = None if shape is None or result is None else result.sharding(shape.rank)
+                local = None if sharding is None or shape is None else sharding.shard_shape(shape)
+                yield LocalShapeCheck(
+                    line=value.line,
+                    name=name,
+                    printed=_shape_text(value.shape),
+                    expected=_shape_text(local),
+                    agrees=None if local is None else local.dimensions == value.shape.dimensions,
+                )
+            elif _RESULT_SHAPE.search(name) and value.shape is not None:
+                shape = value.shape
+            elif _RESULT_SHARDING.search(name):
+                result = value
+
+
+# ---- arrays ------------------------------------------------------------------------------------
+
+_NAMES = re.compile(
+    r"(?:jax\.)?typeof\((?P<type>[A-Za-z_]\w*)\)$|(?P<sharding>[A-Za-z_]\w*)\.sharding$"
+    r"|(?P<word>[A-Za-z_]\w*)(?:\s+type|\.aval|\.shape)$|type of (?P<of>[A-Za-z_]\w*)$"
+)
+_SHAPE_WORDS = re.compile(r"(?<=\w) shape: \([\d, ]*\), type$")
+_NEAR = 40
+"""Most lines between type and sharding of one array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedArray:
+    """An array that a log names, with its type, its sharding, or both."""
+
+    line: Annotated[int, "1-based line of its first mention"]
+    array: Annotated[str, "its name, or the words before it"]
+    type: Annotated[str | None, "type as JAX prints it"]
+    spec: Annotated[str | None, "partition spec of its data"]
+    mesh: Annotated[str | None, "axes and their sizes"]
+    device_shape: Annotated[str | None, "shape of one device's part"]
+    sharding: Annotated[str | None, "in XLA's notation"]
+    type_says: Annotated[str | None, "the type compared with the sharding"]
+    memory_kind: Annotated[str | None, "kind of memory, if printed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedArrays(Result):
+    """The arrays of a log, in text order."""
+
+    KIND: ClassVar[str] = "logged-arrays"
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(LoggedArray)
+    RECORDS: ClassVar[str] = "arrays"
+    arrays: tuple[LoggedArray, ...]
+
+
+def logged_arrays(log: ShardingLog) -> LoggedArrays:
+    """Return the arrays that a log names, or prints with the axes of their type."""
+    meshes = [value.mesh for value in log.values if value.mesh is not None]
+    halves: list[tuple[str, int, dict[str, JaxValue]]] = []
+    for value in log.values:
+        half = "sharding" if value.kind == "NamedSharding" else ""
+        if value.shape is not None and value.kind in ("ShapedArray", "type"):
+            half = "type"
+        if "=>" in value.label or not half or not value.label:
+            continue
+        label = _SHAPE_WORDS.sub("", value.label)
+        match = _NAMES.search(label)
+        name = label if match is None else next(word for word in match.groups() if word)
+        for other, line, given in reversed(halves):
+            if value.line - line > _NEAR:
+                halves.append((name, value.line, {half: value}))
+                break
+            if other == name and half not in given:
+                given[half] = value
+                break
+        else:
+            halves.append((name, value.line, {half: value}))
+    return LoggedArrays(arrays=tuple(_array(*half, meshes) for half in halves))
+
+
+def _array(
+    name: str, line: int, given: Mapping[str, JaxValue], meshes: Sequence[JaxMesh]
+) -> LoggedArray:
+    typed, sharding = given.get("type"), given.get("sharding")
+    mesh = sharding.mesh if sharding is not None else _mesh_with_axes(typed, meshes)
+    placed = None
+    if typed is not None and sharding is not None:
+        placed = replace(typed, mesh=sharding.mesh, spec=sharding.spec)
+    elif typed is not None and typed.spec is not None:
+        placed = replace(typed, mesh=mesh)
+    hlo = None if placed is None else placed.sharding()
+    hlo = hlo or (None if sharding is None else sharding.sharding())
+    spec = (sharding or typed or JaxValue(kind="")).spec
+    manual = " (one device's)" if typed is not None and typed.manual_axes else ""
+    return LoggedArray(
+        line=line,
+        array=name,
+        type=None if typed is None else f"{typed.words}{manual}",
+        spec=None if spec is None else spec.text,
+        mesh=None if mesh is None else mesh.text,
+        device_shape=None if placed is None else _shape_text(placed.device_shape()),
+        sharding=None if hlo is None else hlo.text,
+        type_says=_verdict(typed, sharding),
+        memory_kind=None if sharding is None else sharding.memory_kind,
+    )
+
+
+def _verdict(typed: JaxValue | None, sharding: JaxValue | None) -> str | None:
+    """Return a comparison of the type with the sharding; None unless both are printed."""
+    if typed is None or sharding is None:
+        return None
+    said = set() if typed.spec is None else typed.spec.divisions
+    true = set() if sharding.spec is None else sharding.spec.divisions
+    if said == true:
+        return "agrees"
+    return "has no axes" if not said else "has some axes" if said <= true else "differs"
+
+
+def _mesh_with_axes(value: JaxValue | None, meshes: Sequence[JaxMesh]) -> JaxMesh | None:
+    """Return the mesh of the log with the axes of a type; None if meshes differ in size."""
+    axes = (
+        set() if value is None or value.spec is None else {axis for _, axis in value.spec.divisions}
+    )
+    fitting = {mesh.mesh: mesh for mesh in meshes if axes and axes <= set(mesh.mesh.axis_names)}
+    return next(iter(fitting.values())) if len(fitting) == 1 else None
+
+
+# ---- drawings ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnSharding:
+    """One drawing and its sharding."""
+
+    line: Annotated[int, "1-based line where it begins"]
+    label: Annotated[str | None, "words before it"]
+    boxes: Annotated[str, "rows and columns of boxes"]
+    devices: Annotated[str, "devices of each box, row by row"]
+    sharding: Annotated[str | None, "the same in XLA's notation"]
+    spec: Annotated[str | None, "the same over the mesh of the log"]
+    agrees_with: Annotated[int | None, "line of the nearest sharding with equal tiles"]
+    sharding_text: Annotated[str | None, "that sharding"]
+    agreeing: tuple[JaxValue, ...]
+    drawing: ShardingBoxes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnShardings(Result):
+    """The drawings of a log, in text order."""
+
+    KIND: ClassVar[str] = "drawn-shardings"
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(DrawnSharding)
+    RECORDS: ClassVar[str] = "drawings"
+    drawings: tuple[DrawnSharding, ...]
+
+
+def drawn_shardings(log: ShardingLog) -> DrawnShardings:
+    """Return the sharding of each drawing, and the shardings of the log that agree with it.
+
+    A partition spec without a mesh is tried over the only mesh of the log; without any mesh in the
+    log, over meshes with the sizes of the drawing.
+    """
+    meshes = {value.mesh.mesh: value.mesh for value in log.values if value.mesh is not None}
+    only = next(iter(meshes.values())) if len(meshes) == 1 else None
+    is_bare = len(meshes) <= 1
+    named = [
+        replace(value, mesh=only) if value.kind == "PartitionSpec" else value
+        for value in log.values
+        if value.sharding(2) is not None
+        or (is_bare and value.kind == "PartitionSpec" and value.spec is not None)
+    ]
+    return DrawnShardings(drawings=tuple(_drawn(one, named, meshes) for one in log.boxes))
+
+
+def _drawn(
+    boxes: ShardingBoxes, named: Sequence[JaxValue], meshes: Mapping[Mesh, JaxMesh]
+) -> DrawnSharding:
+    tiles = boxes.tiles()
+    ranks = [(value, _agreeing_rank(value, boxes)) for value in named] if tiles else []
+    agreeing = tuple(value for value, rank in ranks if rank is not None)
+    is_row = {rank for _, rank in ranks if rank is not None} == {1}
+    sharding = None if tiles is None else drawn_sharding(boxes, 1 if is_row else 2)
+    of_devices = [mesh for mesh in meshes if set(mesh.device_ids) == set(tiles or ())]
+    spec = None
+    if sharding is not None and len(of_devices) == 1:
+        try:
+            entries = sharding.to_partition_spec(of_devices[0])
+        except HloLensError:
+            entries = None
+        spec = None if entries is None else partition_spec_text(entries)
+    before = [value for value in agreeing if value.line < boxes.line]
+    nearest = before[-1] if before else next(iter(agreeing), None)
+    return DrawnSharding(
+        line=boxes.line,
+        label=boxes.label or None,
+        boxes=f"{boxes.rows} x {boxes.columns}",
+        devices="; ".join(cell.text for cell in boxes.cells),
+        sharding=None if sharding is None else sharding.text,
+        spec=spec,
+        agrees_with=None if nearest is None else nearest.line,
+        sharding_text=None if nearest is None else nearest.words,
+        agreeing=agreeing,
+        drawing=boxes,
+    )
+
+
+def drawn_sharding(boxes: ShardingBoxes, rank: int = 2) -> HloSharding | None:
+    """Return the sharding of a drawing; None if its boxes hold different numbers of devices.
+
+    Args:
+        boxes: The drawing.
+        rank: Dimensions of the value: 1 for one row of boxes, or 2.
+    """
+    groups = [cell.devices or () for cell in boxes.cells]
+    shares = {len(group) for group in groups}
+    if len(shares) != 1 or 0 in shares:
+        return None
+    share = shares.pop()
+    if len(groups) == 1 and share > 1:
+        return HloSharding(kind=ShardingKind.REPLICATED)
+    dims = (*(boxes.rows, boxes.columns)[2 - rank :], *((share,) if share > 1 else ()))
+    ids = tuple(device for group in groups for device in group)
+    if ids == tuple(range(len(ids))):
+        tiles = TileAssignment(dimensions=dims, reshape_dims=(len(ids),))
+    else:
+        tiles = TileAssignment(dimensions=dims, device_ids=ids)
+    return HloSharding.tiled(tiles, (ShardingKind.REPLICATED,) if share > 1 else ())
+
+
+def _agreeing_rank(value: JaxValue, boxes: ShardingBoxes) -> int | None:
+    """Return the dimensions with which a sharding agrees with a drawing; None if it does not.
+
+    One row of boxes is a value of one dimension, or one of two that is cut along the second.
+    """
+    ranks = (2, 1) if value.shape is None else (value.shape.rank,)
+    for rank in ranks:
+        if value.spec is not None and len(value.spec.entries) > rank and value.shape is None:
+            continue
+        is_bare = value.kind == "PartitionSpec" and value.mesh is None
+        meshes = _meshes_of(value, rank, boxes) if is_bare else (value.mesh,)
+        if any(_agrees(replace(value, mesh=mesh), rank, boxes) for mesh in meshes):
+            return rank
+    return None
+
+
+def _meshes_of(value: JaxValue, rank: int, boxes: ShardingBoxes) -> Iterator[JaxMesh]:
+    """Yield the meshes over which a spec of single axes can give a drawing, in any order of axes.
+
+    A drawing of one device says nothing of a mesh.
+    """
+    entries = () if value.spec is None else value.spec.entries
+    counts = (boxes.rows, boxes.columns)[2 - rank :]
+    sizes: dict[str, int] = {}
+    for entry, count in zip((*entries, *[None] * (rank - len(entries))), counts, strict=True):
+        axes = axes_of(entry)
+        if len(axes) > 1 or bool(axes) == (count == 1) or not sizes.keys().isdisjoint(axes):
+            return
+        sizes |= dict.fromkeys(axes, count)
+    copies = len(boxes.cells[0].devices or ())  # along which the spec does not cut
+    sizes |= {"(copies)": copies} if copies > 1 else {}
+    if copies * len(boxes.cells) < 2:
+        return
+    for order in permutations(sizes):
+        yield JaxMesh(mesh=Mesh(axis_names=order, axis_sizes=tuple(map(sizes.__getitem__, order))))
+
+
+def _agrees(value: JaxValue, rank: int, boxes: ShardingBoxes) -> bool:
+    """Whether a sharding of a value of a rank gives every device the tile in the drawing."""
+    sharding, drawn = value.sharding(rank), boxes.tiles() or {}
+    if sharding is None or len(sharding.tile_counts) > rank or rank > 2:
+        return False
+    if (boxes.rows, boxes.columns) != (1, 1, *sharding.tile_counts)[-2:]:
+        return False
+    devices = set(sharding.devices())
+    if devices and devices != set(drawn):
+        return False
+    try:
+        return all((0, 0, *sharding.tile_of(device))[-2:] == tile for device, tile in drawn.items())
+    except HloLensError:
+        return False

@@ -1,0 +1,234 @@
+"""Missing bytes of a program that does not fit, and groups of buffers that could be freed.
+
+Computed from the numbers of a message alone. Freeing a group saves at most its bytes, and less if
+its buffers are not alive when memory runs out, or share memory with others. Sizes in messages are
+rounded, so each is a range of bytes; a group is enough only if its smallest size is at least the
+largest number of missing bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+
+from hlo_lens.logs.compiler_warnings import source_of
+from hlo_lens.logs.records import columns_of
+from hlo_lens.render.result import Column, Result, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hlo_lens.buffers.human_size import HumanSize
+    from hlo_lens.logs.buffer_statistics import PeakBuffer
+    from hlo_lens.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
+
+Bounds: TypeAlias = tuple[int, int]
+"""Smallest and largest number of bytes, both inclusive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGroup:
+    """Bytes that one measure could free.
+
+    Kinds are ``padding``, ``fragmentation``, ``arguments``, ``outputs`` and ``buffers``; of a dump
+    also ``replicated`` and ``donation``.
+    """
+
+    kind: Annotated[str, "kind of measure"]
+    what: Annotated[str, "name of the group"]
+    buffers: Annotated[int | None, Unit.COUNT, "number of buffers"] = None
+    at_least_bytes: Annotated[int, Unit.BYTES, "smallest number that rounds to the printed one"]
+    at_most_bytes: Annotated[int, Unit.BYTES, "largest number that rounds to the printed one"]
+    padding_bytes: Annotated[int | None, Unit.BYTES, "padding in these bytes, at most"] = None
+    is_enough: Annotated[str | None, "whether the group is as large as the missing bytes"] = None
+    op_name: Annotated[str | None, "operation path"] = None
+    source: Annotated[str | None, "line of the program"] = None
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        what: str,
+        size: Bounds,
+        buffers: int | None = None,
+        **others: int | str | None,
+    ) -> MemoryGroup:
+        """Return a group of some size."""
+        least, most = size
+        return cls(
+            kind=kind,
+            what=what,
+            buffers=buffers,
+            at_least_bytes=least,
+            at_most_bytes=most,
+            **others,  # type: ignore[arg-type] # fields by name
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryShortage(Result):
+    """Groups by size, largest first; groups overlap, so there is no total.
+
+    Attributes:
+        missing: Bytes that do not fit; None if they are not known.
+        groups: The groups.
+    """
+
+    KIND: ClassVar[str] = "memory-shortage"
+    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(MemoryGroup)
+    RECORDS: ClassVar[str] = "groups"
+    missing: Bounds | None
+    groups: tuple[MemoryGroup, ...]
+
+
+def shortage_of(groups: Iterable[MemoryGroup], missing: Bounds | None = None) -> MemoryShortage:
+    """Return groups, largest first, with the verdict on each: ``yes``, ``no`` or ``perhaps``."""
+
+    def verdict(group: MemoryGroup) -> str | None:
+        if missing is None:
+            return None
+        if group.at_least_bytes >= missing[1]:
+            return "yes"
+        return "no" if group.at_most_bytes < missing[0] else "perhaps"
+
+    judged = [replace(group, is_enough=verdict(group)) for group in groups]
+    judged.sort(key=lambda group: (-group.at_most_bytes, group.kind, group.what))
+    return MemoryShortage(missing=missing, groups=tuple(judged))
+
+
+def memory_shortage(message: CompileOutOfMemory) -> MemoryShortage:
+    """Return the missing bytes and the groups of a message of the TPU compiler."""
+    groups = [*_overheads(message), *_interface(message), *_allocations(message.allocations)]
+    return shortage_of(groups, missing_bytes(message))
+
+
+def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
+    """Return the bytes beyond the capacity; None if they are not known."""
+    bounds: list[Bounds] = []
+    if message.exceeded is not None:
+        bounds.append(size_bounds(message.exceeded))
+    if message.used and message.capacity is not None:
+        bounds.append(difference(sum_bounds(message.used), size_bounds(message.capacity)))
+    if not bounds:
+        return None
+    least, most = max(low for low, _ in bounds), min(high for _, high in bounds)
+    return (least, most) if least <= most else bounds[0]
+
+
+def size_bounds(size: HumanSize) -> Bounds:
+    """Return the smallest and largest number of bytes that print as a size."""
+    least, most = size.at_least, size.at_most
+    return (0, 0) if least is None or most is None else (least, most)
+
+
+def sum_bounds(sizes: Iterable[HumanSize]) -> Bounds:
+    """Return the bounds of the sum of printed sizes."""
+    listed = [size_bounds(size) for size in sizes]
+    return sum(low for low, _ in listed), sum(high for _, high in listed)
+
+
+def difference(whole: Bounds, part: Bounds) -> Bounds:
+    """Return the range of one size less another, at least 0."""
+    return max(0, whole[0] - part[1]), max(0, whole[1] - part[0])
+
+
+def _overheads(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
+    """Yield the padding and the fragmentation of the parts of a program."""
+    is_padding_printed = False
+    for part in message.parts:
+        if part.padded is not None and part.unpadded is not None:
+            is_padding_printed = True
+            size = difference(size_bounds(part.padded), size_bounds(part.unpadded))
+            if size[0]:
+                yield MemoryGroup.of("padding", f"padding of all {part.name}", size)
+        if part.fragmentation is not None:
+            size = size_bounds(part.fragmentation)
+            if size[1]:
+                yield MemoryGroup.of("fragmentation", f"fragmentation of {part.name}", size)
+    paddings = [a.padding for a in message.allocations if a.padding is not None]
+    if paddings and not is_padding_printed:
+        what = "padding of the allocations listed"
+        yield MemoryGroup.of("padding", what, sum_bounds(paddings), len(paddings))
+
+
+def _interface(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
+    """Yield the arguments, and the outputs that share no memory with an argument."""
+    for part in message.usage:
+        if part.name == "arguments" and part.size is not None and size_bounds(part.size)[1]:
+            yield MemoryGroup.of("arguments", "all arguments", size_bounds(part.size))
+    if message.output is not None:
+        shared = (0, 0) if message.output_shared is None else size_bounds(message.output_shared)
+        size = difference(size_bounds(message.output), shared)
+        if size[0]:
+            yield MemoryGroup.of("outputs", "outputs that share no memory with arguments", size)
+
+
+_LAYOUT = re.compile(r"\{[^{}]*\}|/\*index=\d+\*/")
+
+
+def _allocations(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
+    """Yield the listed allocations, equal ones as one group."""
+    alike: dict[tuple[object, ...], list[ProgramAllocation]] = defaultdict(list)
+    for one in allocations:
+        if one.size is not None:
+            op_name = None if one.operator is None else one.operator.op_name
+            alike[one.allocation_type, one.opcode, one.shape_text, op_name].append(one)
+    for same in alike.values():
+        first = same[0]
+        paddings = [a.padding for a in same if a.padding is not None]
+        words = (first.opcode or first.label or "", _LAYOUT.sub("", first.shape_text or ""))
+        yield MemoryGroup.of(
+            "buffers",
+            " ".join(word for word in words if word) or first.allocation_type,
+            sum_bounds(a.size for a in same if a.size is not None),
+            len(same),
+            padding_bytes=sum_bounds(paddings)[1] if paddings else None,
+            op_name=None if first.operator is None else first.operator.op_name,
+            source=source_of(first.operator),
+        )
+
+
+def peak_buffer_groups(buffers: Sequence[PeakBuffer]) -> MemoryShortage:
+    """Return the largest buffers at a peak, equal ones as one group."""
+    alike: dict[tuple[object, ...], list[PeakBuffer]] = defaultdict(list)
+    for one in buffers:
+        op_name = None if one.operator is None else one.operator.op_name
+        alike[one.is_entry_parameter, one.label, one.shape_text, op_name].append(one)
+    groups = []
+    for same in alike.values():
+        first, operator = same[0], same[0].operator
+        label = "parameter" if first.is_entry_parameter else first.label or "value"
+        groups.append(
+            MemoryGroup.of(
+                "arguments" if first.is_entry_parameter else "buffers",
+                f"{label} {first.shape_text or ''}".strip(),
+                sum_bounds(buffer.size for buffer in same),
+                len(same),
+                op_name=None if operator is None else operator.op_name,
+                source=source_of(operator),
+            )
+        )
+    return shortage_of(groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpShortage:
+    """Facts of a dump on the message of its compile.
+
+    Attributes:
+        module: Name of the module of the message; None if none or several match.
+        candidates: Names of the modules that may match.
+        needed_bytes: Bytes of its arguments, outputs and temporaries, shared memory counted once.
+        agrees: Whether it needs the bytes in the message; None if the message has none.
+        groups: Groups that could be freed; None without a module.
+        notes: Facts that are not known, and the reason.
+    """
+
+    module: str | None = None
+    candidates: tuple[str, ...] = ()
+    needed_bytes: int | None = None
+    agrees: bool | None = None
+    groups: MemoryShortage | None = None
+    notes: tuple[str, ...] = ()

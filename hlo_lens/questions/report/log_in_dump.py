@@ -1,0 +1,318 @@
+"""A log and the dump of its compile: what would make a program fit, what warnings are about.
+
+**Out of memory.** Since 2026 the message of the TPU compiler has only the module's name and two
+numbers; the dump that the failed compile leaves has the rest. A module matches a message if it has
+the name in it (or the message has none), and if its allocations in the default memory space
+(arguments and outputs, shared memory counted once, and temporaries; until 2025 without outputs) are
+the number of the message. If they are not, the result says so: the dump may be of another compile.
+Groups are those of `hlo_lens.logs.shortage`, with exact bytes.
+
+**Warnings** name instructions from the middle of compilation: the partitioner has renamed them,
+divided their shapes and sometimes moved the metadata of one to another. The framework's operation
+path (``op_name``) remains, so it is the key; name, opcode and shape only choose among several
+instructions. Texts from before optimizations are searched first: they have global shapes and the
+names of JAX. Ids of stack frames differ between texts and are not used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hlo_lens.logs.compiler_warnings import LoggedWarning, LoggedWarnings, logged_warnings
+from hlo_lens.logs.page import DumpFacts
+from hlo_lens.logs.repeats import without_repeats
+from hlo_lens.logs.shortage import (
+    DumpShortage,
+    MemoryGroup,
+    missing_bytes,
+    shortage_of,
+    sum_bounds,
+)
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.sharding.donation import DonationStatus
+from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.shapes.shape import Shape
+from hlo_lens.text.dump_files import title_of
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.logs.compiler_warnings import CompilerWarning, PrintedInstruction
+    from hlo_lens.logs.log import LogText
+    from hlo_lens.logs.out_of_memory import CompileOutOfMemory
+    from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
+    from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.sharding.results import ShardingResults
+
+
+def facts_of_dump(log: LogText, modules: Sequence[ModuleDump]) -> DumpFacts | None:
+    """Return what the modules of a dump tell about a log of the same compile; None without any."""
+    if not modules:
+        return None
+    log = without_repeats(log)
+    wanted = {message.module for message in log.compile_ooms}
+    sized: list[tuple[str, ModuleDump, MemoryResults]] = []
+    for dump in modules if wanted else ():
+        name = title_of(dump.name) if dump.hlo is None else dump.hlo.name
+        is_assigned = dump.buffers.assignment is not None and bool({name, None} & wanted)
+        if is_assigned and (memory := memory_results(dump)) is not None:
+            sized.append((name, dump, memory))
+    shortages = tuple(_shortage(message, sized) for message in log.compile_ooms)
+    warnings = tuple(_joined(one, modules) for one in logged_warnings(log.warnings).warnings)
+    return DumpFacts(shortages=shortages, warnings=LoggedWarnings(warnings=warnings))
+
+
+# ---- out of memory -----------------------------------------------------------------------------
+
+
+def _shortage(
+    message: CompileOutOfMemory, modules: Sequence[tuple[str, ModuleDump, MemoryResults]]
+) -> DumpShortage:
+    """Return the facts of the dump on a message."""
+    named = [one for one in modules if message.module is None or one[0] == message.module]
+    alike = [one for one in named if _agrees(message, one[2])]
+    chosen = alike if len(alike) == 1 else named
+    candidates = tuple(name for name, *_ in named)
+    if len(chosen) != 1 or (message.module is None and not alike):
+        return DumpShortage(candidates=candidates)
+    name, dump, memory = chosen[0]
+    shardings = sharding_results(dump)
+    groups = [*_sharding_groups(shardings), *_memory_groups(memory)]
+    return DumpShortage(
+        module=name,
+        candidates=(name,),
+        needed_bytes=_needed_bytes(memory),
+        agrees=_agrees(message, memory),
+        groups=shortage_of(groups, missing_bytes(message)),
+        notes=tuple(_replication_notes(shardings)),
+    )
+
+
+def _needed_bytes(memory: MemoryResults) -> int:
+    """Return the bytes of arguments, outputs and temporaries, shared memory counted once."""
+    said = memory.statement
+    return said.argument_bytes + said.output_bytes - said.alias_bytes + said.temp_bytes
+
+
+def _agrees(message: CompileOutOfMemory, memory: MemoryResults) -> bool | None:
+    """Whether a module needs the bytes of a message; None if the message has none."""
+    if not message.used:
+        return None
+    least, most = sum_bounds(message.used)
+    said = memory.statement
+    sums = (_needed_bytes(memory), said.argument_bytes + said.temp_bytes)
+    return any(least <= size <= most for size in sums)
+
+
+def _memory_groups(memory: MemoryResults) -> Iterator[MemoryGroup]:
+    space = next((s for s in memory.statement.spaces if s.color == DEFAULT_SPACE), None)
+    if space is not None:
+        for kind, what, size in (
+            ("padding", "padding at the peak", space.padding_bytes),
+            ("fragmentation", "never in use", space.fragmentation_bytes),
+        ):
+            if size:
+                yield MemoryGroup.of(kind, what, (size, size))
+    if memory.peak is not None:
+        yield from _peak_groups(memory.peak)
+
+
+def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]:
+    """Yield the bytes saved by dividing or donating arguments and results."""
+    if shardings is None:
+        return
+    for axis, count, _, saved in shardings.replicated.by_axis.axes:
+        yield MemoryGroup.of("replicated", f"replicated along {axis}", (saved, saved), count)
+    for status, what in (
+        (DonationStatus.DONATABLE, "could be donated"),
+        (DonationStatus.LOST, "donations dropped"),
+    ):
+        values = [donation.value for donation in shardings.donations.of(status)]
+        size = sum(value.device_bytes or 0 for value in values)
+        if size:
+            yield MemoryGroup.of("donation", what, (size, size), len(values))
+
+
+def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
+    """Yield the values alive at the peak, equal ones as one group."""
+    alike: dict[tuple[str, str | None, str, str | None], list[LiveValue]] = defaultdict(list)
+    for value in peak.live:
+        maker = peak.makers.get(value.value)
+        opcode = None if maker is None else maker.opcode
+        alike[value.category, opcode, value.shape, peak.origin_of(value).op_name].append(value)
+    for (category, opcode, shape, op_name), same in alike.items():
+        paddings = [value.padding_bytes for value in same]
+        size = sum(value.owned_bytes for value in same)
+        try:
+            bare = Shape.parse(shape).to_text(layout=False)
+        except DumpSyntaxError:
+            bare = shape
+        yield MemoryGroup.of(
+            "arguments" if category == "argument" else "buffers",
+            f"{opcode or category} {bare}",
+            (size, size),
+            len(same),
+            padding_bytes=None if None in paddings else sum(filter(None, paddings)),
+            op_name=op_name,
+            source=peak.origin_of(same[0]).marked_source,
+        )
+
+
+def _replication_notes(shardings: ShardingResults | None) -> Iterator[str]:
+    if shardings is None:
+        yield "which arguments are replicated is not known: there is no HLO text of the module"
+        return
+    replicated = shardings.replicated
+    if replicated.no_axes:
+        yield (
+            f"{replicated.no_axes} values are replicated; without a mesh the savings by dividing "
+            "them are not known"
+        )
+    elif not replicated.replicated and shardings.table.num_devices > 1:
+        yield "no argument and no result is replicated"
+    elif not replicated.replicated:
+        yield "the program runs on one device: nothing is replicated"
+
+
+# ---- warnings ----------------------------------------------------------------------------------
+
+
+def _joined(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarning:
+    """Return a warning with the instructions that it may be about."""
+    printed = warning.message.instruction
+    if printed is not None:
+        return _of_instruction(warning, printed, modules)
+    if warning.message.donated:
+        return _of_parameters(warning, modules)
+    name = warning.message.module
+    count = sum(dump.title == name for dump in modules)
+    if name is None or not count:
+        return replace(warning, how="not found")
+    return replace(warning, module=name, how="name" if count == 1 else f"name, one of {count}")
+
+
+def _of_instruction(
+    warning: LoggedWarning, printed: PrintedInstruction, modules: Sequence[ModuleDump]
+) -> LoggedWarning:
+    """Return a warning with the instructions of the first text that has its operation."""
+    for stage in ("before", "after"):
+        for dump in modules:
+            module = dump.before if stage == "before" else dump.hlo
+            if module is None or not _has_devices_of(module, warning.message):
+                continue
+            alike, how = _candidates(module, printed)
+            if not alike:
+                continue
+            sources = {source for one in alike if (source := one.source) is not None}
+            # Full rematerialization copies the whole value, of which the warning prints a part.
+            whole = [one.shape.size_bytes for one in alike if one.shape and stage == "before"]
+            return replace(
+                warning,
+                module=dump.title,
+                stage=stage,
+                instruction=", ".join(one.name for one in alike),
+                how=how if len(alike) == 1 else f"{how}, one of {len(alike)}",
+                source=sources.pop() if len(sources) == 1 else warning.source,
+                full_bytes=whole[0] if len(set(whole)) == 1 else None,
+            )
+    return replace(warning, how="not found")
+
+
+def _has_devices_of(module: HloModule, warning: CompilerWarning) -> bool:
+    """Whether the shardings of a warning may be over the devices of a module."""
+    shardings = (warning.from_sharding, warning.to_sharding)
+    counts = {one.num_devices or 1 for one in shardings if one is not None} - {1}
+    known = module.num_partitions if "num_partitions" in module.header else None
+    return known is None or counts <= {known}
+
+
+def _candidates(
+    module: HloModule, printed: PrintedInstruction
+) -> tuple[Sequence[HloInstruction], str]:
+    """Return the instructions that a warning may be about, and the way they were found."""
+    op_name = None if printed.metadata is None else printed.metadata.op_name
+    if (printed.name if op_name is None else op_name) not in module.columns.source.text:
+        return (), ""
+    every = (one for computation in module.computations for one in computation.instructions)
+    same = [one for one in every if op_name is None or one.op_name == op_name]
+    exact = [one for one in same if one.name == printed.name and one.opcode == printed.opcode]
+    exact = [one for one in exact if _is_same_shape(one, printed.shape)]
+    if op_name is None:
+        return exact, "name and shape"
+    if exact:
+        return exact, "name and operation"
+    opcode = [one for one in same if one.opcode == printed.opcode]
+    for chosen, how in ((opcode, "operation, opcode"), (same, "operation")):
+        shaped = [one for one in chosen if _fits(one, printed.shape)]
+        if shaped:
+            return shaped, f"{how} and shape"
+    return (), ""
+
+
+def _is_same_shape(instruction: HloInstruction, shape: Shape | None) -> bool:
+    whole = instruction.shape
+    return whole is not None and shape is not None and _array(whole) == _array(shape)
+
+
+def _array(shape: Shape) -> tuple[object, object]:
+    """Return the key that equal array types share."""
+    return shape.element_type, shape.dimensions
+
+
+def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
+    """Whether a shape is that of an instruction or of a part of it (each dimension divides)."""
+    whole = instruction.shape
+    if shape is None or whole is None or whole.is_tuple or shape.is_tuple:
+        return False
+    if (whole.rank, whole.element_type) != (shape.rank, shape.element_type):
+        return False
+    pairs = zip(whole.dimensions, shape.dimensions, strict=True)
+    return all(a is not None and b and a % b == 0 for a, b in pairs)
+
+
+def _of_parameters(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarning:
+    """Return a warning with the unaliased parameters of the only module that has all its types."""
+    matches: list[tuple[str, str, list[HloInstruction]]] = []
+    for dump in modules:
+        for stage, module in (("before", dump.before), ("after", dump.hlo)):
+            shapes = warning.message.donated_shapes
+            parameters = None if module is None else _parameters(module, shapes)
+            if parameters:
+                matches.append((dump.title, stage, parameters))
+                break
+    if len(matches) != 1:
+        many = f"types, in {len(matches)} modules"
+        return replace(warning, how=many if matches else "not found")
+    title, stage, parameters = matches[0]
+    sources = {str(one.source_location) for one in parameters if one.source_location is not None}
+    return replace(
+        warning,
+        module=title,
+        stage=stage,
+        instruction=", ".join(one.name for one in parameters),
+        how="types of parameters that share no buffer with an output",
+        source=sources.pop() if len(sources) == 1 else None,
+    )
+
+
+def _parameters(module: HloModule, shapes: Sequence[Shape | None]) -> list[HloInstruction] | None:
+    """Return the unaliased parameters of some shapes; None unless there are enough of each."""
+    known = [shape for shape in shapes if shape is not None]
+    if not known or len(known) < len(shapes):
+        return None
+    aliased = {alias.parameter_number for alias in module.input_output_alias}
+    free = [one for k, one in enumerate(module.entry.parameters) if k not in aliased]
+    chosen: list[HloInstruction] = []
+    for key, count in Counter(map(_array, known)).items():
+        same = [one for one in free if one.shape is not None and _array(one.shape) == key]
+        if len(same) < count:
+            return None
+        chosen += same
+    return chosen

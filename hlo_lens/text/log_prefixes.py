@@ -1,0 +1,324 @@
+r"""Text around the lines of a log: prefixes of loggers, quotations, entries of collectors, strings.
+
+- A lead is what a logger, a launcher or a quotation puts before each line, found by its repetition.
+  Lines of several processes that alternate are told apart by the numbers in it that are no time.
+- A collector stores each line as an object of JSON: Docker writes ``{"log":"text\n", ...}``.
+- A message is inside a string of JSON or Python, or in a cell of a table: ``\n`` and ``<br>`` are
+  line ends.
+
+What is not of the text is cut, so that lines and columns in messages remain those of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hlo_lens.text.dump_kinds import BUFFER_HEADERS, HLO_MODULE
+from hlo_lens.text.log_words import FIRST_LINES, has_log_words
+from hlo_lens.text.source import cut_spans, replace_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.text.source import Source
+
+# ---- leads -------------------------------------------------------------------------------------
+
+_DUMPS = (HLO_MODULE, *BUFFER_HEADERS)
+_HEAD = 256
+"""Characters in which a text that is a dump and no log begins."""
+
+_SIGNS = (*_DUMPS, *FIRST_LINES)
+_SEARCHED = 1 << 26
+"""Characters of a log in which leads are looked for."""
+
+_LONGEST = 240
+_LINES_COMPARED = 12
+_FEWEST_ALIKE = 3
+_PLACES = 40
+"""Places of each sign at which a lead is looked for."""
+
+_ROUNDS = 4
+"""Most leads of one text: it may be joined from several logs, or have one lead inside another."""
+
+_MOST_STREAMS = 64
+
+_NUMBER = re.compile(r"[ ]*\d+")
+_TIMES = re.compile(
+    r"\d{1,4}(?:[:/.-]\d+){2,}(?:[T ]\d+(?::\d+)+)?(?:[.,]\d+)?|\d+(?::\d+)+(?:[.,]\d+)?"
+    r"|\d+\.\d+|(?<=:)\d+(?=\])"
+)
+"""Dates, times, durations, and line numbers of the program that logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lead:
+    """Pattern of a lead at the start of a line, also without its blanks at the end of a line.
+
+    Attributes:
+        pattern: The pattern, with a group for each number.
+        is_name: For each of these, whether it may name a process.
+    """
+
+    pattern: re.Pattern[str]
+    is_name: tuple[bool, ...]
+
+
+def without_leads(source: Source) -> list[Source]:
+    """Return the text of each process without the leads of its lines; itself if it has none.
+
+    Lines of other processes are empty, so that lines and columns remain those of the file.
+    """
+    sources = [source]
+    if source.text[:_HEAD].lstrip().startswith(_DUMPS):
+        return sources
+    for _ in range(_ROUNDS):
+        leads = [_lead_of(one.text) for one in sources]
+        if not any(leads):
+            break
+        sources = [
+            part
+            for one, lead in zip(sources, leads, strict=True)
+            for part in ([one] if lead is None else _cut(one, lead))
+        ]
+    return sources
+
+
+def _lead_of(text: str) -> _Lead | None:
+    """Return the lead of the first sign that has one."""
+    for sign in _SIGNS:
+        place = -1
+        for _ in range(_PLACES):
+            place = text.find(sign, place + 1, _SEARCHED)
+            if place < 0:
+                break
+            start = text.rfind("\n", max(0, place - _LONGEST - 1), place) + 1
+            lead = text[start:place]
+            if place - start <= _LONGEST and lead.strip():
+                size = _common_size(lead, _lines_below(text, place))
+                if size:
+                    return _pattern(lead[:size])
+    return None
+
+
+def _lines_below(text: str, place: int) -> list[str]:
+    """Return the beginnings of the lines after the line of an offset."""
+    lines: list[str] = []
+    end = text.find("\n", place)
+    while end >= 0 and end + 1 < len(text) and len(lines) < _LINES_COMPARED:
+        start, end = end + 1, text.find("\n", end + 1)
+        lines.append(text[start : min(start + _LONGEST, len(text) if end < 0 else end)])
+    return lines
+
+
+def _common_size(lead: str, lines: Sequence[str]) -> int:
+    """Return how many characters of a text begin most of some lines, 0 if too few do."""
+    sizes = [_matched(lead, line) for line in lines]
+    alike = [size for size in sizes if size > 0]
+    if len(alike) < min(_FEWEST_ALIKE, len(lines)) or 2 * len(alike) < len(lines):
+        return 0
+    ended = [size for size, line in zip(sizes, lines, strict=True) if 0 < size < len(line)]
+    size = min(ended, default=0)
+    is_whole = size >= len(lead.rstrip()) or not lead[size - 1].isalnum()
+    return size if lead[:size].strip() and is_whole else 0
+
+
+def _matched(lead: str, line: str) -> int:
+    """Return how many characters of a lead a line begins with; numbers may differ."""
+    at = position = 0
+    while at < len(lead) and position < len(line):
+        number = _NUMBER.match(lead, at)
+        other = _NUMBER.match(line, position) if number else None
+        if number and other:
+            at, position = number.end(), other.end()
+        elif lead[at] == line[position]:
+            at, position = at + 1, position + 1
+        else:
+            break
+    return at
+
+
+def _pattern(lead: str) -> _Lead:
+    times = [match.span() for match in _TIMES.finditer(lead)]
+    parts, is_name, done = [], [], 0
+    for number in _NUMBER.finditer(lead):
+        parts += [re.escape(lead[done : number.start()]), r"([ ]*\d+)"]
+        digit = number.end() - 1
+        is_name.append(not any(start <= digit < end for start, end in times))
+        done = number.end()
+    rest = lead[done:]
+    bare = re.escape(rest.rstrip())
+    blanks = re.escape(rest[len(rest.rstrip()) :])
+    whole = rf"{bare}(?!\w)" if bare[-1:].isalpha() else bare  # not the start of a word
+    tail = f"{bare}(?:{blanks}|[ \t]*$)" if blanks else whole
+    return _Lead(re.compile(f"^{''.join(parts)}{tail}", re.MULTILINE), tuple(is_name))
+
+
+def _cut(source: Source, lead: _Lead) -> list[Source]:
+    """Return the text without a lead, one for each process whose lines alternate with others."""
+    found = [
+        (
+            m.span(),
+            tuple(
+                n.strip() for n, is_name in zip(m.groups(""), lead.is_name, strict=True) if is_name
+            ),
+        )
+        for m in lead.pattern.finditer(source.text)
+    ]
+    streams = list(dict.fromkeys(stream for _, stream in found))
+    runs = sum(one[1] != other[1] for one, other in pairwise(found)) + 1
+    if not 1 < len(streams) <= _MOST_STREAMS or runs == len(streams) or 2 * len(streams) > runs + 1:
+        return [_without(source, [span for span, _ in found])]
+    return [_without(source, list(_others(source.text, found, stream))) for stream in streams]
+
+
+def _others(
+    text: str, found: Sequence[tuple[tuple[int, int], tuple[str, ...]]], own: tuple[str, ...]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans to cut for one process: its leads, and the lines of the others.
+
+    A line without lead belongs to the process of the line before it.
+    """
+    following = [span[0] for span, _ in found[1:]] + [len(text)]
+    for ((start, end), stream), after in zip(found, following, strict=True):
+        if stream == own:
+            yield start, end
+            continue
+        while start < after:
+            line_end = text.find("\n", start, after)
+            line_end = after if line_end < 0 else line_end
+            yield start, line_end
+            start = line_end + 1
+
+
+def _without(source: Source, spans: Sequence[tuple[int, int]]) -> Source:
+    text, cuts = cut_spans(spans, source.text, source.cuts)
+    return replace(source, text=text, cuts=cuts)
+
+
+# ---- quotations --------------------------------------------------------------------------------
+
+_MARKS = re.compile(r"[ \t]*(?:(?:>[ ]?)+|#+[ ]?|//+[ ]?|--[ ]|;+[ ]?)")
+"""Marks of mail and Markdown (``> > ``), and of comments."""
+
+
+def without_quotation(source: Source) -> Source | None:
+    """Return a text without the marks before its lines; None if any line has other ones or none."""
+    text = source.text
+    first = _MARKS.match(text, len(text) - len(text.lstrip("\n")))
+    if first is None:
+        return None
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for line in text.split("\n"):
+        if line.startswith(first[0]):
+            spans.append((start, start + len(first[0])))
+        elif line.strip() == first[0].strip():
+            spans.append((start, start + len(line)))
+        elif line.strip():
+            return None
+        start += len(line) + 1
+    return _without(source, spans)
+
+
+# ---- entries of collectors ---------------------------------------------------------------------
+
+_ENTRY = re.compile(
+    r"^[ \t]*\{[^\n]{0,4096}?\"(?:log|message|msg|MESSAGE|textPayload|text|event|line|body)\""
+    r"[ ]?:[ ]?\"(?P<value>(?:[^\"\\\n]|\\.)*+)\"[^\n]*+(?<=[}, \t])$",
+    re.MULTILINE,
+)
+_ENTRY_ESCAPE = re.compile(r"\\(?:(?P<character>[\"/t])|u00(?P<code>[2-7][0-9a-fA-F]))")
+_LAST_END = re.compile(r"(?:\\[nr])+\Z")
+_JUDGED = 1 << 16
+"""Characters of a text that decide whether its lines are entries."""
+
+_FEWEST_ENTRIES = 3
+
+
+def without_entries(source: Source) -> Source:
+    """Return the text of the entries of a collector; the text itself if it has no entries."""
+    head = source.text[:_JUDGED]
+    if '":' not in head and '" :' not in head:
+        return source
+    lines = sum(1 for line in head.split("\n") if line.strip())
+    if max(_FEWEST_ENTRIES, lines // 2) > sum(1 for _ in _ENTRY.finditer(head)):
+        return source
+
+    def spans() -> Iterator[tuple[int, int, str]]:
+        for entry in _ENTRY.finditer(source.text):
+            start = entry.start("value")
+            stop = start + len(_LAST_END.sub("", entry["value"]))
+            yield entry.start(), start, ""
+            yield from _unescaped(_ENTRY_ESCAPE, source.text, start, stop)
+            yield stop, entry.end(), ""
+
+    text, cuts = replace_spans(spans(), source.text, source.cuts)
+    return replace(source, text=text, cuts=cuts)
+
+
+def _unescaped(
+    pattern: re.Pattern[str], text: str, start: int, stop: int
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of escapes, and the character of each."""
+    for match in pattern.finditer(text, start, stop):
+        code, character = match["code"], match["character"]
+        yield *match.span(), chr(int(code, 16)) if code else " " if character == "t" else character
+
+
+# ---- messages in strings -----------------------------------------------------------------------
+
+_LONGEST_TEXT = 1 << 24
+"""Characters of a text in which messages in strings are looked for."""
+
+_FEWEST_BREAKS = 2
+_LINE = re.compile(r"[^\n]*(?:\\n|<br)[^\n]*")
+_BREAK = re.compile(r"\\+n|<br[ ]*/?>")
+_END = re.compile(r"\\+n|`?<br[ ]*/?>`?|['`](?=[)\]}, |]{0,8}$)")
+_STRING_ESCAPE = re.compile(
+    rf"(?P<end>{_END.pattern})|(?P<gone>\\+r)|\\+(?P<character>[\"'/t])"
+    r"|\\+u00(?P<code>[2-7][0-9a-fA-F])|(?P<quote>\")"
+)
+_JSON = re.compile(r"\s*[\[{\"]|[^\n]{0,200}?\"\s*:\s*\"")
+
+
+def without_escapes(source: Source) -> Source:
+    """Return the text with the lines in strings and cells as lines; itself if it has none."""
+    text = source.text
+    if len(text) > _LONGEST_TEXT or ("\\n" not in text and "<br" not in text):
+        return source
+    if not has_log_words(text):
+        return source
+    spans = [span for line in _LINE.finditer(text) for span in _string_spans(line[0], line.start())]
+    if not spans:
+        return source
+    added, lost = array("Q"), 0
+    for start, end, replacement in spans:
+        if replacement == "\n":
+            added.append(start - lost)
+        lost += end - start - len(replacement)
+    text, cuts = replace_spans(spans, text, source.cuts)
+    return replace(source, text=text, cuts=cuts, added=added)
+
+
+def _string_spans(line: str, offset: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of a line to replace, and what replaces each."""
+    if len(_BREAK.findall(line)) < _FEWEST_BREAKS or not has_log_words(line):
+        return
+    is_json = "\\n" in line and _JSON.match(line) is not None
+    for match in _STRING_ESCAPE.finditer(line):
+        kind, character = match.lastgroup, match["character"]
+        if kind == "end" or (kind == "quote" and is_json):
+            replacement = "\n"  # a quote may delimit the string
+        elif kind == "code":
+            replacement = chr(int(match["code"], 16))
+        elif kind == "gone":
+            replacement = ""
+        else:
+            replacement = " " if character == "t" else character or match[0]
+        if replacement != match[0]:
+            yield offset + match.start(), offset + match.end(), replacement
