@@ -1,1 +1,1 @@
-"""Grammar files, parsers built from them, and their errors."""
+"""Grammar files, parsers and line patterns made from them, and their errors."""

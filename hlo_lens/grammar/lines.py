@@ -21,6 +21,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.grammar.files import grammar_text
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 """Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
+
+READ_BY_LARK: Counter[str] = Counter()
+"""Characters of the lines that Lark has read in this process."""
 
 _DEFINITION = re.compile(
     r"(?P<notes>(?:^//[|~?].*\n)*)^(?P<inline>\??)(?P<name>\w+)(?:\.\d+)?:"
@@ -298,7 +302,9 @@ class LineParser:
         """
         from hlo_lens.grammar.parsers import tree_spans
 
-        return tree_spans(self._tree(rule.name, source, start, end), rule.groups, start, end)
+        tree = self._tree(rule.name, source, start, end)
+        READ_BY_LARK["characters"] += end - start
+        return tree_spans(tree, rule.groups, start, end)
 
     def items(self, list_rule: str, rule: LineRule, text: str) -> list[Spans]:
         """Return the spans of the items of a list that was read as one group.
@@ -338,7 +344,8 @@ def _spaced(tree: Node, example: str) -> Node:
     gaps = [node.gap for node in _nodes(tree, "token")]
     if example:
         numbers = iter(range(len(gaps)))
-        pattern, position = re.compile(_loose(tree, numbers)), 0
+        pattern = re.compile(_loose(tree, numbers) + r"(?:(?<=\n)|(?=\n|\Z))")
+        position = 0
         while match := pattern.match(example, position):
             gaps = [gap or match[f"g{number}"] or "" for number, gap in enumerate(gaps)]
             position = match.end() + example.startswith("\n", match.end())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import UnexpectedInput, VisitError
 
+from hlo_lens.grammar.lines import READ_BY_LARK
 from hlo_lens.grammar.misplaced import MisplacedError
 from hlo_lens.grammar.parsers import build_parser, syntax_error
 from hlo_lens.hlo.instruction import CALLING_ATTRIBUTES
@@ -136,6 +137,7 @@ def read_instruction(
     """
     rule = "instruction" if has_name else "unnamed_instruction"
     tree = _parse(source, rule, source.text[start:end], start)
+    READ_BY_LARK["characters"] += end - start
     try:
         return cast("ReadInstruction", _Conversion(start).transform(tree))
     except VisitError as error:
