@@ -28,14 +28,6 @@ def test_report_has_version_kind_and_pages_in_order() -> None:
     }
 
 
-def test_objects_of_pages_are_made_on_access_only() -> None:
-    def fail() -> dict[str, object]:
-        raise AssertionError
-
-    report = report_of_pages("loops", [ModulePage(sections=(), make_object=fail)])
-    assert str(report) == ""
-
-
 def test_sections_of_a_page_are_made_once_and_not_for_json() -> None:
     made = []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
@@ -15,7 +14,7 @@ from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.sharding.annotations import sharding_forms
-from hlo_lens.render.result import Column, Result, Row, Unit, format_cell, rows_of
+from hlo_lens.render.result import Column, Result, Row, Unit, format_cell
 from tests.questions.texts import LOOP, module_of
 
 if TYPE_CHECKING:
@@ -70,31 +69,12 @@ def test_rows_fit_the_columns_and_sum_to_the_totals(
         assert sum(cell for cell in cells if isinstance(cell, int)) == total
 
 
-def test_to_dict_has_one_name_for_each_quantity() -> None:
-    found = opcodes(module_of(LOOP)).to_dict()
-    assert found["kind"] == "opcodes"
-    assert found["rows"][0] == {  # type: ignore[index] # a list in every result
-        "opcode": "parameter",
-        "instructions": 6,
-        "result_bytes": 512 + 516 + 516 + 512 + 64 + 4,
-        "unknown_sizes": 0,
-    }
-
-
 def test_ranking_counts_the_rows_that_it_leaves_out() -> None:
     result = opcodes(module_of(LOOP))
     ranking = result.ranking(2)
     assert ranking["rows"] == result.objects()[:2]
     assert ranking["row_count"] == result.row_count > 2
     assert ranking["totals"] == dict(result.totals())
-
-
-def test_record_makes_the_row_of_its_columns() -> None:
-    result = opcodes(module_of(LOOP))
-    record = SimpleNamespace(**result.objects(1)[0])
-    assert list(rows_of([record], result.COLUMNS)) == [next(result.rows())]
-    assert list(rows_of([record], result.COLUMNS[1:3])) == [next(result.rows())[1:3]]
-    assert result.place_of("result_bytes") == 2
 
 
 def test_to_frame_has_the_same_columns_and_rows() -> None:

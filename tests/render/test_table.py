@@ -27,14 +27,5 @@ def test_a_rest_of_one_row_is_shown(rows: int) -> None:
     assert cut.tail == [("31B", "total", "5")]
 
 
-def test_single_row_needs_no_total() -> None:
-    assert cut_table(table(ROWS[:1]), 0).tail == []
-
-
 def test_rest_without_totals_is_counted() -> None:
     assert cut_table(table(ROWS, total=False), 3).tail == [("", "[2 others]", "")]
-
-
-def test_unknown_value_is_empty() -> None:
-    cut = cut_table(table(((None, "a", None), (0, "b", 0))), 0)
-    assert cut.rows == [("", "a", ""), ("0B", "b", "0")]

@@ -39,10 +39,6 @@ def test_a_file_is_found_by_the_end_of_its_path(source: str, place: str, reposit
     assert _line(source, repository) == f"::warning {place}title=t::m"
 
 
-def test_an_absolute_path_inside_the_repository_is_made_relative(repository: Path) -> None:
-    assert "file=train.py,line=9" in _line(f"{repository}/train.py:9", repository)
-
-
 @pytest.mark.parametrize("source", ["c/utils.py:1", "flax/linen.py:1"])
 def test_a_missing_or_ambiguous_file_is_named_in_the_message(source: str, repository: Path) -> None:
     assert _line(source, repository) == f"::warning title=t::m (at {source})"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from functools import partial
 
 import pytest
 
 from hlo_lens.render.result import Column, Row, Unit
-from hlo_lens.render.table import RenderOptions, Report, Section, Table
-from hlo_lens.render.to_markdown import comment_text, render_markdown
+from hlo_lens.render.table import Report, Section, Table
+from hlo_lens.render.to_markdown import comment_text
 
 COLUMNS = (
     Column("name", Unit.NONE, "a name"),
@@ -61,12 +60,6 @@ def test_length_is_limited_and_parts_are_whole(sections: int, rows: int, most: i
     assert "## module" in text
 
 
-def test_rows_zero_is_limited_by_length_too() -> None:
-    text = comment_text(_report(1, 10_000), 0, 65_000)
-    assert len(text) <= 65_000
-    assert "[9990 others]" in text
-
-
 def test_parts_left_out_are_counted() -> None:
     text = comment_text(_report(500, 50), 20, 20_000)
     assert "more sections left out for length; -f json has all" in text
@@ -84,13 +77,6 @@ def test_first_tables_of_a_long_section_are_kept() -> None:
     assert f"*{1000 - shown} tables left out for length*" in text
 
 
-def test_the_first_section_has_more_rows_than_the_others() -> None:
-    sections = tuple(_section(number, 30) for number in range(500))
-    text = comment_text(Report(kind="diff", sections=sections, data={}), 20, 30_000)
-    first, second = text.split("## module")[1:3]
-    assert (first.count("row \\|"), second.count("row \\|")) == (20, 2)
-
-
 def test_names_and_numbers_are_not_linked() -> None:
     fact = ("@alice", "see #12, a@b, x#3, @bob/team and &lt;")
     text = comment_text(
@@ -104,9 +90,3 @@ def test_a_long_fact_is_shortened() -> None:
     section = Section(title="m" * 1000, facts=(("names", "n" * 100_000),))
     text = comment_text(Report(kind="diff", sections=(section,), data={}), 20, 65_000)
     assert len(text) < 3_000
-
-
-def test_markdown_of_a_limited_report_is_the_comment() -> None:
-    report, out = _report(1, 2), io.StringIO()
-    render_markdown(report, out, RenderOptions())
-    assert out.getvalue() == comment_text(report, 20, 65_000)
