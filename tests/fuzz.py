@@ -41,7 +41,7 @@ from hlo_lens.questions.collectives.page import CollectivesView, collectives_pag
 from hlo_lens.questions.memory.layout import layout_of_dump
 from hlo_lens.questions.report.api import report_modules
 from hlo_lens.questions.report.module_page import module_object
-from hlo_lens.questions.sharding.page import ShardingView, sharding_page
+from hlo_lens.questions.sharding import page as sharding_page
 from hlo_lens.questions.snapshots.reading import read_snapshot
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.render.table import RenderOptions, render_as
@@ -95,7 +95,7 @@ def hlo_pages(data: bytes) -> None:
     with_errors(lambda: json.dumps(module_object(known), default=str))
     with_errors(lambda: list(loops(known).rows()))
     pages = (
-        lambda: sharding_page(known, ShardingView()),
+        lambda: next(sharding_page.pages([known])),
         lambda: collectives_page(known, CollectivesView()),
         lambda: loops_page(known),
     )

@@ -165,15 +165,18 @@ def answer_pages(
     output: Output,
     kind: str,
     pages: Callable[[Iterable[ModuleDump]], Iterable[ModulePage]],
+    *,
+    mesh: Mesh | None = None,
 ) -> None:
     """Answer with a page for each module, for people that of the likely training step first."""
-    from hlo_lens.load.programs import with_progress
+    from hlo_lens.load.programs import analyses_of, with_progress
     from hlo_lens.questions.report.leading import training_step_first
     from hlo_lens.render.envelope import report_of_pages
 
     def ask(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:
-        order = functools.partial(training_step_first, modules)
-        return report_of_pages(kind, pages(with_progress(modules, progress)), order)
+        stated = analyses_of(modules, mesh)
+        order = functools.partial(training_step_first, stated)
+        return report_of_pages(kind, pages(with_progress(stated, progress)), order)
 
     answer(path, reading, output, ask)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import Reading, answer, mesh_option, reading_options
+from hlo_lens.cli.options import Reading, answer_pages, mesh_option, reading_options
 from hlo_lens.cli.output import Output, output_options
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.units import parse_size
@@ -46,14 +46,13 @@ def sharding(
     PATH is an HLO text or a folder of dumps. Global shapes, and the shardings that newer XLA leaves
     out of its final text, are read from the before_optimizations text next to it.
     """
-    from hlo_lens.questions.sharding.api import sharding_report
-    from hlo_lens.questions.sharding.page import ShardingView
+    from hlo_lens.questions.sharding.page import pages
 
-    view = ShardingView(min_bytes=parse_size(min_size), is_parameters_only=params)
-    answer(path, reading, output, partial(sharding_report, view=view, mesh=mesh))
+    view = partial(pages, min_bytes=parse_size(min_size), is_parameters_only=params)
+    answer_pages(path, reading, output, "sharding", view, mesh=mesh)
 
 
-_SHARD_COMMAND_EXAMPLE = """\b
+_SHARD_EXAMPLE = """\b
 Example:
   hlo-lens shard '{devices=[4,1]<=[4]}' --shape 20,16
   hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape 20,16 --dtype bf16
@@ -63,7 +62,7 @@ Example:
 _WIDTH = 100
 
 
-@click.command(epilog=_SHARD_COMMAND_EXAMPLE)
+@click.command(epilog=_SHARD_EXAMPLE)
 @click.argument("sharding", required=False)
 @click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
 @mesh_option
@@ -87,19 +86,12 @@ def shard(
     #sdy.sharding<...>; with --mesh also P('x', None) or ('x', None). A mesh and a PartitionSpec can
     be given instead.
     """
-    from hlo_lens.questions.sharding.api import shard_report
-    from hlo_lens.questions.sharding.shard import ShardView
+    from hlo_lens.questions.sharding.shard import shard_report
 
     value = _shape(shape, dtype)
     found, axes = _sharding(sharding, mesh, spec, value.rank)
-    view = ShardView(
-        sharding=found,
-        shape=value,
-        mesh=axes,
-        label=platform,
-        width=shutil.get_terminal_size((_WIDTH, 24)).columns,
-    )
-    output.write(shard_report(view))
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    output.write(shard_report(found, value, mesh=axes, label=platform, width=width))
 
 
 def _sharding(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head
 from hlo_lens.program.summary import no_hlo_text
+from hlo_lens.questions.dumps.single_texts import SingleTexts
 from hlo_lens.questions.sharding.placement import (
     ALIAS,
     SHAPES,
@@ -24,7 +25,7 @@ from hlo_lens.text.rows import Rows
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.sharding.results import ShardingResults
@@ -32,61 +33,46 @@ if TYPE_CHECKING:
     from hlo_lens.shapes.mesh import Mesh
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardingView:
-    """View of ``hlo-lens sharding``.
+def pages(
+    modules: Iterable[ModuleDump], *, min_bytes: int = 0, is_parameters_only: bool = False
+) -> Iterator[ModulePage]:
+    """Yield the page on the sharding of each module.
 
-    Attributes:
+    Args:
+        modules: The modules.
         min_bytes: Values with fewer bytes on a device are hidden, and counted.
         is_parameters_only: Whether to show only the parameters.
     """
+    for module in modules:
+        results = sharding_results(module)
+        if results is None:
+            yield _page_of_texts(module)
+            continue
+        tables = [_values_table("parameters", results.table.parameters, min_bytes)]
+        if not is_parameters_only:
+            tables.append(_values_table("outputs", results.table.outputs, min_bytes))
+            tables += _other_tables(results, min_bytes)
+        section = Section(
+            title=module.name,
+            facts=tuple(_facts(module, results)),
+            tables=tuple(tables),
+            notes=tuple(_notes(module, results)),
+        )
+        make_object = partial(sharding_object, module, results)
+        yield ModulePage(sections=(section,), make_object=make_object)
 
-    min_bytes: int = 0
-    is_parameters_only: bool = False
 
-
-def sharding_page(known: ModuleDump, view: ShardingView) -> ModulePage:
-    """Return the page on the sharding of a module."""
-    results = sharding_results(known)
-    section = Section(title=known.name, notes=(no_hlo_text(known),))
-    if results is not None:
-        section = _section(known, results, view)
-    return ModulePage(sections=(section,), make_object=partial(sharding_object, known, results))
-
-
-def sharding_page_of_texts(
-    dump: ModuleDump,
-    sections: Sequence[Section],
-    text_objects: Callable[[], Mapping[str, object]],
-) -> ModulePage:
-    """Return the page on the shardings in texts without HLO: a log, or StableHLO.
-
-    Args:
-        dump: The module.
-        sections: Sections on its texts.
-        text_objects: Returns their JSON objects.
-    """
+def _page_of_texts(module: ModuleDump) -> ModulePage:
+    """Return the page of a module without HLO text: shardings in a log or in StableHLO, if any."""
+    texts = SingleTexts(module)
+    sections = tuple(texts.sharding_sections())
+    missing = Section(title=module.name, notes=(no_hlo_text(module),))
     return ModulePage(
-        sections=tuple(sections),
-        make_object=lambda: {**sharding_object(dump, None), **text_objects()},
-    )
-
-
-# ---- text --------------------------------------------------------------------------------------
-
-
-def _section(dump: ModuleDump, results: ShardingResults, view: ShardingView) -> Section:
-    tables = [_values_table("parameters", results.table.parameters, view)]
-    if not view.is_parameters_only:
-        tables += [
-            _values_table("outputs", results.table.outputs, view),
-            *_other_tables(results, view),
-        ]
-    return Section(
-        title=dump.name,
-        facts=tuple(_facts(dump, results)),
-        tables=tuple(tables),
-        notes=tuple(_notes(dump, results)),
+        sections=sections or (missing,),
+        make_object=lambda: {
+            **sharding_object(module, None),
+            **(texts.known_objects() if sections else {}),
+        },
     )
 
 
@@ -139,11 +125,8 @@ def _unknown_text(values: Sequence[ShardedValue]) -> str:
     return f"{plural(len(values), 'value')} ({size})"
 
 
-# ---- tables ------------------------------------------------------------------------------------
-
-
-def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView) -> Table:
-    kept = [v for v in values if _is_large((v.device_bytes, v.global_bytes), view)]
+def _values_table(name: str, values: Sequence[ShardedValue], min_bytes: int) -> Table:
+    kept = [v for v in values if _is_large((v.device_bytes, v.global_bytes), min_bytes)]
     sums = {
         "global_bytes": sum_of(value.global_bytes for value in kept),
         "device_bytes": sum_of(value.device_bytes for value in kept),
@@ -156,7 +139,7 @@ def _values_table(name: str, values: Sequence[ShardedValue], view: ShardingView)
         row_count=len(kept),
         totals={column: size for column, size in sums.items() if size is not None},
         shown=_shown(name, kept),
-        notes=_hidden(values, kept, view),
+        notes=_hidden(values, kept, min_bytes),
     )
 
 
@@ -178,31 +161,31 @@ def _shown(name: str, values: Sequence[ShardedValue]) -> tuple[str, ...]:
     )
 
 
-def _is_large(sizes: Iterable[int | None], view: ShardingView) -> bool:
+def _is_large(sizes: Iterable[int | None], min_bytes: int) -> bool:
     """Return whether a value is shown; a value of unknown size is."""
     known = [size for size in sizes if size is not None]
-    return not known or known[0] >= view.min_bytes
+    return not known or known[0] >= min_bytes
 
 
 def _hidden(
-    values: Sequence[ShardedValue], kept: Sequence[ShardedValue], view: ShardingView
+    values: Sequence[ShardedValue], kept: Sequence[ShardedValue], min_bytes: int
 ) -> tuple[str, ...]:
     """Return the note on the values that the filter hides."""
     count = len(values) - len(kept)
     if not count:
         return ()
     size = sum(v.device_bytes or 0 for v in values) - sum(v.device_bytes or 0 for v in kept)
-    least = format_bytes(view.min_bytes)
+    least = format_bytes(min_bytes)
     return (f"hidden: {plural(count, 'value')} under {least}, {format_bytes(size)} together",)
 
 
-def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Table]:
+def _other_tables(results: ShardingResults, min_bytes: int) -> Iterator[Table]:
     by_axis = results.replicated.by_axis
     yield Table.of(by_axis, title="Replicated along an axis", is_data_only=True)
     yield _filtered(
         results.replicated,
         "device_bytes",
-        view,
+        min_bytes,
         title="Replicated values, and the savings of each device if a free axis divided them",
         shown=(
             *("saved_bytes", "axis", "dimension", "kind"),
@@ -212,7 +195,7 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
     yield _filtered(
         results.donations,
         "device_bytes",
-        view,
+        min_bytes,
         title="Donated and donatable arguments",
         shown=("device_bytes", "status", "name", "output", "reason"),
     )
@@ -227,23 +210,20 @@ def _other_tables(results: ShardingResults, view: ShardingView) -> Iterator[Tabl
 
 
 def _filtered(
-    result: Result, measure: str, view: ShardingView, *, title: str, shown: tuple[str, ...]
+    result: Result, measure: str, min_bytes: int, *, title: str, shown: tuple[str, ...]
 ) -> Table:
     """Return the table of a result without rows that are too small."""
     place = result.place_of(measure)
 
     def is_kept(row: Row) -> bool:
         size = row[place]
-        return not isinstance(size, int) or size >= view.min_bytes
+        return not isinstance(size, int) or size >= min_bytes
 
     rows = [row for row in result.rows() if is_kept(row)]
     hidden = result.row_count - len(rows)
-    note = f"hidden: {plural(hidden, 'row')} under {format_bytes(view.min_bytes)}"
+    note = f"hidden: {plural(hidden, 'row')} under {format_bytes(min_bytes)}"
     table = Table.of(result, title=title, shown=shown, notes=(note,) if hidden else ())
     return replace(table, read_rows=lambda: rows, row_count=len(rows))
-
-
-# ---- JSON ---------------------------------------------------------------------------------------
 
 
 _KEYS = """
@@ -298,9 +278,6 @@ def _unknown_object(values: Sequence[ShardedValue]) -> Mapping[str, object]:
         "values": len(values),
         "device_bytes": sum_of(value.device_bytes for value in values),
     }
-
-
-# ---- facts --------------------------------------------------------------------------------------
 
 
 def mesh_text(meshes: Sequence[Mesh]) -> str:

@@ -23,7 +23,7 @@ from hlo_lens.shapes.partition_spec import PartitionSpec, partition_spec_text
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.shapes.shardy import shardy_shardings
 from hlo_lens.shapes.tile_assignment import TileAssignment
-from hlo_lens.text.errors import DumpSyntaxError, UsageError
+from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -607,40 +607,46 @@ def _texts_named(value: JaxValue, mesh: Mesh | None, rank: int, text: str) -> Hl
     return HloSharding.from_named(named)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardView:
-    """View of ``hlo-lens shard``.
+def shard_report(
+    sharding: HloSharding,
+    shape: Shape,
+    *,
+    mesh: Mesh | None = None,
+    label: str = "device",
+    width: int = 80,
+) -> Report:
+    """Return the report on one sharding.
 
-    Attributes:
+    Args:
         sharding: The sharding, in any spelling but a tuple.
         shape: Global shape of the value.
         mesh: Mesh of the spellings; None for a generated one.
         label: Word before the device ids.
         width: Columns for the drawing.
+
+    Raises:
+        UsageError: If there is nothing to divide, or the sharding is for another number of
+            dimensions.
     """
-
-    sharding: HloSharding
-    shape: Shape
-    mesh: Mesh | None = None
-    label: str = "device"
-    width: int = 80
-
-
-def shard_page(view: ShardView, slices: DeviceSlices, spellings: ShardingSpellings) -> Report:
-    """Return the report on one sharding."""
+    devices = mesh.device_ids if mesh is not None else None
+    try:
+        slices = device_slices(sharding, shape, devices=devices)
+        spellings = sharding_spellings(sharding, mesh, rank=shape.rank)
+    except DumpMismatchError as error:  # the request is wrong, not a dump
+        raise UsageError(str(error)) from error
     padding = ("padding_bytes",) if slices.is_uneven else ()
     shown = ("device", "slice", "tile", "size_bytes", *padding)
     section = Section(
-        title=f"{view.shape.to_text(layout=False)} as {view.sharding.text}",
+        title=f"{shape.to_text(layout=False)} as {sharding.text}",
         facts=tuple(_facts(slices, spellings)),
-        drawing=draw_boxes(slices, label=view.label, width=view.width),
+        drawing=draw_boxes(slices, label=label, width=width),
         tables=(
             Table.of(slices, title="Slices by device", shown=shown),
             Table.of(spellings, title="Spellings"),
         ),
         notes=tuple(_notes(slices, spellings)),
     )
-    data = envelope("shard", **_object(view, slices, spellings))
+    data = envelope("shard", **_object(sharding, slices, spellings))
     return Report(kind="shard", sections=(section,), data=data)
 
 
@@ -682,11 +688,11 @@ def _notes(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[str]:
 
 
 def _object(
-    view: ShardView, slices: DeviceSlices, spellings: ShardingSpellings
+    sharding: HloSharding, slices: DeviceSlices, spellings: ShardingSpellings
 ) -> Mapping[str, object]:
     mesh = spellings.mesh
     return {
-        "sharding": view.sharding.text,
+        "sharding": sharding.text,
         "shape": slices.shape.to_text(layout=False),
         "size_bytes": slices.shape.size_bytes,
         "device_shape": slices.shard_shape.to_text(layout=False),
