@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import pytest
 
@@ -14,7 +14,15 @@ from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import summary
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.sharding.annotations import sharding_forms
-from hlo_lens.render.result import Column, Result, Row, Unit, format_cell
+from hlo_lens.render.result import (
+    Column,
+    Records,
+    Result,
+    Row,
+    Unit,
+    columns_of,
+    format_cell,
+)
 from tests.questions.texts import LOOP, module_of
 
 if TYPE_CHECKING:
@@ -41,6 +49,57 @@ class Sizes(Result):
 
     def totals(self) -> dict[str, int]:
         return {"size_bytes": sum(size for _, size in self.sizes)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    name: Annotated[str, "operation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized(Named):
+    inside: str = ""
+    size_bytes: Annotated[int, Unit.BYTES, "its size, padding included"]
+
+    @property
+    def half_bytes(self) -> Annotated[int, Unit.BYTES, "half of it"]:
+        return self.size_bytes // 2
+
+
+class SizedTuple(NamedTuple):
+    name: Annotated[str, "operation"]
+    size_bytes: Annotated[int, Unit.BYTES, "its size"] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizedRecords(Records[Sized]):
+    """Sizes of operations."""
+
+    KIND: ClassVar[str] = "sizes"
+    TOTALS: ClassVar[tuple[str, ...]] = ("size_bytes",)
+    sizes: tuple[Sized, ...]
+    lost: int = 0
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        return (("[lost]", self.lost, None),)
+
+
+def test_columns_are_the_annotated_fields_of_the_record_then_its_properties() -> None:
+    assert (
+        Column("name", Unit.NONE, "operation"),
+        Column("size_bytes", Unit.BYTES, "its size, padding included"),
+        Column("half_bytes", Unit.BYTES, "half of it"),
+    ) == SizedRecords.COLUMNS
+    assert [one.name for one in columns_of(SizedTuple)] == ["name", "size_bytes"]
+
+
+def test_rows_and_totals_follow_from_the_records() -> None:
+    found = SizedRecords(
+        sizes=(Sized(name="a", size_bytes=8), Sized(name="b", size_bytes=2)), lost=5
+    )
+    assert [*found.rows()] == [("a", 8, 4), ("b", 2, 1)]
+    assert (found.row_count, found.totals()) == (2, {"size_bytes": 15})
+    assert found.objects()[1] == {"name": "b", "size_bytes": 2, "half_bytes": 1}
 
 
 PASSES = (

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.questions.sharding.donation import DonationStatus, donations, memory_pairs
 from hlo_lens.questions.sharding.replication import replicated_bytes, ways_to_divide
@@ -24,7 +24,7 @@ from hlo_lens.questions.what_if.arguments import (
     covering_patterns,
     is_optimizer_state,
 )
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.partition_spec import partition_spec_text, spec_of_axes
 from hlo_lens.shapes.primitive_type import xla_name
 from hlo_lens.text.argument_pattern import matches
@@ -48,21 +48,13 @@ _OTHER_DIMENSIONS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One change; its fields are columns of `Candidates`.
+    """One change: an option of ``what-if``, and its values, all given together."""
 
-    Attributes:
-        kind: Option of ``what-if``: ``donate``, ``shard`` or ``dtype``.
-        change: Its description: ``donate state``.
-        values: Names of the arguments and results that it changes.
-        requests: Values of the option, all given together.
-        saves_bytes: Bytes of each device that these arguments and results shrink.
-    """
-
-    kind: str
-    change: str
-    values: tuple[str, ...]
-    requests: tuple[str, ...]
-    saves_bytes: int
+    kind: Annotated[str, "donate, shard or dtype"]
+    change: Annotated[str, "description of the change"]
+    values: Annotated[tuple[str, ...], "arguments and results that it changes"]
+    requests: Annotated[tuple[str, ...], "values of the option of what-if"]
+    saves_bytes: Annotated[int, Unit.BYTES, "bytes of each device that these arrays shrink"]
 
     def conflicts_with(self, other: Candidate) -> bool:
         """Whether both set the same property of a value."""
@@ -70,7 +62,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates(Result):
+class Candidates(Records[Candidate]):
     """Changes that could lower the memory of a program, largest saving first.
 
     Attributes:
@@ -82,14 +74,6 @@ class Candidates(Result):
     """
 
     KIND: ClassVar[str] = "candidates"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("kind", Unit.NONE, "donate, shard or dtype"),
-        Column("change", Unit.NONE, "description of the change"),
-        Column("values", Unit.NONE, "arguments and results that it changes"),
-        Column("requests", Unit.NONE, "values of the option of what-if"),
-        Column("saves_bytes", Unit.BYTES, "bytes of each device that these arrays shrink"),
-    )
-    RECORDS: ClassVar[str] = "candidates"
     candidates: tuple[Candidate, ...]
     optimizer_state: tuple[str, ...] = ()
     optimizer_bytes: int = 0
