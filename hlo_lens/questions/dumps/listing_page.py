@@ -277,7 +277,10 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
         )
     yield from estimate_notes(facts)
     if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
-        yield "flops are empty where a loop's trip count, a shape or a custom call is unknown"
+        yield (
+            "flops are empty where a loop's trip count, a shape, a custom call or an opcode is "
+            "unknown"
+        )
     undivided = [one for one in facts if one.undivided_devices > 1 and one.flops]
     if undivided:
         names = listed(sorted({one.name for one in undivided}), _PROBLEMS_SHOWN)
