@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import instruction_table
-from hlo_lens.program.trip_counts import TripCounts, trip_counts
+from hlo_lens.program.trip_counts import trip_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,15 +150,14 @@ class CallCounts:
 
     Args:
         table: Table of the module.
-        trips: Its trip counts; found here if None.
     """
 
-    def __init__(self, table: InstructionTable, trips: TripCounts | None = None) -> None:
-        self.trips = trips = trip_counts(table, derives_printed=False) if trips is None else trips
+    def __init__(self, table: InstructionTable) -> None:
+        self.trips = trip_counts(table, derives_printed=False)
         self._module = table.module
         self._opcodes = table.module.opcodes
         self._links = table.module.links
-        self._trips = {(trip.computation, trip.loop): trip for trip in trips.loops}
+        self._trips = {(trip.computation, trip.loop): trip for trip in self.trips.loops}
         self._found: dict[int, Runs] = {}
 
     def of(self, computation: str) -> Runs:

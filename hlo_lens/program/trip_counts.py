@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hlo_lens.hlo.calls import Call
-    from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape, ShapeIndex
@@ -64,8 +63,6 @@ class TripCount:
     """Trip count of one loop; fields without description are columns of `TripCounts`.
 
     Attributes:
-        body: Name of its body.
-        condition: Name of its condition.
         trip_source: ``printed`` or ``derived``; None if unknown.
         printed: The count that XLA printed; None if not printed.
         derived: The count from condition, start and step; None if it cannot be derived, and
@@ -76,8 +73,6 @@ class TripCount:
 
     loop: Annotated[str, "the while instruction"]
     computation: Annotated[str, "computation that holds it"]
-    body: str | None
-    condition: str | None
     trip_count: Annotated[int | None, Unit.COUNT, "runs of the body per run of the loop"]
     trip_source: Annotated[str | None, "printed by XLA, or derived"]
     printed: int | None
@@ -97,11 +92,6 @@ class TripCounts(Records[TripCount]):
 
     KIND: ClassVar[str] = "trip-counts"
     loops: tuple[TripCount, ...]
-
-    def of(self, loop: HloInstruction) -> TripCount | None:
-        """Return the trip count of one while instruction, or None."""
-        wanted = (loop.computation.name, loop.name)
-        return next((t for t in self.loops if (t.computation, t.loop) == wanted), None)
 
 
 def trip_counts(table: InstructionTable, *, derives_printed: bool = True) -> TripCounts:
@@ -126,7 +116,6 @@ def _trip_count(row: int, scalars: _Scalars, *, derives_printed: bool) -> TripCo
     loop = scalars.module.instruction(row)
     calls = scalars.module.links.calls.of_row(row)
     called = {call.role: call for call in reversed(calls)}
-    names = {role: scalars.called_name(call) for role, call in called.items()}
     printed = printed_trip_count(loop.attribute("backend_config") or "")
     derived = _derived(called, scalars) if printed is None or derives_printed else None
     count = derived if isinstance(derived, int) else None
@@ -134,8 +123,6 @@ def _trip_count(row: int, scalars: _Scalars, *, derives_printed: bool) -> TripCo
     return TripCount(
         loop=loop.name,
         computation=loop.computation.name,
-        body=names.get("body"),
-        condition=names.get("condition"),
         trip_count=count if printed is None else printed,
         trip_source="printed" if printed is not None else "derived" if count is not None else None,
         printed=printed,
@@ -324,14 +311,9 @@ class _Scalars:
         """Return the value of one element of the result of a called computation."""
         root = self._links.root(call)
         if root == NOTHING:
-            return _Unknown(f"computation {self.called_name(call)} is not in the text")
+            name = self.module.instruction(call.row).called_computations[call.number]
+            return _Unknown(f"computation {name} is not in the text")
         return self.of(Value(root, index), scope, depth + 1)
-
-    def called_name(self, call: Call) -> str:
-        """Return the name of a called computation."""
-        if call.place != NOTHING:
-            return self.module.computation_names[call.place]
-        return self.module.instruction(call.row).called_computations[call.number]
 
     def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> _Scalar:
         """Return the value of an element of the carried tuple after one trip of a loop."""

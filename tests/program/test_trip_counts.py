@@ -62,8 +62,6 @@ def test_all_facts_of_one_loop() -> None:
         TripCount(
             loop="loop",
             computation="main",
-            body="body",
-            condition="cond",
             trip_count=5,
             trip_source="derived",
             printed=None,

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import hlo_text
+from hlo_lens.program.value_flow import COPIES, TUPLES, Route, Value, value_flow
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.findings.finding import Saves
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import Transfer, by_line, finding_of, subject, transfers
-from hlo_lens.questions.findings.values import operand_of, operands_of
+from hlo_lens.questions.findings.values import operands_of
 from hlo_lens.render.result import sum_of
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.computation import HloComputation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.collectives.results import Collective
     from hlo_lens.questions.findings.finding import Finding
 
 _MOST_STEPS = 500
+_COPIED = Route(TUPLES | COPIES)
 
 
 def invariant_collective(known: ModuleDump) -> Iterator[Finding]:
@@ -124,17 +125,12 @@ def _carried(module: HloModule, body: HloComputation) -> _Carried:
 
 def _passed(module: HloModule, value: Value) -> Value:
     """Return the value before copies and views of it, and elements of tuples."""
+    flow = value_flow(module)
+    before = None if value.row == NOTHING else value
     for _ in range(_MOST_STEPS):
-        if value.row == NOTHING:
+        if before is None:
             break
-        opcode = module.opcodes[value.row]
-        if opcode == "get-tuple-element":
-            number = module.instruction(value.row).tuple_index
-            value = operand_of(module, value.row, 0, (number or 0, *value.element))
-        elif opcode_traits(opcode).is_same:
-            value = operand_of(module, value.row, 0, value.element)
-        else:
-            break
+        value, before = before, flow.before(before, _COPIED)
     return value
 
 
