@@ -130,6 +130,16 @@ def test_elements_that_a_thousand_nested_loops_keep_are_those_before_them() -> N
     assert value_flow(module).definition(Value(root.row)) == Value(parameter.row, (0,))
 
 
+def test_report_ends_on_thousands_of_nested_loops() -> None:
+    text = (
+        nested(1500)
+        .replace("ROOT e =", "e =")
+        .replace("index=0\n}\n", "index=0\n  ROOT g = f32[8] all-reduce(e)\n}\n")
+    )
+    result = CliRunner().invoke(main, ["report", "-"], text)
+    assert result.exit_code == 0, result.output[-2000:]
+
+
 def test_ends_have_the_element_of_the_start_that_is_the_result() -> None:
     text = ENTRY.replace(
         "LINES",
