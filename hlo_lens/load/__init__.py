@@ -45,7 +45,7 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         DumpSyntaxError: If no part of it could be read, or, when strict, at the first gap.
     """
     name = str(path)
-    left = SkippedCounter()
+    skipped = SkippedCounter()
     try:
         is_folder = name != STDIN and Path(path).is_dir()
     except OSError as error:
@@ -54,8 +54,8 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
     if is_folder:
         from hlo_lens.load.folder import files_of
 
-        files = list(files_of(Path(path), left))
-        return _folder_dump(name, _counted(files, progress), left, strict=strict)
+        files = list(files_of(Path(path), skipped))
+        return _folder_dump(name, _counted(files, progress), skipped, strict=strict)
     file = DiskFile(name)
     opened = Opened(file)
     head = next(opened.pieces, b"")
@@ -66,9 +66,9 @@ def load(path: str | Path, *, strict: bool = False, progress: Progress | None = 
         archive: StoredFile = file
         if name == STDIN:
             archive = MemoryFile("<stdin>", data=b"".join((head, *opened.pieces)))
-        return _folder_dump(name, archive_files(archive, form, left), left, strict=strict)
+        return _folder_dump(name, archive_files(archive, form, skipped), skipped, strict=strict)
     opened.pieces = chain((head,), opened.pieces)
-    dump = _file_dump(file, opened, left, progress)
+    dump = _file_dump(file, opened, skipped, progress)
     if strict and dump.gaps:
         raise dump.gaps[0].as_error()
     return dump
@@ -82,20 +82,22 @@ def _counted(files: Sequence[T], progress: Progress | None) -> Iterator[T]:
 
 
 def _folder_dump(
-    path: str, files: Iterable[StoredFile], left: SkippedCounter, *, strict: bool
+    path: str, files: Iterable[StoredFile], skipped: SkippedCounter, *, strict: bool
 ) -> Dump:
     from hlo_lens.load.folder import folder_modules, sort_files
 
-    groups = sort_files(files, left, opens_archives=True)
+    groups = sort_files(files, skipped, opens_archives=True)
     if not groups:
-        raise _nothing_in(path, left)
+        raise _nothing_in(path, skipped)
     modules = list(folder_modules(groups, strict=strict))
     used = sum(len(parts) for group in groups for parts in group.stages.values())
-    return _dump_of(path, modules, left, files=used + sum(aside.count for aside in left.all()))
+    return _dump_of(
+        path, modules, skipped, files=used + sum(aside.count for aside in skipped.all())
+    )
 
 
 def _file_dump(
-    file: DiskFile, opened: Opened, left: SkippedCounter, progress: Progress | None
+    file: DiskFile, opened: Opened, skipped: SkippedCounter, progress: Progress | None
 ) -> Dump:
     """Return the modules of a file; of files that XLA printed into it, as of a folder."""
     from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
@@ -104,7 +106,7 @@ def _file_dump(
 
     def read_printed(files: Sequence[StoredFile]) -> Iterator[ModuleDump]:
         printed.extend(files)
-        return folder_modules(sort_files(files, left))
+        return folder_modules(sort_files(files, skipped))
 
     siblings = siblings_of(file)
     modules = list(
@@ -113,15 +115,17 @@ def _file_dump(
         )
     )
     if printed and not modules:
-        raise _nothing_in(file.path, left)
-    return _dump_of(file.path, modules, left, files=max(1, len(printed)))
+        raise _nothing_in(file.path, skipped)
+    return _dump_of(file.path, modules, skipped, files=max(1, len(printed)))
 
 
-def _dump_of(path: str, modules: Sequence[ModuleDump], left: SkippedCounter, *, files: int) -> Dump:
+def _dump_of(
+    path: str, modules: Sequence[ModuleDump], skipped: SkippedCounter, *, files: int
+) -> Dump:
     """Return a dump whose modules know its path, and whether it has others."""
     for module in modules:
         module.path, module.is_only = path, len(modules) == 1
-    return Dump(path=path, modules=tuple(modules), skipped=left.all(), files=files)
+    return Dump(path=path, modules=tuple(modules), skipped=skipped.all(), files=files)
 
 
 _ASIDES_SHOWN = 4
@@ -139,9 +143,9 @@ class EmptyDumpError(UnreadableError):
         self.skipped = skipped
 
 
-def _nothing_in(path: str, left: SkippedCounter) -> EmptyDumpError:
+def _nothing_in(path: str, skipped: SkippedCounter) -> EmptyDumpError:
     """Return the error for a folder or archive without a dump; it lists the files by kind."""
-    asides = left.all()
+    asides = skipped.all()
     kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]
     there = f"it holds {', '.join(kinds)}" if kinds else "it holds no file at all"
     archive = next((aside.example for aside in asides if aside.kind == "archive"), None)

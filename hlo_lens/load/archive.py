@@ -62,14 +62,14 @@ class Kept:
 
 
 def archive_files(
-    file: StoredFile, form: str, left: SkippedCounter, kept: Kept | None = None
+    file: StoredFile, form: str, skipped: SkippedCounter, kept: Kept | None = None
 ) -> Iterator[StoredFile]:
     """Yield the files in an archive, in its order.
 
     Args:
         file: The archive; compressed or not.
         form: ``zip`` or ``tar``.
-        left: Counts skipped links.
+        skipped: Counts skipped links.
         kept: Bytes kept already, if the archive is one of several.
 
     Raises:
@@ -78,7 +78,9 @@ def archive_files(
     number = 0
     try:
         members = (
-            _zip_files(file, left) if form == "zip" else _tar_files(file, left, kept or Kept())
+            _zip_files(file, skipped)
+            if form == "zip"
+            else _tar_files(file, skipped, kept or Kept())
         )
         for number, member in enumerate(members, start=1):
             if number > _MOST_MEMBERS:
@@ -89,7 +91,7 @@ def archive_files(
     except tarfile.ReadError as error:
         if not number:
             raise UnreadableError(f"{file.path}: cannot be read as tar archive: {error}") from error
-        left.add("rest of an archive that ends too early", file.path)
+        skipped.add("rest of an archive that ends too early", file.path)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise UnreadableError(f"{file.path}: cannot be read as {form} archive: {error}") from error
 
@@ -171,7 +173,7 @@ class _Member(_Reader):
             raise OSError(str(error)) from error
 
 
-def _zip_files(file: StoredFile, left: SkippedCounter) -> Iterator[StoredFile]:
+def _zip_files(file: StoredFile, skipped: SkippedCounter) -> Iterator[StoredFile]:
     with file.open() as opened, zipfile.ZipFile(opened) as archive:
         infos = archive.infolist()
         whole = opened.seek(0, os.SEEK_END)
@@ -190,7 +192,7 @@ def _zip_files(file: StoredFile, left: SkippedCounter) -> Iterator[StoredFile]:
             with _Member(file, info) as link:
                 target = link.read(4096).decode("utf-8", "replace")
             _check_link(file.path, name, target, is_hard=False)
-            left.add(_LINK, f"{file.path}/{name}")
+            skipped.add(_LINK, f"{file.path}/{name}")
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise _refuse_device(file.path, name)
         elif info.flag_bits & 1:
@@ -294,27 +296,27 @@ def _members(
             pass
 
 
-def _tar_files(file: StoredFile, left: SkippedCounter, kept: Kept) -> Iterator[StoredFile]:
+def _tar_files(file: StoredFile, skipped: SkippedCounter, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
             is_plain = not is_packed(opened.read(CHUNK))
         if is_plain:
             with tarfile.open(file.path, "r:") as tar:
                 for member in tar:
-                    if (name := _regular(file.path, member, left)) is not None:
+                    if (name := _regular(file.path, member, skipped)) is not None:
                         place = _place(file.path, name)
                         yield TarMember(*place, file.path, member.offset_data, member.size)
             return
     with _Stream(file) as stream, _streamed(stream) as tar:
-        yield from _kept_files(file, stream, tar, left, kept)
+        yield from _kept_files(file, stream, tar, skipped, kept)
 
 
 def _kept_files(
-    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, left: SkippedCounter, kept: Kept
+    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, skipped: SkippedCounter, kept: Kept
 ) -> Iterator[StoredFile]:
     """Yield the files of a compressed tar: dumps with their bytes, others with their kind."""
     for number, (member, opened) in enumerate(_members(stream, tar)):
-        name = _regular(file.path, member, left)
+        name = _regular(file.path, member, skipped)
         if name is None or opened is None:
             continue
         place = _place(file.path, name)
@@ -330,17 +332,17 @@ def _kept_files(
             yield MemoryFile(*place, head + opened.read())
 
 
-def _regular(archive: str, member: tarfile.TarInfo, left: SkippedCounter) -> str | None:
+def _regular(archive: str, member: tarfile.TarInfo, skipped: SkippedCounter) -> str | None:
     """Return the name of a regular file; None for folders and links inside the archive."""
     name = _checked(archive, member.name)
     if member.issym() or member.islnk():
         _check_link(archive, name, member.linkname, is_hard=member.islnk())
-        left.add(_LINK, f"{archive}/{name}")
+        skipped.add(_LINK, f"{archive}/{name}")
         return None
     if member.ischr() or member.isblk() or member.isfifo():
         raise _refuse_device(archive, name)
     if not member.isreg() or member.issparse():
         if not member.isdir():
-            left.add("sparse or unknown member of the archive", f"{archive}/{name}")
+            skipped.add("sparse or unknown member of the archive", f"{archive}/{name}")
         return None
     return name

@@ -95,20 +95,20 @@ class ModuleFiles:
         """Whether there is a text of this stage and part already."""
         return name.part in self.stages.get(name.stage or "", {})
 
-    def put(self, name: DumpFileName, file: StoredFile, left: SkippedCounter) -> None:
+    def put(self, name: DumpFileName, file: StoredFile, skipped: SkippedCounter) -> None:
         """Add a text; a second text of the same stage and part is counted as skipped."""
         if self.has(name):
-            left.add(REPEATED, file.path)
+            skipped.add(REPEATED, file.path)
         else:
             self.stages.setdefault(name.stage or "", {})[name.part] = file
 
 
-def files_of(folder: Path, left: SkippedCounter) -> Iterator[DiskFile]:
+def files_of(folder: Path, skipped: SkippedCounter) -> Iterator[DiskFile]:
     """Yield the files of a folder and its subfolders, in order.
 
     Args:
         folder: The folder.
-        left: Counts folders and files that cannot be read, links to folders, pipes and sockets.
+        skipped: Counts folders and files that cannot be read, links to folders, pipes and sockets.
 
     Raises:
         UnreadableError: If the folder itself cannot be read.
@@ -117,33 +117,33 @@ def files_of(folder: Path, left: SkippedCounter) -> Iterator[DiskFile]:
     def count_unreadable(error: OSError) -> None:
         if error.filename == str(folder):
             raise cannot_be_read(str(folder), error) from error
-        left.add(UNREADABLE_FOLDER, error.filename)
+        skipped.add(UNREADABLE_FOLDER, error.filename)
 
     for directory, folders, names in os.walk(folder, onerror=count_unreadable):
         folders.sort()
         below = os.path.relpath(directory, folder)
         for link in (Path(directory, name) for name in folders):
             if link.is_symlink():
-                left.add(LINKED_FOLDER, str(link))
+                skipped.add(LINKED_FOLDER, str(link))
         for file in (Path(directory, name) for name in sorted(names)):
             try:
-                skipped = None if file.is_file() else SPECIAL if file.exists() else UNREADABLE
+                reason = None if file.is_file() else SPECIAL if file.exists() else UNREADABLE
             except OSError:
-                skipped = UNREADABLE
-            if skipped is None:
+                reason = UNREADABLE
+            if reason is None:
                 yield DiskFile(str(file), "" if below == "." else below)
             else:
-                left.add(skipped, str(file))
+                skipped.add(reason, str(file))
 
 
 def sort_files(
-    files: Iterable[StoredFile], left: SkippedCounter, *, opens_archives: bool = False
+    files: Iterable[StoredFile], skipped: SkippedCounter, *, opens_archives: bool = False
 ) -> list[ModuleFiles]:
     """Return the files by module, in the order of folder and number.
 
     Args:
         files: In any order.
-        left: Counts the files that belong to no module.
+        skipped: Counts the files that belong to no module.
         opens_archives: Whether to read archives on disk as folders; else they are skipped.
     """
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
@@ -151,10 +151,10 @@ def sort_files(
     settings: dict[tuple[str, str], dict[str, StoredFile]] = {}
     lowered: dict[tuple[str, str], StoredFile] = {}
     kinds = ((file, head_kind(file)) for file in files)
-    for file, kind in _with_archives_open(kinds, left) if opens_archives else kinds:
+    for file, kind in _with_archives_open(kinds, skipped) if opens_archives else kinds:
         name = split_file_name(name_of(file))
         if part_of(kind) != name.part:
-            left.add(UNREADABLE if kind is None else kind.value, file.path)
+            skipped.add(UNREADABLE if kind is None else kind.value, file.path)
             if setting := _SETTING.fullmatch(name_of(file)):
                 owner = _place(file), without_stamp(setting[1])
                 settings.setdefault(owner, {}).setdefault(setting[2], file)
@@ -168,10 +168,10 @@ def sort_files(
         elif name.stage is None and name.number is not None:
             later.append((file, name))
         else:
-            _put(groups, file, name, left)
+            _put(groups, file, name, skipped)
     _join_nameless(groups)
     for file, name in later:
-        _put_late(groups, file, name, left)
+        _put_late(groups, file, name, skipped)
     for key, runs in groups.items():
         for group in runs:
             group.settings = settings.get(key, {})
@@ -182,7 +182,7 @@ def sort_files(
 
 
 def _with_archives_open(
-    files: Iterable[tuple[StoredFile, DumpKind | None]], left: SkippedCounter
+    files: Iterable[tuple[StoredFile, DumpKind | None]], skipped: SkippedCounter
 ) -> Iterator[tuple[StoredFile, DumpKind | None]]:
     """Yield files with their kinds; an archive with dumps gives its members, in a folder."""
     from hlo_lens.load.archive import Kept, archive_files
@@ -194,7 +194,7 @@ def _with_archives_open(
             continue
         path = Path(file.path)
         if path.with_name(without_archive_end(path.name)).is_dir():
-            left.add(UNPACKED, file.path)
+            skipped.add(UNPACKED, file.path)
             continue
         links = SkippedCounter()
         members: list[tuple[StoredFile, DumpKind | None]] = []
@@ -204,13 +204,13 @@ def _with_archives_open(
                 below = "/".join(filter(None, (file.folder, path.name, member.folder)))
                 members.append((replace(member, folder=below), head_kind(member)))  # type: ignore[type-var] # all are dataclasses
         except UnreadableError:
-            left.add(REFUSED, file.path)
+            skipped.add(REFUSED, file.path)
             continue
         if any(part_of(kind) is not None for _, kind in members):
-            left.add_all(links)
+            skipped.add_all(links)
             yield from members
         else:
-            left.add(DumpKind.ARCHIVE.value, file.path)
+            skipped.add(DumpKind.ARCHIVE.value, file.path)
 
 
 def _join_split(groups: list[ModuleFiles]) -> list[ModuleFiles]:
@@ -240,12 +240,12 @@ def _put(
     groups: dict[tuple[str, str], list[ModuleFiles]],
     file: StoredFile,
     name: DumpFileName,
-    left: SkippedCounter,
+    skipped: SkippedCounter,
 ) -> None:
     runs = groups.setdefault((_place(file), name.key), [])
     if not runs or (runs[-1].has(name) and name.is_stamped):
         runs.append(ModuleFiles(key=name.key, folder=file.folder, number=name.number))
-    runs[-1].put(name, file, left)
+    runs[-1].put(name, file, skipped)
 
 
 def _place(file: StoredFile) -> str:
@@ -282,23 +282,23 @@ def _put_late(
     groups: dict[tuple[str, str], list[ModuleFiles]],
     file: StoredFile,
     name: DumpFileName,
-    left: SkippedCounter,
+    skipped: SkippedCounter,
 ) -> None:
     """Add an HLO text of unknown stage to its module, or count it as skipped part of a module."""
     place, whole = _place(file), name.key
     owners = [k for k in groups if k[0] == place and whole.startswith(f"{k[1]}.")]
     if not owners:
-        _put(groups, file, name, left)
+        _put(groups, file, name, skipped)
         return
     owner = max(owners, key=lambda k: len(k[1]))
     stage = _EXTENSIONS.sub("", whole[len(owner[1]) + 1 :])
     own = _title_name(file)
     texts = [parts[""] for parts in groups[owner][0].stages.values() if "" in parts]
     if own is None or own not in {_title_name(other) for other in texts}:
-        left.add(CUT_OUT, file.path)
+        skipped.add(CUT_OUT, file.path)
         return
     known = DumpFileName(module=owner[1], number=name.number, stage=stage, part="")
-    groups[owner][-1].put(known, file, left)
+    groups[owner][-1].put(known, file, skipped)
 
 
 _EXTENSIONS = re.compile(rf"\.(?:txt|hlo){PACKED}$")
