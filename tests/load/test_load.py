@@ -500,7 +500,7 @@ def test_reading_hlo_imports_lark_only_for_lines_without_a_pattern(tmp_path: Pat
     path.write_text(hlo())
     code = f"import hlo_lens\nhlo_lens.load({str(path)!r}).modules[0].hlo.entry.root.shape"
     assert _imported(code) == set()
-    path.write_text(hlo().replace("f32[", "f32 ["))
+    path.write_text(hlo().replace("negate(p)", "negate(p p)"))
     assert _imported(code) == {"lark"}
 
 
