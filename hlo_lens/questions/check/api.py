@@ -15,8 +15,7 @@ from hlo_lens.questions.check.rules import Rule, default_rules, read_budget, sho
 from hlo_lens.questions.diff.api import Diff, diff_sides
 from hlo_lens.questions.diff.causes import argument_causes, donation_causes
 from hlo_lens.questions.diff.module_diff import SUBJECTS
-from hlo_lens.questions.diff.page import listed_names
-from hlo_lens.questions.diff.sections import cause_text
+from hlo_lens.questions.diff.page import cause_text, listed_names
 from hlo_lens.questions.diff.sides import (
     LoadedSide,
     Side,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.html_page import pair_subject
-from hlo_lens.questions.diff.objects import module_object
+from hlo_lens.questions.diff.page import module_object
 from hlo_lens.questions.plans.proof import with_sifted_findings
 from hlo_lens.questions.report.api import page_of_module
 from hlo_lens.questions.report.html.page import page_of_modules

@@ -37,7 +37,7 @@ class Diff(DumpDiff):
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that ``hlo-lens diff -f json`` prints."""
-        from hlo_lens.questions.diff.objects import diff_object
+        from hlo_lens.questions.diff.page import diff_object
 
         return diff_object(self)
 

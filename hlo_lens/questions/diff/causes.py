@@ -330,7 +330,7 @@ def donation_causes(donations: DonationDiff | None) -> Iterator[Cause]:
     """Yield the donations that were lost and gained."""
     for change in ("lost", "gained") if donations is not None else ():
         assert donations is not None
-        names = [str(row[1]) for row in donations.rows() if row[0] == change]
+        names = donations.names_of(change)
         if names:
             size = format_bytes(donations.bytes_of(change))
             yield Cause(  # temporaries change too, so that the total need not change by the size

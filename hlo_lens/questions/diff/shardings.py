@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from hlo_lens.questions.diff.pairs import SidePair, pair_items
 from hlo_lens.questions.sharding.annotations import Annotation
 from hlo_lens.questions.snapshots.rows import EntryFact
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Column, Records, Result, Row, Unit
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -428,59 +428,66 @@ def _order(fact: Annotation) -> tuple[object, ...]:
     return (fact.source, fact.spec, fact.sharding, fact.shape, fact.op_name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DonationDiff(Result):
-    """Parameters whose memory a result reuses on one side only, largest first.
+@dataclass(frozen=True, slots=True)
+class DonationRow:
+    """A parameter whose memory a result reuses on one side only."""
 
-    Attributes:
-        entries: The parameter in the base and in the head.
-    """
+    change: Annotated[str, "lost or gained: reuse of the argument's memory by a result"]
+    name: Annotated[str | None, "argument"]
+    device_bytes: Annotated[int | None, Unit.BYTES, "bytes of one device's part"]
+    device_shape: Annotated[str | None, "shape of one device's part"]
+    base_output: Annotated[str | None, "result that reuses its memory in the base"]
+    head_output: Annotated[str | None, "result that reuses its memory in the head"]
+    base_donation: Annotated[str | None, "kind of donation in the base"]
+    head_donation: Annotated[str | None, "kind of donation in the head"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DonationDiff(Records[DonationRow]):
+    """Parameters whose memory a result reuses on one side only: lost ones, then by size."""
 
     KIND: ClassVar[str] = "donation-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("change", Unit.NONE, "lost or gained: reuse of the argument's memory by a result"),
-        Column("name", Unit.NONE, "argument"),
-        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
-        Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("base_output", Unit.NONE, "result that reuses its memory in the base"),
-        Column("head_output", Unit.NONE, "result that reuses its memory in the head"),
-        Column("base_donation", Unit.NONE, "kind of donation in the base"),
-        Column("head_donation", Unit.NONE, "kind of donation in the head"),
-    )
-    RECORDS: ClassVar[str] = "entries"
-    entries: tuple[tuple[EntryFact, EntryFact], ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the parameters, lost aliases first."""
-        for base, head in self.entries:
-            change = "gained" if base.aliased_with is None else "lost"
-            yield (
-                *(change, head.name or base.name, _bytes_of(head), head.device_shape),
-                *(base.aliased_with, head.aliased_with, base.donation, head.donation),
-            )
+    entries: tuple[DonationRow, ...]
 
     def bytes_of(self, change: str) -> int:
         """Return the known bytes of all parameters with one change."""
-        rows = (row for row in self.rows() if row[0] == change)
-        return sum(row[2] for row in rows if isinstance(row[2], int))
+        return sum(row.device_bytes or 0 for row in self.entries if row.change == change)
 
-
-def _bytes_of(entry: EntryFact) -> int | None:
-    return entry.device_bytes if entry.padded_device_bytes is None else entry.padded_device_bytes
+    def names_of(self, change: str) -> list[str]:
+        """Return the names of the parameters with one change."""
+        return [str(row.name) for row in self.entries if row.change == change]
 
 
 def donation_diff(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> DonationDiff:
     """Return the matched parameters that lost or gained an alias."""
-    found = [
+
+    def size(entry: EntryFact) -> int | None:
+        padded = entry.padded_device_bytes
+        return entry.device_bytes if padded is None else padded
+
+    differ = [
         (one, other)
         for one, other in pairs
         if one.kind == "parameter" and (one.aliased_with is None) != (other.aliased_with is None)
     ]
-    found.sort(
+    differ.sort(
         key=lambda pair: (
             pair[0].aliased_with is None,
-            -max(_bytes_of(pair[0]) or 0, _bytes_of(pair[1]) or 0),
+            -max(size(pair[0]) or 0, size(pair[1]) or 0),
             pair[1].name or "",
         )
     )
-    return DonationDiff(entries=tuple(found))
+    rows = [
+        DonationRow(
+            "gained" if base.aliased_with is None else "lost",
+            head.name or base.name,
+            size(head),
+            head.device_shape,
+            base.aliased_with,
+            head.aliased_with,
+            base.donation,
+            head.donation,
+        )
+        for base, head in differ
+    ]
+    return DonationDiff(entries=tuple(rows))

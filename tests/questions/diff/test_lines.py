@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.questions.diff.causes import Cause
-from hlo_lens.questions.diff.sections import cause_text
+from hlo_lens.questions.diff.page import cause_text
 
 
 def test_bytes_of_a_cause_name_the_figure_that_they_count() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
+from hlo_lens.questions.diff.page import memory_facts, statement_tables
 from hlo_lens.questions.diff.pairs import Delta
-from hlo_lens.questions.diff.sections import memory_facts, statement_tables
 from hlo_lens.questions.memory.statement import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.matching.program_diff import program_diff
-from hlo_lens.questions.diff.sections import (
+from hlo_lens.questions.diff.page import (
     TEXTS_DIFFER,
     program_diff_facts,
     program_diff_json,

@@ -13,7 +13,7 @@ from hlo_lens.questions.diff.matching import noise as noise_counts
 from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.matching.noise import without_lines
 from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
-from hlo_lens.questions.diff.sections import program_diff_json
+from hlo_lens.questions.diff.page import program_diff_json
 from tests.corpus import SAMPLES, read, sample_hlo
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import STYLES, print_module
