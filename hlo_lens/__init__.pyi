@@ -52,7 +52,8 @@ from hlo_lens.logs.log import (
 )
 from hlo_lens.questions.check.api import Checked as Checked, check as check
 from hlo_lens.questions.collectives.api import collectives as collectives, loops as loops
-from hlo_lens.questions.diff.api import Diff as Diff, diff as diff
+from hlo_lens.questions.diff import diff as diff
+from hlo_lens.questions.diff.dump_diff import Diff as Diff
 from hlo_lens.questions.diff.sides import snapshot as snapshot
 from hlo_lens.questions.dumps.show import instruction as instruction
 from hlo_lens.questions.memory import memory as memory

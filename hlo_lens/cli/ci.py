@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.questions.check.api import Checked
-    from hlo_lens.questions.diff.api import Diff
+    from hlo_lens.questions.diff.dump_diff import Diff
     from hlo_lens.render.to_github import Annotation
 
 _VARIABLE = "GITHUB_STEP_SUMMARY"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hlo_lens.load.programs import Program, analysis_of
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.diff.api import compare_programs
+from hlo_lens.questions.diff.dump_diff import compare_programs
 from hlo_lens.questions.diff.page import program_diff_facts
 from hlo_lens.questions.findings.page import finding_text
 from hlo_lens.questions.memory import memory

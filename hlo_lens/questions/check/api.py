@@ -12,8 +12,8 @@ from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.metric import ROOT as FINDINGS
 from hlo_lens.questions.check.page import check_annotations, check_report, diff_annotations
 from hlo_lens.questions.check.rules import Rule, default_rules, read_budget, short_rule
-from hlo_lens.questions.diff.api import Diff, diff_sides
 from hlo_lens.questions.diff.causes import argument_causes, donation_causes
+from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.module_diff import SUBJECTS
 from hlo_lens.questions.diff.page import cause_text, listed_names
 from hlo_lens.questions.diff.sides import (

@@ -16,7 +16,7 @@ from hlo_lens.render.table import Report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.questions.diff.api import Diff
+    from hlo_lens.questions.diff.dump_diff import Diff
     from hlo_lens.questions.diff.sides import LoadedSide
     from hlo_lens.questions.report.html.payload import Subject
 

@@ -1,4 +1,7 @@
-"""Causes of the changes of a module that are in its arguments: shapes, shardings, order.
+"""Causes of the changes of a module, and its changes by line of the user's program.
+
+Each line has the instructions that it gained and lost, its bytes at the peak of the default memory
+space, and the bytes on the wire of its collectives. Lines are those of the head (`line_edits`).
 
 A program gives its arguments other shapes with another batch or number of layers, and divides them
 in other ways with other PartitionSpecs; no line of the program needs to change.
@@ -8,20 +11,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits, ProgramLines, main_opcodes
 from hlo_lens.questions.diff.shardings import ADDED, REMOVED, RESHAPED, RESHARDED, label_of
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.roles import RECOMPUTED
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.collectives import CollectiveDiff
+    from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow
     from hlo_lens.questions.diff.line_edits import CallChange, ProgramLines
-    from hlo_lens.questions.diff.memory import MemoryDiff
+    from hlo_lens.questions.diff.memory import MemoryDiff, PeakRow
     from hlo_lens.questions.diff.shardings import (
         AnnotationRow,
         DonationDiff,
@@ -101,18 +106,8 @@ def _order(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> Iterator[Cause]:
         yield Cause(sources=(), what=what)
 
 
-Stack: TypeAlias = tuple[str, ...]
-"""Lines of the user's program, innermost first."""
-
-Stacks: TypeAlias = "Mapping[Stack, Counter[str]]"
-"""Opcodes of the operations with each stack."""
-
-_Made: TypeAlias = "Counter[tuple[str, str]]"
-"""Number of operations by line and opcode."""
-
-
-if TYPE_CHECKING:
-    Sizes = Mapping[str | None, int | None]
+Sizes: TypeAlias = "Mapping[str | None, int | None]"
+"""Increase of bytes by line; None where it is not known."""
 
 FEW = 3
 """Most opcodes and names in the description of a line or cause."""
@@ -177,17 +172,19 @@ _OPERATION_PROPERTIES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRow:
-    """Changes of one line; fields are the columns of `LineDiff`, None if they are not known."""
+    """Changes of one line; None if they are not known."""
 
-    source: str | None
-    added: int | None = None
-    removed: int | None = None
-    changed: int | None = None
-    moved: int | None = None
-    recomputed: int | None = None
-    delta_peak_bytes: int | None
-    delta_wire_bytes: int | None
-    what: str | None = None
+    source: Annotated[str | None, "place in the user's program; none if it is not known"]
+    added: Annotated[int | None, Unit.COUNT, "instructions that only the head has"] = None
+    removed: Annotated[int | None, Unit.COUNT, "instructions that only the base has"] = None
+    changed: Annotated[int | None, Unit.COUNT, "instructions that both have and that differ"] = None
+    moved: Annotated[int | None, Unit.COUNT, "instructions in another computation"] = None
+    recomputed: Annotated[
+        int | None, Unit.COUNT, "increase of instructions computed again (remat)"
+    ] = None
+    delta_peak_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of its bytes at the peak"]
+    delta_wire_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of its bytes on the wire"]
+    what: Annotated[str | None, "what changed"] = None
 
     @property
     def is_small(self) -> bool:
@@ -577,3 +574,97 @@ def with_total(
         delta_bytes_of=None if total is None else "total_bytes",
         delta_wire_bytes=sent or None,
     )
+
+
+# ---- changes by line ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDiff(Records[LineRow]):
+    """Changes by line: most bytes first, then most instructions.
+
+    Attributes:
+        lines: The lines.
+        causes: Causes of the changes.
+        is_source: Whether instructions are those before optimizations; None if not known.
+        is_source_equal: Whether these are equal on both sides.
+    """
+
+    KIND: ClassVar[str] = "line-diff"
+    lines: tuple[LineRow, ...] = field(repr=False)
+    causes: tuple[Cause, ...]
+    is_source: bool | None
+    is_source_equal: bool = False
+
+
+def line_diff(
+    program: ProgramLines | None,
+    memory: MemoryDiff | None,
+    collectives: CollectiveDiff | None,
+    shardings: ShardingDiff | None,
+    donations: DonationDiff | None,
+) -> LineDiff:
+    """Return the changes of a module by line; arguments that are None are not known."""
+    lines = {} if program is None else program.lines
+    shifted = {} if program is None else program.shifted
+    peak = None if memory is None else _peak_bytes(memory, shifted)
+    wire = None if collectives is None else _wire_bytes(collectives, shifted)
+    places = dict.fromkeys((*lines, *(peak or ()), *(wire or ())))
+    rows = [line_row(place, program, peak, wire) for place in places]
+    unknown = {place for place, size in (wire or {}).items() if size is None}
+    rows = [
+        row
+        for row in rows
+        if row.count or row.delta_peak_bytes or row.delta_wire_bytes or row.source in unknown
+    ]
+    rows.sort(key=_line_order)
+    arguments = [*argument_causes(shardings)]
+    causes = [*donation_causes(donations), *arguments]
+    if program is not None:
+        entries = () if shardings is None else shardings.entries
+        causes += program_causes(
+            program,
+            rows,
+            shardings,
+            has_other_arguments=bool(arguments),
+            has_other_number=any(
+                row.one.kind == "parameter" and row.change in (ADDED, REMOVED) for row in entries
+            ),
+        )
+    return LineDiff(
+        lines=tuple(rows),
+        causes=tuple(with_total(causes, memory, collectives)),
+        is_source=None if program is None else program.is_source,
+        is_source_equal=program is not None and program.is_source and not program.lines,
+    )
+
+
+def _line_order(row: LineRow) -> tuple[object, ...]:
+    sizes = [abs(size or 0) for size in (row.delta_peak_bytes, row.delta_wire_bytes)]
+    large = [-size if size >= LEAST else 0 for size in sizes]
+    return (row.source is None, *large, -row.count, -sum(sizes), row.source or "")
+
+
+def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> Sizes:
+    """Return the increase of bytes at the peak of the default memory space by line."""
+    found: Counter[str | None] = Counter()
+    for peak in memory.peaks:
+        for row in peak.changed if peak.color == DEFAULT_SPACE else ():
+            found[_line_of(row, shifted)] += row.delta_bytes
+    return found
+
+
+def _wire_bytes(collectives: CollectiveDiff, shifted: Mapping[str, str]) -> Sizes:
+    """Return the increase of bytes on the wire in one run by line; None where it is not known."""
+    found: dict[str | None, int | None] = {}
+    for row in collectives.changed:
+        line, delta = _line_of(row, shifted), row.delta_wire_bytes
+        known = found.get(line, 0)
+        found[line] = None if known is None or delta is None else known + delta
+    return found
+
+
+def _line_of(row: PeakRow | CollectiveRow, shifted: Mapping[str, str]) -> str | None:
+    """Return the line of the head, also of what is gone."""
+    source = row.one.source
+    return source if row.head is not None or source is None else shifted.get(source, source)

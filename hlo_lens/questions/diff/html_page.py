@@ -15,16 +15,15 @@ from hlo_lens.text.shell_words import shell_word
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.questions.diff.api import Diff
     from hlo_lens.questions.diff.matching.program_diff import ComputationPair
-    from hlo_lens.questions.diff.module_diff import ModuleDiff
+    from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.render.table import Report
 
 _ROWS = 15
 """Rows of the tables of a diff."""
 
 
-def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
+def diff_page(diff: DumpDiff, report: Report) -> Mapping[str, object]:
     """Return the data of the page on a diff: its text, and the view of changes of each pair.
 
     Args:
@@ -47,7 +46,7 @@ def diff_page(diff: Diff, report: Report) -> Mapping[str, object]:
     return page_of_modules("diff", title, named, sections)
 
 
-def pair_subject(diff: Diff, number: int) -> Subject:
+def pair_subject(diff: DumpDiff, number: int) -> Subject:
     """Return the subject of a pair of modules; of a snapshot only its figures are known."""
     place_base, place_head = diff.places[number]
     module = diff.modules[number]
@@ -65,7 +64,7 @@ def pair_subject(diff: Diff, number: int) -> Subject:
     )
 
 
-def _paths(diff: Diff) -> str:
+def _paths(diff: DumpDiff) -> str:
     """Return the paths of both sides as words of a command."""
     return " ".join(shell_word(side.path or "PATH") for side in (diff.base, diff.head))
 

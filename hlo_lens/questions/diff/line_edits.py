@@ -36,15 +36,14 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.causes import Stack
     from hlo_lens.questions.diff.matching.edits import Edit
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
 
 
-CallsStack: TypeAlias = tuple[str, ...]
+Stack: TypeAlias = tuple[str, ...]
 """Lines of the user's program, innermost first."""
 
-Stacks: TypeAlias = "Mapping[CallsStack, Counter[str]]"
+Stacks: TypeAlias = "Mapping[Stack, Counter[str]]"
 """Opcodes of the operations with each stack."""
 
 _Made: TypeAlias = "Counter[tuple[str, str]]"
@@ -246,16 +245,16 @@ def _names_at(made: _Made, names: Mapping[str, str]) -> frozenset[str]:
 
 def _renamed(
     stacks: Stacks, names: Mapping[str, str], callers: Mapping[str, str]
-) -> dict[CallsStack, Counter[str]]:
+) -> dict[Stack, Counter[str]]:
     """Return stacks of the base with the names of their lines in the head."""
-    found: dict[CallsStack, Counter[str]] = defaultdict(Counter)
+    found: dict[Stack, Counter[str]] = defaultdict(Counter)
     for stack, opcodes in stacks.items():
         outer = tuple(callers[caller] for caller in stack[1:])
         found[(names.get(stack[0], stack[0]), *outer)] += opcodes
     return dict(found)
 
 
-def caller_votes(pairs: Iterator[tuple[CallsStack, CallsStack]]) -> Counter[tuple[str, str]]:
+def caller_votes(pairs: Iterator[tuple[Stack, Stack]]) -> Counter[tuple[str, str]]:
     """Return the calling lines of stacks of base and head, with their number."""
     return Counter(
         two

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hlo_lens.questions.diff.causes import LineDiff, line_diff
 from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
-from hlo_lens.questions.diff.line_diff import LineDiff, line_diff
 from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
 from hlo_lens.questions.diff.pairs import with_folders_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.diff.line_edits import ProgramLines
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
+    from hlo_lens.questions.diff.sides import LoadedSide
     from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")
@@ -121,6 +122,8 @@ class DumpDiff:
     """Changes between two dumps.
 
     Attributes:
+        base: Before.
+        head: After.
         modules: Changes of each pair of modules.
         places: Index in the base and in the head of each pair.
         added: Modules of the head alone.
@@ -128,6 +131,8 @@ class DumpDiff:
         copies: Indices in the base and in the head of modules left out as copies of others.
     """
 
+    base: LoadedSide
+    head: LoadedSide
     modules: tuple[ModuleDiff, ...]
     places: tuple[tuple[int, int], ...]
     added: tuple[ModuleSnapshot, ...]

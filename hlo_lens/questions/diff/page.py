@@ -33,9 +33,8 @@ from hlo_lens.text.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.causes import Cause
+    from hlo_lens.questions.diff.causes import Cause, LineDiff
     from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow, Detail
-    from hlo_lens.questions.diff.line_diff import LineDiff
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff

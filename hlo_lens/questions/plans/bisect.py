@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.devices import Target
     from hlo_lens.load.programs import Progress
-    from hlo_lens.questions.diff.api import Diff
+    from hlo_lens.questions.diff.dump_diff import Diff
     from hlo_lens.questions.what_if.process.requests import SourceProgram
     from hlo_lens.render.table import Report
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.line_diff import line_diff
+from hlo_lens.questions.diff.causes import line_diff
 from hlo_lens.questions.diff.line_edits import call_changes, program_lines
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hlo_lens.questions.diff.causes import Stacks
+    from hlo_lens.questions.diff.line_edits import Stacks
 
 Step = tuple[str, tuple[int, ...]]
 """Opcode of an operation on the one before, and its lines, innermost first."""

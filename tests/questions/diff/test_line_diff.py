@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.questions.diff.causes import (
     Cause,
+    LineDiff,
     LineRow,
     argument_causes,
     donation_causes,
+    line_diff,
     line_row,
     program_causes,
 )
 from hlo_lens.questions.diff.collectives import collective_diff
-from hlo_lens.questions.diff.line_diff import LineDiff, line_diff
 from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines, program_lines
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from hlo_lens.questions.diff.shardings import donation_diff, sharding_diff

@@ -1,4 +1,4 @@
-"""Changes between two compiles."""
+"""Changes between two dumps, as a report, JSON or a frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.questions.diff.pairs import pair_modules
-from hlo_lens.questions.diff.sides import LoadedSide, Side, SideModule, load_sides
 from hlo_lens.text.dump_files import BEFORE
 from hlo_lens.text.errors import UsageError
 
@@ -20,20 +19,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.questions.diff.sides import LoadedSide, SideModule
     from hlo_lens.render.table import Report
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diff(DumpDiff):
-    """Changes between two dumps, and the dumps.
-
-    Attributes:
-        base: Before.
-        head: After.
-    """
-
-    base: LoadedSide
-    head: LoadedSide
+    """Changes between two dumps, in all formats."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that ``hlo-lens diff -f json`` prints."""
@@ -87,33 +79,6 @@ def _number_rows(diff: Diff) -> Iterator[tuple[str, str, str, int | None, int | 
         for subject, deltas in listed:
             for metric, found in (deltas or {}).items():
                 yield module.head.name, subject, metric, found.base, found.head, found.delta
-
-
-def diff(
-    base: Side,
-    head: Side,
-    *,
-    only: Sequence[str] = SUBJECTS,
-    heed: Sequence[str] = (),
-    force: bool = False,
-) -> Diff:
-    """Return the changes between two compiles.
-
-    Args:
-        base: Before: a path (file, folder or snapshot), a program, a `Dump` or a `Snapshot`.
-        head: After.
-        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
-        heed: Noise kinds to report as changes, such as ``names``.
-        force: Compare an estimate of memory with what XLA assigned, too.
-
-    Raises:
-        UnreadableError: If a path cannot be read.
-        DumpSyntaxError: If it cannot be parsed, or is a snapshot of a newer version.
-        UsageError: If there is no such subject or noise kind.
-    """
-    has_program = "program" in only
-    sides = load_sides(base, head, with_graphs=has_program, limits_estimate=has_program)
-    return diff_sides(*sides, only=only, heed=heed, is_forced=force)
 
 
 def diff_sides(
