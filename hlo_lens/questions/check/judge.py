@@ -18,9 +18,8 @@ from hlo_lens.questions.check.metric import (
     counted_findings,
     counts_changes,
     new_among,
-    rule_value,
-    weakness,
 )
+from hlo_lens.questions.check.rules import rule_value, weakness
 from hlo_lens.questions.diff.memory import TOTAL, code_problem, memory_problem
 from hlo_lens.text.amount import MARGIN, Amount, Kind
 from hlo_lens.text.portable_names import plain_name

@@ -14,7 +14,7 @@ from hlo_lens.text.units import format_bytes, format_delta, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.questions.plans.fit import Attempt, FittedModule
+    from hlo_lens.questions.plans.fitting import Attempt, FittedModule
     from hlo_lens.questions.what_if.recompiling import Figures
 
 FROM_DUMP = "dump"
