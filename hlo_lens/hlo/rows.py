@@ -115,12 +115,8 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def operands_of(match: re.Match[str]) -> tuple[int, int]:
     """Return the place of the text between the parentheses of an instruction that was matched."""
-    if match.start(5) >= 0:
-        return match.span(5)
-    if match.start(6) >= 0:
-        return match.span(6)
-    place = match.string.index("(", match.end(4)) + 1
-    return place, place
+    start = match.string.index("(", match.end(4)) + 1
+    return start, max(start, match.end(5), match.end(6))
 
 
 class HloRows:
