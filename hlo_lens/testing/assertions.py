@@ -144,9 +144,10 @@ def assert_memory_below(
     found = memory_space(results, space)
     amount, most = bytes_of(results, found, of)
     size = int(amount.value)
-    if results.mismatches and any(theirs > bound for _, _, theirs in results.mismatches):
-        name, ours, theirs = results.mismatches[0]
-        fail_unknown(f"{name}: memory_analysis() says {theirs:,}, this says {ours:,}")
+    mismatches = results.statement.mismatches
+    if any(one.theirs > bound for one in mismatches):
+        one = mismatches[0]
+        fail_unknown(f"{one.name}: memory_analysis() says {one.theirs:,}, this says {one.ours:,}")
     if amount.is_near(bound):
         fail_unknown(
             f"the {of} of {found.name}: an estimate, {amount.text(format_bytes)}, within "

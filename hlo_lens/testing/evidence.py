@@ -111,7 +111,7 @@ def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[Amount
     if size is None:
         fail_unknown(f"the memory in {space.name}: an estimate does not know it")
     more = 0 if space.color or of == "peak" else most_temp_bytes(statement) - statement.temp_bytes
-    amount = memory_amount(statement, of, size, results.stated)
+    amount = memory_amount(statement, of, size)
     return amount, size + (more if of in ("temp", "total") else 0)
 
 

@@ -487,7 +487,7 @@ def _marked(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
     if memory.source != "estimate" and path != "memory.temp_bytes":
         return value
     figure = path.rpartition(".")[2].removesuffix("_bytes")
-    amount = memory_amount(memory, figure, int(number), memory.memory_analysis)
+    amount = memory_amount(memory, figure, int(number))
     end = most_temp_bytes(memory) if amount.kind is Kind.AT_LEAST else None
     return replace(value, kind=amount.kind, end=end)
 

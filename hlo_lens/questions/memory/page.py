@@ -11,8 +11,8 @@ from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.dumps.single_texts import SingleTexts
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.peak import at_instant, instructions_by_name, loop_path
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.peak import instructions_by_name, loop_path
+from hlo_lens.questions.memory.results import WRITERS, at_instant, memory_results
 from hlo_lens.questions.memory.roles import memory_roles, role_series
 from hlo_lens.questions.memory.statement import (
     FEW_BYTES,
@@ -21,7 +21,6 @@ from hlo_lens.questions.memory.statement import (
     space_name,
 )
 from hlo_lens.questions.memory.timeline import Instant, memory_timeline, plot_timelines, timelines
-from hlo_lens.questions.snapshots import module_facts as facts
 from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Row, Unit
@@ -54,7 +53,7 @@ def memory_facts(
     word = "" if layout.is_complete else "of a text that is not complete: "
 
     def text(figure: str, size_bytes: int) -> str:
-        return memory_amount(statement, figure, size_bytes, results.stated).text(format_bytes)
+        return memory_amount(statement, figure, size_bytes).text(format_bytes)
 
     yield (
         "memory",
@@ -111,7 +110,7 @@ def where_text(results: MemoryResults, peak: PeakMemory) -> str:
 def memory_notes(results: MemoryResults) -> Iterator[str]:
     """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
     yield from results.statement.notes
-    yield from _framework_notes(results)
+    yield from _framework_notes(results.statement)
     layout = results.layout
     if not layout.is_complete:
         parts = [f"{plural(layout.unassigned, 'value')} without memory"] * bool(layout.unassigned)
@@ -119,30 +118,30 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
             parts.append(f"{plural(layout.misfits, 'size')} that do not fit the others")
         lost = f": {', '.join(parts)}" if parts else ""
         yield f"the buffer assignment is not complete{lost}; sums are of the part that is there"
-    if results.unknown_values:
-        yield (
-            f"{plural(results.unknown_values, 'value')} of instructions that the HLO text does "
-            "not have"
-        )
+    if results.statement.unknown_values:
+        values = plural(results.statement.unknown_values, "value")
+        yield f"{values} of instructions that the HLO text does not have"
     if not layout.are_ranges_complete:
         yield "the live ranges are not complete: the peak is at least what is found"
     if layout.schedule is not None and layout.unplaced_held and not layout.are_ranges_complete:
         yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
     if layout.schedule is not None and layout.unplaced:
         yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
-    for name, flag in results.missing:
-        yield f"missing: {name}; XLA writes it with {flag}"
+    for name in results.statement.missing:
+        yield f"missing: {name}; XLA writes it with {WRITERS[name]}"
     yield from _other_tools(results)
 
 
-def _framework_notes(results: MemoryResults) -> Iterator[str]:
-    for name, ours, theirs in results.mismatches:
+def _framework_notes(statement: MemoryStatement) -> Iterator[str]:
+    for one in statement.mismatches:
         yield (
-            f"memory_analysis() has {name} {theirs:,}, hlo-lens {ours:,}: trust neither until the "
-            "difference is explained"
+            f"memory_analysis() has {one.name} {one.theirs:,}, hlo-lens {one.ours:,}: trust "
+            "neither until the difference is explained"
         )
-    if results.stated and not results.mismatches:
-        is_told = any(value for name, value in results.stated.items() if "size_in" in name)
+    if statement.memory_analysis and not statement.mismatches:
+        is_told = any(
+            value for name, value in statement.memory_analysis.items() if "size_in" in name
+        )
         yield (
             "equal to memory_analysis()"
             if is_told
@@ -265,7 +264,7 @@ def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
         return None
     peak = None if results.peak is None else _peak_object(results.peak)
     others = [one._asdict() for one in results.other_peaks]
-    return {**facts_object(facts.memory_facts(results)), "peak": peak, "other_peaks": others}
+    return {**facts_object(results.statement), "peak": peak, "other_peaks": others}
 
 
 def _peak_object(peak: PeakMemory) -> Mapping[str, object]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hlo_lens.hlo.printed_names import names_printed_as
 from hlo_lens.hlo.query import rows_named
 from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins, origins, stack_texts
 from hlo_lens.program.value_flow import Value
@@ -20,9 +19,7 @@ from hlo_lens.questions.memory.layout import (
 )
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.shapes.shape import Shape
-from hlo_lens.text.errors import DumpSyntaxError, UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
-from hlo_lens.text.units import listed, plural
+from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import Stack
     from hlo_lens.questions.memory.layout import MemoryLayout
-    from hlo_lens.questions.memory.results import MemoryResults
 
 
 _DIGITS = re.compile(r"\d+")
@@ -402,47 +398,3 @@ def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveVa
         )
         for value, occupant, part in zip(values, occupants, owned, strict=True)
     ]
-
-
-def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
-    """Return the memory held at ``peak``, at an instant, or while an instruction runs.
-
-    A value of an instruction that is not in the schedule means the first instant of its life.
-
-    Raises:
-        UnknownNameError: If there is no such instruction, value or instant.
-    """
-    layout = results.layout
-    module = results.module if results.peak is None else results.peak.module
-    if at == "peak" or layout.schedule is None:
-        return peak_memory(layout, color=color, module=module)
-    position = _position(at, layout, layout.schedule)
-    return peak_memory(layout, color=color, at=position, module=module)
-
-
-def _position(at: str, layout: MemoryLayout, schedule: Sequence[str]) -> int:
-    if at.isdecimal():
-        position = int(at)
-        if position > len(schedule):
-            raise UnknownNameError(
-                f"the schedule ends at {len(schedule)}, there is no instant {at}"
-            )
-        return position
-    found = [*dict.fromkeys(names_printed_as(at, schedule))]
-    if not found:
-        starts = {value.instruction_name: value.start or 0 for value in layout.values}
-        found = names_printed_as(at, starts)
-        if len(found) == 1:
-            return starts[found[0]]
-    if len(found) == 1:
-        return list(schedule).index(found[0])
-    raise _unknown(at, found, schedule)
-
-
-def _unknown(at: str, found: Sequence[str], schedule: Sequence[str]) -> UnknownNameError:
-    """Return the error for a name that is that of no instruction, or the end of several."""
-    if found:
-        names = f"{plural(len(found), 'name')}: {listed(found, 4)}"
-        return UnknownNameError(f"{at} is the end of {names}")
-    hint = did_you_mean(at.removeprefix("%"), schedule)
-    return UnknownNameError(f"no instruction {at} in the schedule{hint}")

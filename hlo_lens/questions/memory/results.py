@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import OPCODE, OPCODE_END
+from hlo_lens.hlo.printed_names import names_printed_as
 from hlo_lens.hlo.query import rows_named, unknown_names
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import backend_of_dump, instruction_table
@@ -21,6 +22,7 @@ from hlo_lens.questions.memory.layout import (
 from hlo_lens.questions.memory.peak import PeakMemory, instructions_by_name, peak_memory, peaks_of
 from hlo_lens.questions.memory.statement import (
     SAME_DEVICE,
+    FigureMismatch,
     MemoryStatement,
     is_integer_scalar,
     memory_amount,
@@ -28,12 +30,13 @@ from hlo_lens.questions.memory.statement import (
     most_temp_bytes,
 )
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
-from hlo_lens.text.errors import DumpMismatchError
+from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
+from hlo_lens.text.nearest_names import did_you_mean
 from hlo_lens.text.shell_words import shell_word
-from hlo_lens.text.units import plural
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -68,10 +71,6 @@ class MemoryResults:
         peak: Memory held at the peak of the default space; None without live ranges.
         backend: ``cpu``, ``gpu``, ``tpu`` or None.
         module: The HLO text, or None.
-        unknown_values: Number of values of instructions that are not in the HLO text.
-        missing: Missing kinds of text, with the XLA flag that writes each.
-        stated: Figures of the framework's ``memory_analysis()``; may be empty.
-        mismatches: Figures that differ from ours: name, our bytes, their bytes.
         make_chart: Makes a picture for notebooks; None for none.
     """
 
@@ -80,18 +79,13 @@ class MemoryResults:
     peak: PeakMemory | None
     backend: str | None
     module: HloModule | None = field(default=None, repr=False)
-    unknown_values: int = 0
-    missing: tuple[tuple[str, str], ...] = ()
-    stated: Mapping[str, int] = field(default_factory=dict)
-    mismatches: tuple[tuple[str, int, int], ...] = ()
     make_chart: Callable[[], str] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def other_peaks(self) -> tuple[OtherPeak, ...]:
         """Peaks of other tools that differ from ours."""
-        return other_peaks(
-            self.layout, backend=self.backend, module=self.module, stated=self.stated
-        )
+        stated = self.statement.memory_analysis or {}
+        return other_peaks(self.layout, backend=self.backend, module=self.module, stated=stated)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the memory held at the peak as a pandas frame; no rows if unknown."""
@@ -168,16 +162,14 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
         opcodes=_opcodes(layout, module, backend),
         is_exact_tpu=_is_exact(dump),
     )
-    if found is not None:
-        statement = replace(statement, notes=(*statement.notes, found.source))
+    notes = statement.notes if found is None else (*statement.notes, found.source)
+    statement = replace(statement, notes=notes, unknown_values=unknown, missing=_missing(dump))
     return MemoryResults(
         layout=layout,
         statement=statement,
         peak=peaks[DEFAULT_SPACE],
         backend=backend,
         module=module,
-        unknown_values=unknown,
-        missing=_missing(dump),
     )
 
 
@@ -210,6 +202,7 @@ def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
         memory_statement(layout, peaks, backend=estimate.backend),
         temp_bytes=estimate.temp_bytes,
         notes=(ESTIMATE, *(lost if module.gaps else ()), *layout.notes),
+        missing=_missing(dump),
     )
     return MemoryResults(
         layout=layout,
@@ -217,7 +210,6 @@ def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
         peak=peaks[DEFAULT_SPACE],
         backend=estimate.backend,
         module=module,
-        missing=_missing(dump),
     )
 
 
@@ -231,9 +223,9 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     of the generated code.
     """
     stated = {} if dump.framework is None else dump.framework.memory
-    if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
-        return replace(results, stated=stated)
     statement = results.statement
+    if not any(stated.get(f"{name}_size_in_bytes") for name in _FIGURES):
+        return replace(results, statement=replace(statement, memory_analysis=dict(stated) or None))
     temp = stated.get("temp_size_in_bytes")
     ours = statement.temp_bytes
     if temp is not None and (
@@ -249,8 +241,13 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     pairs = [(f"{n}_size_in_bytes", getattr(statement, f"{n}_bytes")) for n in _FIGURES]
     host = zip(_FIGURES, statement.host_bytes, strict=True)
     pairs += [(f"host_{name}_size_in_bytes", size) for name, size in host]
-    wrong = tuple((n, ours, stated[n]) for n, ours in pairs if n in stated and stated[n] != ours)
-    return replace(results, statement=statement, stated=stated, mismatches=wrong)
+    wrong = tuple(
+        FigureMismatch(name=name, ours=ours, theirs=stated[name])
+        for name, ours in pairs
+        if name in stated and stated[name] != ours
+    )
+    statement = replace(statement, memory_analysis=dict(stated), mismatches=wrong)
+    return replace(results, statement=statement)
 
 
 def _check_one_compile(layout: MemoryLayout, dump: ModuleDump, unknown: int) -> None:
@@ -354,20 +351,21 @@ def _is_exact(dump: ModuleDump) -> bool:
     return match is not None and int(match[1]) >= _EXACT_CHANGE_LIST
 
 
-_WRITERS = (
-    ("HLO text", TEXT_FLAGS),
-    ("buffer assignment", TEXT_FLAGS),
-    ("live ranges", f"{ROW_OF[DumpKind.LIVE_RANGE].flag} (the default)"),
-)
+WRITERS: Mapping[str, str] = {
+    "HLO text": TEXT_FLAGS,
+    "buffer assignment": TEXT_FLAGS,
+    "live ranges": f"{ROW_OF[DumpKind.LIVE_RANGE].flag} (the default)",
+}
+"""Kinds of text about memory, with the XLA flag that writes each."""
 
 
-def _missing(dump: ModuleDump) -> tuple[tuple[str, str], ...]:
+def _missing(dump: ModuleDump) -> tuple[str, ...]:
     there = (
         dump.module_text is not None,
         dump.buffer_assignment is not None,
         dump.live_range is not None,
     )
-    return tuple(writer for writer, is_there in zip(_WRITERS, there, strict=True) if not is_there)
+    return tuple(name for name, is_there in zip(WRITERS, there, strict=True) if not is_there)
 
 
 MOST_ESTIMATED = 50_000
@@ -489,3 +487,42 @@ def _pjrt(
         yield OtherPeak(tool, given, "may count collective memory on GPU")
     elif given is not None:
         yield OtherPeak(tool, given, "counted by PJRT")
+
+
+def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
+    """Return the memory held at ``peak``, at an instant, or while an instruction runs.
+
+    A value of an instruction that is not in the schedule means the first instant of its life.
+
+    Raises:
+        UnknownNameError: If there is no such instruction, value or instant.
+    """
+    layout = results.layout
+    module = results.module if results.peak is None else results.peak.module
+    if at == "peak" or layout.schedule is None:
+        return peak_memory(layout, color=color, module=module)
+    position = _position(at, layout, layout.schedule)
+    return peak_memory(layout, color=color, at=position, module=module)
+
+
+def _position(at: str, layout: MemoryLayout, schedule: Sequence[str]) -> int:
+    if at.isdecimal():
+        position = int(at)
+        if position > len(schedule):
+            raise UnknownNameError(
+                f"the schedule ends at {len(schedule)}, there is no instant {at}"
+            )
+        return position
+    found = [*dict.fromkeys(names_printed_as(at, schedule))]
+    if not found:
+        starts = {value.instruction_name: value.start or 0 for value in layout.values}
+        found = names_printed_as(at, starts)
+        if len(found) == 1:
+            return starts[found[0]]
+    if len(found) == 1:
+        return list(schedule).index(found[0])
+    if found:
+        names = f"{plural(len(found), 'name')}: {listed(found, 4)}"
+        raise UnknownNameError(f"{at} is the end of {names}")
+    hint = did_you_mean(at.removeprefix("%"), schedule)
+    raise UnknownNameError(f"no instruction {at} in the schedule{hint}")

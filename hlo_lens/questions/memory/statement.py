@@ -233,21 +233,17 @@ _READ_FROM_TEXT = ("argument", "alias", "constant", "thread_local")
 """Figures that an estimate does not compute: sums of sizes that the text has."""
 
 
-def memory_amount(
-    memory: MemoryStatement,
-    figure: str,
-    size_bytes: int,
-    stated: Mapping[str, int] | None = None,
-) -> Amount:
+def memory_amount(memory: MemoryStatement, figure: str, size_bytes: int) -> Amount:
     """Return a figure of memory, marked where it is an estimate or a lower bound.
+
+    None of the figures of the framework's ``memory_analysis()`` is an estimate.
 
     Args:
         memory: The statement that it is of.
         figure: Its name: ``temp``, ``total``, ``peak``.
         size_bytes: Its value, in one memory space or all.
-        stated: Figures of the framework's ``memory_analysis()``, of which none is an estimate.
     """
-    if (stated or {}).get(f"{figure}_size_in_bytes") == size_bytes:
+    if (memory.memory_analysis or {}).get(f"{figure}_size_in_bytes") == size_bytes:
         return Amount(size_bytes)
     if memory.source == "estimate":
         return Amount(size_bytes, Kind.EXACT if figure in _READ_FROM_TEXT else Kind.ESTIMATE)
@@ -277,6 +273,7 @@ def memory_statement(
     default = next(space for space in spaces if space.color == DEFAULT_SPACE)
     empty = SpaceFacts(color=HOST_SPACE, name="host")
     host = next((space for space in spaces if space.color == HOST_SPACE), empty)
+    peak = peaks[DEFAULT_SPACE]
 
     def total(figure: str) -> int:
         return sum(getattr(space, figure) or 0 for space in device)
@@ -302,6 +299,8 @@ def memory_statement(
             temp=host.temp_bytes or 0,
         ),
         total_bytes=default.total_bytes or 0,
+        peak=None if peak is None else _peak_facts(peak),
+        is_complete=layout.is_complete and layout.are_ranges_complete,
         notes=layout.notes,
     )
     most = most_temp_bytes(statement)
@@ -309,6 +308,15 @@ def memory_statement(
         return statement
     note = f"temp is at most {format_bytes(most)}: this libtpu may count fragmentation again"
     return replace(statement, notes=(*statement.notes, note))
+
+
+def _peak_facts(peak: PeakMemory) -> PeakFacts:
+    return PeakFacts(
+        bytes=peak.total_bytes,
+        color=peak.color,
+        shared_bytes=peak.shared_bytes,
+        temp_bytes=peak.temp_bytes,
+    )
 
 
 def _space(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,11 +14,6 @@ from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.statement import (
-    FigureMismatch,
-    MemoryStatement,
-    PeakFacts,
-)
 from hlo_lens.questions.snapshots.facts import CollectivesFacts, MeshFacts, ModuleFacts
 
 if TYPE_CHECKING:
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.results import Collectives
-    from hlo_lens.questions.memory.results import MemoryResults
 
     F = TypeVar("F", bound=DataclassInstance)
 
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
 def module_facts(analysis: ModuleDump) -> ModuleFacts:
     """Return the figures of a module, without rows; without HLO text only memory is known."""
     results = memory_results(analysis)
-    memory = None if results is None else memory_facts(results)
+    memory = None if results is None else results.statement
     if not analysis.has_hlo:
         return ModuleFacts(stage=analysis.stage, backend=backend_of_dump(analysis), memory=memory)
     size, work = summary(analysis), flops(analysis)
@@ -71,23 +65,6 @@ def copied(kind: type[F], source: object, /, **others: object) -> F:
 def _names(kind: type[DataclassInstance], given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the fields of a dataclass that are not given."""
     return tuple(field.name for field in fields(kind) if field.name not in given)
-
-
-def memory_facts(results: MemoryResults) -> MemoryStatement:
-    """Return the memory statement of a module with its peak, and what is known of its texts."""
-    peak = results.peak
-    return replace(
-        results.statement,
-        peak=None if peak is None else copied(PeakFacts, peak, bytes=peak.total_bytes),
-        is_complete=results.layout.is_complete and results.layout.are_ranges_complete,
-        unknown_values=results.unknown_values,
-        missing=tuple(name for name, _ in results.missing),
-        memory_analysis=dict(results.stated) or None,
-        mismatches=tuple(
-            FigureMismatch(name=name, ours=ours, theirs=theirs)
-            for name, ours, theirs in results.mismatches
-        ),
-    )
 
 
 def collectives_facts(found: Collectives) -> CollectivesFacts:

@@ -158,7 +158,7 @@ def test_the_memory_statement_is_that_of_memory_analysis(compiled: Any, dump: Mo
     results = memory_results(dump)
     assert results is not None
     statement = results.statement
-    assert results.mismatches == ()
+    assert statement.mismatches == ()
     assert (
         statement.argument_bytes,
         statement.output_bytes,
@@ -180,7 +180,8 @@ def test_a_mismatch_with_memory_analysis_says_both_numbers(compiled: Any) -> Non
     results = memory_results(other)
     assert results is not None
     ours = told["temp_size_in_bytes"]
-    assert results.mismatches == (("temp_size_in_bytes", ours, ours + 8),)
+    (mismatch,) = results.statement.mismatches
+    assert (mismatch.name, mismatch.ours, mismatch.theirs) == ("temp_size_in_bytes", ours, ours + 8)
     notes = [note for section in report_modules([other]).pages for note in section.notes]
     assert any(f"{ours:,}" in note and f"{ours + 8:,}" in note for note in notes)
 
@@ -287,7 +288,7 @@ def test_memory_is_that_of_the_executables_own_buffer_assignment(compiled: Any) 
     pytest.importorskip("google.protobuf", reason="protobuf is not installed")
     results = hlo_lens.memory(hlo_lens.from_compiled(compiled))
     assert results.statement.source == "buffer-assignment"
-    assert results.unknown_values == 0
+    assert results.statement.unknown_values == 0
     assert results.peak is not None
     assert results.layout.unplaced == 0
 

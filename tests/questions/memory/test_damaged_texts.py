@@ -10,7 +10,6 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.snapshots.module_facts import memory_facts
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import SAMPLES
 
@@ -32,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 def facts_of(folder: Path) -> MemoryStatement:
     memory = memory_results(hlo_lens.load(folder).modules[0])
     assert memory is not None
-    return memory_facts(memory)
+    return memory.statement
 
 
 @pytest.mark.parametrize("kind", ["live-range", "buffer-assignment"])

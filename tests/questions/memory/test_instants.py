@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.memory.peak import at_instant
+from hlo_lens.questions.memory.results import at_instant
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import SAMPLES
 

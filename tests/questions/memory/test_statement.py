@@ -149,7 +149,8 @@ def test_of_an_estimate_all_but_what_the_text_has_is_marked() -> None:
     assert not statement.is_exact
     assert memory_amount(statement, "argument", 9) == Amount(9)
     assert memory_amount(statement, "temp", 9) == Amount(9, Kind.ESTIMATE)
-    assert memory_amount(statement, "temp", 9, {"temp_size_in_bytes": 9}) == Amount(9)
+    compiled = replace(statement, memory_analysis={"temp_size_in_bytes": 9})
+    assert memory_amount(compiled, "temp", 9) == Amount(9)
 
 
 def test_spaces_have_the_names_of_their_backend() -> None:
