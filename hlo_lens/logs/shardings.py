@@ -297,7 +297,7 @@ def _mesh_of_sizes(text: str, shape: re.Match[str]) -> JaxValue | None:
         mesh = mesh_of(names, sizes, None)
     except DumpSyntaxError:
         return None
-    match = _TYPES.search(text, shape.end(), end)
+    match = _TYPES.search(text, shape.end(), min(end, shape.end() + 400))
     types = () if match is None else tuple(match[1].replace("AxisType.", "").split(", "))
     types = types if len(types) == len(names) else ()
     return JaxValue(kind="Mesh", text=shape[0], mesh=JaxMesh(mesh=mesh, axis_types=types))
@@ -354,6 +354,7 @@ def _label(text: str, start: int, least: int) -> str:
 # ---- drawings ----------------------------------------------------------------------------------
 
 _LONGEST_DRAWING = 1 << 20
+_TOP = re.compile(r"[ \t]*┌[─┬]+┐[ \t]*\n[ \t]*│")
 _BOTTOM = re.compile(r"^[ \t]*└[^\n]*(?:\n|\Z)", re.MULTILINE)
 _DEVICES = re.compile(r"(?P<word>[A-Za-z][\w ]*?) ?(?P<ids>\d{1,9}(?:,\d{1,9})*)")
 
@@ -379,6 +380,8 @@ def _read_boxes(source: Source, place: int) -> tuple[ShardingBoxes, int] | None:
     """Return the drawing whose corner is at an offset, and its end; None if it is none."""
     text = source.text
     start = line_start(text, place)
+    if _TOP.match(text, start) is None:
+        return None
     bottom = _BOTTOM.search(text, place, place + _LONGEST_DRAWING)
     if bottom is None:
         return None

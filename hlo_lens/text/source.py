@@ -98,7 +98,9 @@ class Source:
     cuts: Cuts = field(default_factory=Cuts)
     is_cut: bool = False
     added: array[int] = field(default_factory=lambda: array("Q"))
-    _mark: tuple[int, int] = (0, 1)
+    _mark: tuple[int, int, int, int, int] = field(
+        default=(0, 1, 0, 0, 0), init=False, repr=False, compare=False
+    )
 
     def line_bounds(self, offset: int) -> tuple[int, int]:
         """Return start and end of the line of an offset, without its line end."""
@@ -109,28 +111,27 @@ class Source:
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset, as they are in the file.
 
-        Queries in ascending order cost one pass over the text in total.
+        Queries in ascending order cost one pass over the text in total, whatever its lines.
         """
-        known, line = self._mark
+        known, line, start, cut, lost = self._mark
         if offset < known:
-            known, line = 0, 1
-        line += self.text.count("\n", known, offset)
-        start = self.text.rfind("\n", 0, offset) + 1
-        if self.added:
-            line -= bisect.bisect_left(self.added, offset) - bisect.bisect_left(self.added, known)
-            start = self._line_start(start)
-        self._mark = (offset, line)
-        first = bisect.bisect_left(self.cuts.offsets, start)
+            known = start = cut = lost = 0
+            line = 1
+        ends = self.text.count("\n", known, offset)
+        if ends and self.added:
+            ends -= bisect.bisect_left(self.added, offset) - bisect.bisect_left(self.added, known)
+        if ends:
+            line += ends
+            start = self.text.rfind("\n", known, offset) + 1
+            at = bisect.bisect_left(self.added, start) - 1
+            while at >= 0 and self.added[at] == start - 1:  # no end of a line of the file
+                start = self.text.rfind("\n", known, start - 1) + 1
+                at -= 1
+            cut, lost = bisect.bisect_left(self.cuts.offsets, start), 0
         last = bisect.bisect_right(self.cuts.offsets, offset)
-        return line, offset - start + 1 + sum(self.cuts.lengths[first:last])
-
-    def _line_start(self, start: int) -> int:
-        """Return the start of the line of the file in which a line of the text begins."""
-        at = bisect.bisect_left(self.added, start) - 1
-        while start and at >= 0 and self.added[at] == start - 1:
-            start = self.text.rfind("\n", 0, start - 1) + 1
-            at -= 1
-        return start
+        lost += sum(self.cuts.lengths[cut:last])
+        self._mark = (offset, line, start, last, lost)
+        return line, offset - start + 1 + lost
 
 
 def decode(data: bytes) -> str:

@@ -11,6 +11,7 @@ from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.logs.log import parse_log
 from hlo_lens.logs.out_of_memory import FailedAllocation
 from tests import corpus
+from tests.timing import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -507,3 +508,20 @@ def test_a_tensor_without_its_type_has_no_size() -> None:
     text = "Resource exhausted: OOM when allocating tensor with shape[10000,1,28,28]\n"
     (failure,) = parse_log(text).failures
     assert (failure.requested, failure.purpose) == (None, "tensor[10000,1,28,28]")
+
+
+LONG_LINES = {
+    "refusals": "Ran out of memory in memory space hbm. Used 3.00G of 1.00G hbm. ",
+    "failures": "failed to allocate 2.00GiB (2147483648 bytes) from device ",
+    "chunks": "2 Chunks of size 256 totalling 512B ",
+    "strings": "Out of memory while trying to allocate 5 bytes.\\n",
+    "shardings": "{'bytes accessed': NamedSharding(mesh=Mesh('x': 4), spec=P('x',)) ",
+    "drawings": "┌──┐",
+    "differences": "Difference at 1: 0, expected 9 Results do not match the reference ",
+}
+
+
+@pytest.mark.parametrize("part", LONG_LINES.values(), ids=LONG_LINES)
+def test_one_long_line_costs_no_more_than_its_length(part: str) -> None:
+    text = f"{FIRST}\n{part * (200_000 // len(part))}"
+    assert cpu_seconds(lambda: parse_log(text)) < 4
