@@ -49,8 +49,10 @@ class Detail(NamedTuple):
 
 def details_of(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
     """Yield the differences between two matched collectives."""
-    if len(base.loops) != len(head.loops):
-        yield Detail(_way(base, head))
+    if len(base.loops) != len(head.loops):  # with the innermost loop's scope and trip count
+        is_into = len(head.loops) > len(base.loops)
+        loop = (head if is_into else base).loops[-1]
+        yield Detail(f"{INTO if is_into else OUT_OF}: {loop.rpartition('/')[2]}")
     if base.dynamic_count != head.dynamic_count or base.is_at_most != head.is_at_most:
         yield Detail("times", times_text(base), times_text(head))
     if base.payload_bytes != head.payload_bytes:
@@ -81,18 +83,6 @@ def _rest(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
     if base.wire_bytes_per_device != head.wire_bytes_per_device:
         one, other = base.wire_bytes_per_device, head.wire_bytes_per_device
         yield Detail("on the wire each time", one, other, is_bytes=True)
-
-
-def _way(base: CollectiveFact, head: CollectiveFact) -> str:
-    """Return into or out of which loop a collective moved."""
-    if len(head.loops) > len(base.loops):
-        return f"{INTO}: {_short(head.loops[-1])}"
-    return f"{OUT_OF}: {_short(base.loops[-1])}"
-
-
-def _short(loop: str) -> str:
-    """Return the last scope of a loop's operation path and its trip count."""
-    return loop.rpartition("/")[2]
 
 
 def _is_same_axis(base: CollectiveFact, head: CollectiveFact) -> bool:

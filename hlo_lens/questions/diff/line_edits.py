@@ -165,24 +165,18 @@ def _one_sided(before: Stacks, after: Stacks, functions: Mapping[str, str]) -> s
     The other side has all of its operations, by other calls: else the function was edited.
     """
     (mine, base), (yours, head) = map(_made, (before, after))
-    one, other = (_by_function(made, functions) for made in (mine, yours))
+    one: dict[tuple[str, str], _Made] = defaultdict(Counter)  # by calling line and function
+    other: dict[tuple[str, str], _Made] = defaultdict(Counter)
+    for found, made in ((one, mine), (other, yours)):
+        for caller, operations in made.items():
+            for key, count in operations.items():
+                found[caller, functions.get(key[0], "")][key] += count
     return {
         key
         for here, there, many, few in ((one, other, base, head), (other, one, head, base))
-        for key, part in here.items()
+        for key, part in [*here.items()]
         if key not in there and all(map(few.__getitem__, part)) and _is_more(part, few, many)
     }
-
-
-def _by_function(
-    made: Mapping[str, _Made], functions: Mapping[str, str]
-) -> dict[tuple[str, str], _Made]:
-    """Return the operations that each line calls for, by function."""
-    found: dict[tuple[str, str], _Made] = defaultdict(Counter)
-    for caller, operations in made.items():
-        for key, count in operations.items():
-            found[caller, functions.get(key[0], "")][key] += count
-    return found
 
 
 def _is_more(part: _Made, few: _Made, many: _Made) -> bool:
@@ -226,8 +220,13 @@ def _caller_names(
     """Return the names in the head of lines of the base that call."""
     kept = {mine: yours for mine, yours in names.items() if yours not in known}
     own = {*kept.values()}
-    mine = {caller: _names_at(made, names) for caller, made in _made(before)[0].items()}
-    yours = {caller: _names_at(made, {}) for caller, made in _made(after)[0].items()}
+    mine, yours = (
+        {
+            caller: frozenset(f"{renames.get(line, line)} {opcode}" for line, opcode in made)
+            for caller, made in _made(stacks)[0].items()
+        }
+        for stacks, renames in ((before, names), (after, {}))
+    )
     partner = line_partners(votes, mine, yours)
     partner = {one: other for one, other in partner.items() if other not in own} | kept
     there = {line for stack in after for line in stack}
@@ -237,10 +236,6 @@ def _caller_names(
         or (f"{caller} (base)" if caller in there else caller)
         for caller in mine
     }
-
-
-def _names_at(made: _Made, names: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(f"{names.get(line, line)} {opcode}" for line, opcode in made)
 
 
 def _renamed(
@@ -342,7 +337,9 @@ class ModuleLines:
         self.module = module
         self.origins = Origins(module)
         self.files: Mapping[str, str] = {}
-        self._names = cache(self._name)
+        self._names = cache(
+            lambda file, line: renamed_source(portable_source(file, line), self.files)
+        )
 
     def named_files(self) -> set[str]:
         """Return the source files that the module names."""
@@ -351,10 +348,6 @@ class ModuleLines:
             return {portable_path(file) for file in frames.file_names}
         places = map(self.origins.places.innermost, range(len(self.module.opcodes)))
         return {portable_path(place.file) for place in places if place is not None}
-
-    def _name(self, file: str, line: int) -> str | None:
-        """Return a line as the head names it."""
-        return renamed_source(portable_source(file, line), self.files)
 
     def line(self, row: int) -> str | None:
         """Return the line in the metadata of a row."""
@@ -706,15 +699,22 @@ def program_lines(
         is_source: Whether they are the texts from before optimizations.
     """
     sides = ModuleLines(base), ModuleLines(head)
-    matched = _unchanged_rows(diff)
-    unchanged = _unchanged_places(matched, sides)
-    is_small = len(diff.matched.rows) < _MOST_VOTES
+    rows = diff.matched.rows
+    matched = [*islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))]
+    innermost = [side.origins.places.innermost for side in sides]
+    pairs = ((innermost[0](mine), innermost[1](yours)) for mine, yours in matched)
+    unchanged = [(one, other) for one, other in pairs if one is not None and other is not None]
+    is_small = len(rows) < _MOST_VOTES
     if is_small or any(mine.file != yours.file for mine, yours in unchanged):
         sides[0].files = renamed_files(*(side.named_files() for side in sides))
     found = _edits_by_line(diff.edits, sides)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
-    votes = _votes(unchanged, sides)
-    operations = [_operations(side) for side in (before, after)]
+    voted = ((sides[0].name(one), sides[1].name(other)) for one, other in unchanged)
+    votes = Counter((one, other) for one, other in voted if one and other)
+    operations = [
+        {place: frozenset(counts) - PLUMBING for place, counts in side.items()}
+        for side in (before, after)
+    ]
     partner = line_partners(votes, *operations)
     novel = {p for q, p in partner.items() if operations[0].get(q) != operations[1].get(p)}
     joined, split = _joined(votes, partner, (before, after), found)
@@ -728,12 +728,16 @@ def program_lines(
         _merge(lines.setdefault(name, LineEdits()), edits)
     mine, yours = (trips_by_line(side.module, side.line) if is_source else {} for side in sides)
     new = {place: counts for place, counts in after.items() if place not in kept}
+    recomputed = [
+        sum(1 for _ in module.columns.rows_with_attribute_text(RECOMPUTED))
+        for module in (base, head)
+    ]
     return ProgramLines(
         lines=lines,
         new=new,
         gone={gone[place]: counts for place, counts in before.items() if place in gone},
         is_source=is_source,
-        recomputed=(_recomputed(base), _recomputed(head)),
+        recomputed=(recomputed[0], recomputed[1]),
         shifted={mine: yours for mine, yours in names.items() if mine != yours},
         trips=changed_trips(mine, yours, names),
         growth=usual_growth(before, after, names),
@@ -747,7 +751,11 @@ def _edits_by_line(
 ) -> dict[tuple[int, Place], LineEdits]:
     """Return the edits of the lines of each side, base first."""
     found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
-    edited = _edited_constraints(edits, sides)
+    edited: Counter[Place] = Counter()  # constraints by their own line
+    for edit in edits:
+        instruction = in_head(edit)
+        if is_constraint(instruction):
+            edited[sides[edit.head is not None].line(instruction.row)] += 1
     for edit in edits:
         number, instruction = int(edit.head is not None), in_head(edit)
         key = (number, sides[number].place(instruction, edited))
@@ -764,19 +772,9 @@ def _calls(
     """Return the changes of calls, without the lines that are known as new or gone."""
     base, head = sides
     votes = caller_votes((base.stack(one), head.stack(other)) for one, other in unchanged)
-    return call_changes(base.stacks(), head.stacks(), votes, names, known, _functions(sides, names))
-
-
-def _edited_constraints(
-    edits: tuple[Edit, ...], sides: tuple[ModuleLines, ModuleLines]
-) -> Counter[Place]:
-    """Return the number of edited constraints by their line."""
-    found: Counter[Place] = Counter()
-    for edit in edits:
-        instruction = in_head(edit)
-        if is_constraint(instruction):
-            found[sides[edit.head is not None].line(instruction.row)] += 1
-    return found
+    functions = {names.get(line, line): name for line, name in base.functions().items()}
+    functions |= head.functions()
+    return call_changes(base.stacks(), head.stacks(), votes, names, known, functions)
 
 
 def _count(found: LineEdits, edit: Edit, instruction: HloInstruction) -> None:
@@ -804,40 +802,6 @@ def _merge(into: LineEdits, edits: LineEdits) -> None:
         into.opcodes[kind].update(counts)
 
 
-def _unchanged_rows(diff: ProgramDiff) -> list[tuple[int, int]]:
-    """Return the rows in base and head of unchanged instructions, up to a limit."""
-    rows = diff.matched.rows
-    return [*islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))]
-
-
-def _unchanged_places(
-    rows: Sequence[tuple[int, int]], sides: tuple[ModuleLines, ModuleLines]
-) -> list[tuple[SourceLocation, SourceLocation]]:
-    """Return the places in base and head of unchanged instructions."""
-    places = [side.origins.places.innermost for side in sides]
-    pairs = ((places[0](mine), places[1](yours)) for mine, yours in rows)
-    return [(one, other) for one, other in pairs if one is not None and other is not None]
-
-
-def _votes(
-    unchanged: Sequence[tuple[SourceLocation, SourceLocation]],
-    sides: tuple[ModuleLines, ModuleLines],
-) -> Counter[tuple[str, str]]:
-    """Return the lines of base and head of unchanged instructions, with their number."""
-    places = ((sides[0].name(mine), sides[1].name(yours)) for mine, yours in unchanged)
-    return Counter((mine, yours) for mine, yours in places if mine and yours)
-
-
-def _functions(sides: Sequence[ModuleLines], names: Mapping[str, str]) -> dict[str, str]:
-    """Return the function that each line is in, as the head names both."""
-    base, head = (side.functions() for side in sides)
-    return {names.get(line, line): function for line, function in base.items()} | head
-
-
-def _operations(lines: Mapping[str, Counter[str]]) -> dict[str, frozenset[str]]:
-    return {place: frozenset(counts) - PLUMBING for place, counts in lines.items()}
-
-
 def _joined(
     votes: Mapping[tuple[str, str], int],
     partner: Mapping[str, str],
@@ -859,12 +823,6 @@ def _joined(
             if place not in taken[side] and not is_edited:
                 most[side].setdefault(place, other)
     return most[0], set(most[1])
-
-
-def _recomputed(module: HloModule) -> int:
-    """Return the number of instructions that are computed again."""
-    columns = module.columns
-    return sum(1 for _ in columns.rows_with_attribute_text(RECOMPUTED))
 
 
 def main_opcodes(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -55,21 +55,16 @@ def header_values(module: HloModule, *, as_written: bool) -> dict[str, str]:
     for name, value in module.header.items():
         if name == "backend_config":
             found[name] = config_meaning(value, module.reader)[1]
-        elif name not in elsewhere and not _is_usual(name, value):
-            found[name] = squeezed(value)
+        elif name not in elsewhere:
+            is_flag = name == _FLAG and value in ("true", "false")
+            if not is_flag and not (name in _COUNTS and value.isdecimal()):
+                found[name] = squeezed(value)
     axes = axis_numbers(module)
     for name, value in module.frontend_attributes.items():
         if name not in _FINGERPRINTS:
             plain = with_axis_numbers(value, axes) if SHARDY in value else value
             found[f"frontend_attributes.{name}"] = plain
     return found
-
-
-def _is_usual(name: str, value: str) -> bool:
-    """Return whether a value is a valid count or flag."""
-    if name == _FLAG:
-        return value in ("true", "false")
-    return name in _COUNTS and value.isdecimal()
 
 
 def has_gap(module: HloModule) -> bool:
@@ -230,9 +225,11 @@ class _Donation(NamedTuple):
 def _donations(base: ProgramGraph, head: ProgramGraph, found: _Parameters) -> Iterator[Change]:
     """Yield the donations that were lost, gained or changed."""
     with_output = _output_count(base.module) == _output_count(head.module)
-    for what, read in (("input_output_alias", _aliases), ("buffer_donor", _donors)):
-        mine = dict(_by_parameter(found, 0, read(base.module, with_output)))
-        yours = dict(_by_parameter(found, 1, read(head.module, with_output)))
+    modules = base.module, head.module
+    aliases = [_aliases(module, with_output) for module in modules]
+    donors = [dict.fromkeys(module.buffer_donor, "") for module in modules]
+    for what, donated in (("input_output_alias", aliases), ("buffer_donor", donors)):
+        mine, yours = (dict(_by_parameter(found, side, donated[side])) for side in (0, 1))
         for key in dict.fromkeys((*mine, *yours)):
             before, after = mine.get(key), yours.get(key)
             one = before or after
@@ -270,11 +267,6 @@ def _aliases(module: HloModule, with_output: bool) -> dict[tuple[int, ShapeIndex
         kind = "" if alias.kind == "may-alias" else f", {alias.kind}"
         found[alias.parameter_number, alias.parameter_index] = f"{place}{kind}"
     return found
-
-
-def _donors(module: HloModule, with_output: bool) -> dict[tuple[int, ShapeIndex], str]:
-    del with_output
-    return dict.fromkeys(module.buffer_donor, "")
 
 
 def _output_count(module: HloModule) -> int:
