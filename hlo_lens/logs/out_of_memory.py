@@ -255,7 +255,7 @@ def _whole_allocations(
     """Return the allocations of a list; those that are cut off are gaps."""
     text = lines.source.text
     whole: list[tuple[int, Fields]] = []
-    ends = [start for start, _ in allocations[1:]] + [lines.end]
+    ends = [*(start for start, _ in allocations), lines.end][1:]
     for (start, fields), end in zip(allocations, ends, strict=True):
         count = text.count("\n", start, max(start, end - 1)) + 1
         is_open = lines.end >= len(text) and not text.endswith("\n") and end == lines.end

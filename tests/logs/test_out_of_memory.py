@@ -225,6 +225,11 @@ def test_message_cut_anywhere_gives_its_beginning_or_an_error(cut: int) -> None:
         assert message.allocations == whole[: len(message.allocations)]
 
 
+def test_list_without_allocations_is_empty() -> None:
+    (message,) = parse_log(FIRST[: FIRST.index("  1. Size:")]).compile_ooms
+    assert message.allocations == ()
+
+
 def test_text_without_any_message_is_an_error() -> None:
     with pytest.raises(hlo_lens.DumpSyntaxError, match="nothing that hlo-lens reads"):
         parse_log("Ran out of memory in my head\n")
