@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from inspect import get_annotations
@@ -33,9 +34,10 @@ from hlo_lens.text.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pandas as pd
+    from _typeshed import DataclassInstance
 
 Cell: TypeAlias = Union[str, int, float, bool, "tuple[Cell, ...]", None]
 """One value of a row, in the base unit of its column; None if unknown."""
@@ -212,6 +214,36 @@ NOT_SAVED = {"is_saved": False}
 def since(version: int) -> Mapping[str, int]:
     """Return the metadata of a field: the schema version that gave it its present definition."""
     return {SINCE: version}
+
+
+def saved_fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
+    """Yield name and value of each field of a record that files have."""
+    return ((name, getattr(value, name)) for name in saved_names(type(value)))
+
+
+def saved_names(kind: type[DataclassInstance]) -> list[str]:
+    """Return the names of the fields of a record that files have."""
+    return [field.name for field in fields(kind) if field.metadata.get("is_saved", True)]
+
+
+def facts_object(facts: DataclassInstance, *, leave_out: Collection[str] = ()) -> dict[str, object]:
+    """Return facts as a JSON object, without the fields of some names."""
+    return {
+        name: plain_value(part, leave_out)
+        for name, part in saved_fields(facts)
+        if name not in leave_out
+    }
+
+
+def plain_value(value: object, leave_out: Collection[str] = ()) -> object:
+    """Return a value as JSON has it: records and mappings as objects, tuples as lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return facts_object(value, leave_out=leave_out)
+    if isinstance(value, Mapping):
+        return {key: plain_value(part, leave_out) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [plain_value(one, leave_out) for one in value]
+    return value.value if isinstance(value, Enum) else value
 
 
 R = TypeVar("R")

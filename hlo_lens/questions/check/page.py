@@ -16,9 +16,8 @@ from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text, donation_
 from hlo_lens.questions.findings.page import finding_facts
 from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.questions.findings.savings_text import savings_text
-from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import Column, Row, Unit, row_objects
+from hlo_lens.render.result import Column, Row, Unit, facts_object, row_objects
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.text.amount import MARGIN, Kind

@@ -14,8 +14,8 @@ from hlo_lens.questions.collectives.data_movement import DataMovement
 from hlo_lens.questions.collectives.results import Collective, Collectives, times_of, times_text
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
 from hlo_lens.questions.snapshots.module_facts import collectives_facts
-from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import ModulePage
+from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Section, Table
 from hlo_lens.render.to_json import RowObjects
 from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural

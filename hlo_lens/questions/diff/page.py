@@ -16,9 +16,8 @@ from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.findings.page import change_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import Result, Row, Unit, columns_of, rows_of
+from hlo_lens.render.result import Result, Row, Unit, columns_of, facts_object, rows_of
 from hlo_lens.render.table import Report, Section, Table, filled, table_of
 from hlo_lens.text.amount import Amount, Kind
 from hlo_lens.text.units import (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.findings.finding import Severity
 from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.savings_text import savings_text
-from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import envelope
+from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Report, Section, Table
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.render.to_json import Objects

@@ -23,9 +23,8 @@ from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.questions.sharding.page import sharding_rows
 from hlo_lens.questions.sharding.results import sharding_results
 from hlo_lens.questions.snapshots.module_facts import module_facts
-from hlo_lens.questions.snapshots.writing import facts_object
 from hlo_lens.render.envelope import ModulePage
-from hlo_lens.render.result import row_objects, rows_of
+from hlo_lens.render.result import facts_object, row_objects, rows_of
 from hlo_lens.render.table import Section, Sections
 from hlo_lens.render.to_json import JoinedObjects, RowObjects
 

@@ -8,11 +8,10 @@ of parameters and outputs, of few shapes and shardings: their common cells are r
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import Enum
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hlo_lens.render.result import facts_object, plain_value, saved_fields, saved_names
 from hlo_lens.text.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -77,37 +76,12 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
         **{name: getattr(module, name) for name in ("name", *TEXTS)},
         "report": _sorted(facts_object(module.facts, leave_out=APART)),
         "peaks": [
-            {**dict(_fields(p)), "groups": _table(AliveGroup, p.groups)} for p in module.peaks
+            {**dict(saved_fields(p)), "groups": _table(AliveGroup, p.groups)} for p in module.peaks
         ],
         "collectives": _table(CollectiveFact, module.collectives, is_sorted=True),
         **_entry_tables(module.entries),
         "annotations": _table(Annotation, module.annotations, is_sorted=True),
     }
-
-
-def _fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
-    """Yield name and value of each field of a dataclass."""
-    return ((name, getattr(value, name)) for name in saved_names(type(value)))
-
-
-def saved_names(kind: type[DataclassInstance]) -> list[str]:
-    """Return the names of the fields of a record that files have."""
-    return [field.name for field in fields(kind) if field.metadata.get("is_saved", True)]
-
-
-def facts_object(facts: DataclassInstance, *, leave_out: Collection[str] = ()) -> dict[str, object]:
-    """Return facts as a JSON object, without the fields of some names."""
-    return {name: _plain(part, leave_out) for name, part in _fields(facts) if name not in leave_out}
-
-
-def _plain(value: object, leave_out: Collection[str] = ()) -> object:
-    if is_dataclass(value) and not isinstance(value, type):
-        return facts_object(value, leave_out=leave_out)
-    if isinstance(value, Mapping):
-        return {key: _plain(part, leave_out) for key, part in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(one, leave_out) for one in value]
-    return value.value if isinstance(value, Enum) else value
 
 
 def _sorted(value: object) -> object:
@@ -124,7 +98,7 @@ def _table(
     if rows is None:
         return None
     names = saved_names(kind)
-    cells = [[_plain(getattr(row, name)) for name in names] for row in rows]
+    cells = [[plain_value(getattr(row, name)) for name in names] for row in rows]
     if is_sorted:
         cells.sort(key=repr)
     counted: list[list[object]] = []

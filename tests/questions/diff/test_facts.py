@@ -10,7 +10,7 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.check.metric import Metric
 from hlo_lens.questions.snapshots.module_facts import module_facts
-from hlo_lens.questions.snapshots.writing import facts_object
+from hlo_lens.render.result import facts_object
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
