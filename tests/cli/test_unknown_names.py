@@ -26,7 +26,7 @@ def error_of(*arguments: str) -> str:
     ("arguments", "message"),
     [
         (["reprot", DUMP], "No such command 'reprot'; did you mean report?"),
-        (["frobnicate"], "commands: report, ls, "),
+        (["frobnicate"], "commands: report, memory, "),
         ([DUMP], "did you mean hlo-lens report "),
         (["memory", DUMP, "--tmeline"], "Did you mean '--timeline'?"),
         (["memory", DUMP, "--at", "copystart.12"], "did you mean copy-start.12 or "),
