@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -210,6 +211,7 @@ def _printed(data: bytes, path: str) -> str:
     XLA takes the numbers of partitions and replicas from the options of a compile, which a proto
     lacks; the device assignment has them.
     """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # else XLA prints its stack at each error
     for home in _HOMES:
         with suppress(ImportError, AttributeError):
             read = importlib.import_module(home).HloModule.from_serialized_hlo_module_proto
