@@ -205,6 +205,10 @@ _HOMES = ("jaxlib._hlo", "jaxlib._jax", "jaxlib.xla_extension")
 """Modules that have had the binding of HloModule since jaxlib 0.4.30."""
 
 
+_LARGEST_NUMBER = 1 << 26
+"""Largest number of an instruction in its computation; XLA would count to one of damaged bytes."""
+
+
 def _printed(data: bytes, path: str) -> str:
     """Return the text of a HloModuleProto, as XLA prints it.
 
@@ -218,7 +222,11 @@ def _printed(data: bytes, path: str) -> str:
             break
     else:
         raise MissingPackageError(_MISSING)
-    assigned = _decoded("HloModuleProto", data, path).device_assignment
+    module = _decoded("HloModuleProto", data, path)
+    numbers = (i.id & 0xFFFFFFFF for c in module.computations for i in c.instructions)
+    if max(numbers, default=0) > _LARGEST_NUMBER:
+        raise DumpSyntaxError(_damage("HloModuleProto", data), path=path)
+    assigned = module.device_assignment
     try:
         text: str = read(data).to_string()
     except (RuntimeError, ValueError, TypeError) as error:
