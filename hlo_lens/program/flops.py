@@ -65,8 +65,7 @@ _LARGEST = 1 << 20
 _FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpatialSize:
+class SpatialSize(NamedTuple):
     """One spatial dimension of a convolution.
 
     Attributes:
@@ -80,18 +79,15 @@ class SpatialSize:
     meetings: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvolutionSizes:
+class ConvolutionSizes(NamedTuple):
     """Sizes of a convolution, by label.
 
     Attributes:
-        source: Sizes of the input: ``b``, ``f`` and spatial dimensions.
         kernel: Sizes of the kernel: ``i``, ``o`` and spatial dimensions.
         output: Sizes of the output: ``b``, ``f`` and spatial dimensions.
         spatial: The spatial dimensions.
     """
 
-    source: Mapping[str, int]
     kernel: Mapping[str, int]
     output: Mapping[str, int]
     spatial: tuple[SpatialSize, ...]
@@ -123,15 +119,13 @@ def convolution_sizes(
         return None
     if any(kernel[k] > _LARGEST for k in spatial):
         return None
-    found = tuple(
-        SpatialSize(
-            kernel=kernel[k],
-            output=output[k],
-            meetings=window.meetings(source[k], kernel[k], output[k]),
-        )
+    meetings = (
+        window.meetings(source[k], kernel[k], output[k])
         for k, window in zip(spatial, windows, strict=True)
     )
-    return ConvolutionSizes(source=source, kernel=kernel, output=output, spatial=found)
+    pairs = zip(spatial, meetings, strict=True)
+    positions = tuple(SpatialSize(kernel[k], output[k], count) for k, count in pairs)
+    return ConvolutionSizes(kernel, output, positions)
 
 
 class _Window(NamedTuple):
@@ -305,13 +299,15 @@ def _convolution(instruction: HloInstruction) -> ProductSizes | None:
         return None
     batch, rows, depth = 1, sizes.output["b"], sizes.kernel["i"]
     minors: dict[str, bool | None] = {"b": True, "f": False}
-    for number, one in enumerate(sizes.spatial):
-        is_batch = one.kernel > 1 and one.meetings == one.output
+    for number, (kernel, output, meetings) in enumerate(sizes.spatial):
+        is_batch = kernel > 1 and meetings == output
         minors[str(number)] = None if is_batch else True
-        batch *= one.output if is_batch else 1
-        rows *= 1 if is_batch else one.output
-        if one.kernel > 1 and not is_batch:
-            depth *= max(1, -(-one.meetings // max(1, one.output)))
+        if is_batch:
+            batch *= output
+            continue
+        rows *= output
+        if kernel > 1:
+            depth *= max(1, -(-meetings // max(1, output)))
     minor = _minor(instruction.shape)
     label = None if minor is None else list(sizes.output)[minor]
     return ProductSizes(
