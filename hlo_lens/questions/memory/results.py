@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.memory.layout import MemoryLayout
 
 
 ESTIMATE = (
