@@ -361,8 +361,9 @@ def match_views(
             [row for row in rows if row not in kept]
             for rows, kept in zip((mine, yours), found, strict=True)
         )
+    paired = [{pair[side] for pair in pairs} for side in (0, 1)]
     alone = [
-        [view for view in graph.views if view.row not in {pair[side] for pair in pairs}]
+        [view for view in graph.views if view.row not in paired[side]]
         for side, graph in enumerate(graphs)
     ]
     return pairs, alone[0], alone[1]
