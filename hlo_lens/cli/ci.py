@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import option_group
-from hlo_lens.cli.output import Output, open_output
+from hlo_lens.cli.output import Output, open_output, option_group
 from hlo_lens.render.table import RenderOptions, Report, render_as
 from hlo_lens.text.printable import printable
 

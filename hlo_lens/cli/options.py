@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import dataclass
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from hlo_lens.cli.completion import complete_module
+from hlo_lens.cli.output import Output, option_group
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
 from hlo_lens.text.name_pattern import NamePattern
@@ -19,7 +19,7 @@ from hlo_lens.text.printable import printable_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hlo_lens.cli.output import Output
+    from hlo_lens.cli.output import Decorator
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.dumps.listing_facts import ListingFacts
@@ -27,32 +27,6 @@ if TYPE_CHECKING:
     from hlo_lens.render.envelope import ModulePage
     from hlo_lens.render.table import Report
     from hlo_lens.shapes.mesh import Mesh
-
-    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def option_group(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
-    """Return a decorator that adds options; the command gets their values as one object.
-
-    Args:
-        name: Parameter of the command.
-        make: Makes the object, of the values of the options that have the names of its parameters.
-        options: The options, in the order of the help.
-    """
-    names = signature(make).parameters
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_group(*args: object, **values: object) -> object:
-            own = {key: values.pop(key) for key in names if key in values}
-            return command(*args, **{name: make(**own)}, **values)
-
-        added: Callable[..., Any] = with_group
-        for option in reversed(options):
-            added = option(added)
-        return added
-
-    return add
 
 
 class Question(Protocol):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import click
 
-from hlo_lens.cli.options import option_group
 from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.render.table import FORMATS, RENDERERS, RenderOptions, Report
 from hlo_lens.text.dump_files import split_file_name
@@ -21,10 +22,35 @@ from hlo_lens.text.errors import OutputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.cli.options import Decorator
+
+Decorator: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 _OUTPUTS = frozenset({"folded", "path_out", "plot"})
 """Parameters of commands that name a file to write."""
+
+
+def option_group(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
+    """Return a decorator that adds options; the command gets their values as one object.
+
+    Args:
+        name: Parameter of the command.
+        make: Makes the object, of the values of the options that have the names of its parameters.
+        options: The options, in the order of the help.
+    """
+    names = signature(make).parameters
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_group(*args: object, **values: object) -> object:
+            own = {key: values.pop(key) for key in names if key in values}
+            return command(*args, **{name: make(**own)}, **values)
+
+        added: Callable[..., Any] = with_group
+        for option in reversed(options):
+            added = option(added)
+        return added
+
+    return add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

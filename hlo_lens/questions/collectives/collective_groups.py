@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.program.origins import is_inferred, marked
 from hlo_lens.program.runs import SumBounds
-from hlo_lens.questions.collectives.combined import parts_of
-from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective
+from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective, parts_of
 from hlo_lens.questions.collectives.sums import COUNT, PAYLOAD, WIRE, known_sum, run_sum
 from hlo_lens.render.result import Records, Unit, sum_of
 

@@ -13,10 +13,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.collectives.operand_shardings import divided_dimensions
+from hlo_lens.questions.collectives.operand_shardings import (
+    divided_dimensions,
+    is_constraint,
+    keeps_dimensions,
+)
 from hlo_lens.questions.collectives.operation_search import inlined_paths
 from hlo_lens.questions.collectives.operations import CUSTOM_CALL
-from hlo_lens.questions.collectives.sharding_constraints import is_constraint, keeps_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

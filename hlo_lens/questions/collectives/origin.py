@@ -23,7 +23,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.origins import Basis, Origin, stack_texts
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.asked import AskedCollectives, is_asked_path
-from hlo_lens.questions.collectives.combined import Member, shares
+from hlo_lens.questions.collectives.results import Member, shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,15 @@ from hlo_lens.cli.options import (
     comma_separated,
     compiling_options,
     module_option,
-    option_group,
     reading_options,
 )
-from hlo_lens.cli.output import Output, finding_output_options, format_option, output_options
+from hlo_lens.cli.output import (
+    Output,
+    finding_output_options,
+    format_option,
+    option_group,
+    output_options,
+)
 from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.printable import printable
 
