@@ -38,7 +38,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from hlo_lens.grammar.lines import Spans
+    from hlo_lens.grammar.parsers import Spans
 
 
 def parse_buffer_assignment(

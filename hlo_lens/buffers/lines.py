@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
     from hlo_lens.buffers.values import BufferValues
-    from hlo_lens.grammar.lines import LineParser, LineRule, Spans
+    from hlo_lens.grammar.lines import LineParser, LineRule
+    from hlo_lens.grammar.parsers import Spans
 
 Node = Tree[Token]
 

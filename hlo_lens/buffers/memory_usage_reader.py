@@ -36,7 +36,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.grammar.lines import Spans
+    from hlo_lens.grammar.parsers import Spans
     from hlo_lens.text.source import Source
 
 

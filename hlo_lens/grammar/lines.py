@@ -22,7 +22,7 @@ import ast
 import functools
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.grammar.files import grammar_text
 from hlo_lens.text.source import Source
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from lark import Lark, Token, Tree
 
-Spans: TypeAlias = tuple[tuple[int, int], ...]
-"""Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
+    from hlo_lens.grammar.parsers import Spans
 
 READ_BY_LARK: Counter[str] = Counter()
 """Characters of the lines that Lark has read in this process."""

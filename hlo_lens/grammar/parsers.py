@@ -7,7 +7,7 @@ not called); a parser is built from the joined text of the files it needs.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lark import Lark, Token, Transformer, Tree, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-    from hlo_lens.grammar.lines import Spans
+Spans: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
 
 
 SHOWN_ALTERNATIVES = 4

@@ -15,8 +15,7 @@ from hlo_lens.hlo.module import HloModule
 from hlo_lens.hlo.reader import HloTextReader
 from hlo_lens.hlo.repeated import repetitions
 from hlo_lens.hlo.rows import HloRows, ReadComputation, first_values, new_module
-from hlo_lens.hlo.scan import HloScan
-from hlo_lens.hlo.scan_ahead import start_ahead
+from hlo_lens.hlo.scan import HloScan, start_ahead
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 

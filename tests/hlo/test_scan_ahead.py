@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from hlo_lens.hlo import module_reader as hlo_module, rows, scan_ahead
+from hlo_lens.hlo import module_reader as hlo_module, rows, scan as scan_ahead
 from hlo_lens.hlo.module_reader import parse_hlo_modules
-from hlo_lens.hlo.scan_ahead import RowsAhead, ScanAhead, rows_from
+from hlo_lens.hlo.scan import RowsAhead, ScanAhead, rows_from
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.processes import SecondProcess, start_second
 from hlo_lens.text.source import Source, clean

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.estimate.bodies import ELEMENTWISE, FusedBody
-from hlo_lens.buffers.estimate.values import NODES, Part
+from hlo_lens.buffers.estimate.values import ELEMENTWISE, NODES, FusedBody, Part
 from hlo_lens.hlo.opcodes import opcodes_where
 from hlo_lens.shapes.primitive_type import primitive_type
 

@@ -30,8 +30,15 @@ import operator
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate import operations as async_operations, operations as control_flow
-from hlo_lens.buffers.estimate.bodies import INDEX, parameter_number
-from hlo_lens.buffers.estimate.values import NODES, Dataflow, DisjointSets, ShapeTrees, Values
+from hlo_lens.buffers.estimate.values import (
+    INDEX,
+    NODES,
+    Dataflow,
+    DisjointSets,
+    ShapeTrees,
+    Values,
+    parameter_number,
+)
 from hlo_lens.buffers.estimate.walk import Invocation, Rule, Walk
 from hlo_lens.hlo.columns import OPERANDS, OPERANDS_END
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where

@@ -15,21 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.buffers.estimate.bodies import (
+from hlo_lens.buffers.estimate.values import (
     DEEPEST,
     IN_PLACE,
-    FusedBodies,
-    aliasing_pairs,
-    in_place_pairs,
-)
-from hlo_lens.buffers.estimate.values import (
     NODES,
     PHI_ORDER,
     DisjointSets,
+    FusedBodies,
     Part,
     ShapeTree,
     ShapeTrees,
     Values,
+    aliasing_pairs,
+    in_place_pairs,
 )
 from hlo_lens.hlo.columns import NOTHING, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.hlo.computation import HloComputation

@@ -24,9 +24,16 @@ from hlo_lens.questions.memory.statement import MemoryStatement
 from hlo_lens.questions.sharding.annotations import Annotation
 from hlo_lens.questions.snapshots import facts, rows
 from hlo_lens.questions.snapshots.facts import ModuleFacts, ShardingFacts
-from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
+from hlo_lens.questions.snapshots.module_snapshot import (
+    APART,
+    ENTRY_TABLES,
+    KIND,
+    LAYOUT,
+    TEXTS,
+    ModuleSnapshot,
+    Snapshot,
+)
 from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
-from hlo_lens.questions.snapshots.writing import APART, ENTRY_TABLES, KIND, LAYOUT, TEXTS
 from hlo_lens.render.result import SINCE
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.version import SCHEMA_VERSION

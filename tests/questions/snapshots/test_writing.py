@@ -7,8 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.sides import snapshot
+from hlo_lens.questions.snapshots.module_snapshot import snapshot_text
 from hlo_lens.questions.snapshots.reading import read_snapshot
-from hlo_lens.questions.snapshots.writing import snapshot_text
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
