@@ -422,7 +422,7 @@ def test_a_missing_budget_is_3() -> None:
 
 
 def test_a_rule_on_a_figure_that_an_old_snapshot_lacks_is_4() -> None:
-    old = str(Path(__file__).parents[2] / "model" / "snapshot" / "schema_1.json")
+    old = str(Path(__file__).parents[1] / "snapshots" / "schema_1.json")
     head = str(SAMPLES / "pairs" / "gpu" / "base.tar.xz")
     code, _, err = _run("check", head, "--baseline", old, "--fail-on", "flops>+0")
     assert code == 4
