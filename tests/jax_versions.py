@@ -106,7 +106,7 @@ def outcome(environment: Environment) -> Outcome:
     if isinstance(inside, str):
         return Outcome(False, f"{label}: no environment: {inside}")
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=")
-    done = run(inside, *arguments, "tests/jax_bridge")
+    done = run(inside, *arguments, "tests/load/jax")
     summary = next(reversed(done.stdout.splitlines()), "no output")
     text = f"{label}: {summary} ({time.perf_counter() - start:.0f} s in all)"
     details = f"\n{done.stdout}\n{done.stderr}" if done.returncode else ""

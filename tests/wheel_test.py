@@ -36,7 +36,7 @@ def check_contents(wheel: Path) -> None:
     wanted = {f"hlo_lens/_grammars/{p.name}" for p in (ROOT / "grammars").glob("*.lark")}
     wanted |= {str(p.relative_to(ROOT)) for p in (ROOT / "hlo_lens").rglob("*.py")}
     wanted |= {f"hlo_lens/manual/{p.name}" for p in (ROOT / "hlo_lens" / "manual").glob("*.md")}
-    assets = ROOT / "hlo_lens" / "report" / "page" / "assets"
+    assets = ROOT / "hlo_lens" / "questions" / "report" / "html" / "assets"
     wanted |= {str(p.relative_to(ROOT)) for p in assets.rglob("*") if p.is_file()}
     wanted |= {"hlo_lens/py.typed", "hlo_lens/__init__.pyi"}
     wanted.add(f"hlo_lens-{wheel.name.split('-')[1]}.dist-info/licenses/LICENSE")
