@@ -104,7 +104,7 @@ def lint(
 
     >>> import hlo_lens
     >>> found = hlo_lens.lint("sample_dumps/cpu/wasteful")
-    >>> found.findings[0].code, found.findings[0].saves.bytes
+    >>> found.findings[0].code, found.findings[0].saves.own_bytes
     ('M003', 12582912)
 
     Args:
