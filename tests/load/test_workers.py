@@ -120,7 +120,9 @@ def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
     many(tmp_path, 20)
     reading, writing = os.pipe()
     code = (
-        "import os, time\n"
+        "import os, signal, time\n"
+        # ignored where the tests were started in the background of a script
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import hlo_lens.questions.dumps.listing_facts as facts\n"
         "def slow(*arguments):\n"
         f"    os.write({writing}, b'.')\n"
