@@ -1,4 +1,4 @@
-"""The scanner: one pass over an HLO text, anchored.
+"""The scanner: one anchored pass over an HLO text; a second process reads ahead in a long one.
 
 At each offset it tries the pattern of a printed instruction line, then a loose one, then the
 grammar on that one instruction; text that none of them matches is a gap. Instructions become rows

@@ -1,4 +1,4 @@
-"""Rules for asynchronous operations: starts, updates, dones, copies and transfers.
+"""Rules for asynchronous operations, loops, branches and calls.
 
 A start's result is a tuple of the operands, the result and contexts. Values defined in its
 computation live until the done.

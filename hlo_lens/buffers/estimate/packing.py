@@ -1,4 +1,4 @@
-"""Segment trees over time: bytes and allocations in use during intervals.
+"""Offsets in a heap as XLA places them: chunks in space and time, and the heap simulation.
 
 A node of such a tree covers a span of instants: the root all, each of its two children half of its
 parent's. An interval is stored in the fewest nodes that cover it, so that updates and queries take

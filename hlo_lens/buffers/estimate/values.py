@@ -1,4 +1,4 @@
-"""Shapes as flat trees; their nodes are the places of values.
+"""Values of a module: places in shapes (flat trees), buffers, live ranges, bodies of fusions.
 
 A place is a row of the module and a preorder node of that row's shape, as one number.
 """

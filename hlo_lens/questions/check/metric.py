@@ -1,4 +1,4 @@
-"""One step of a path into typed facts: a field by name, and selectors of rows in brackets."""
+"""Metrics of rules: paths into the facts of a module, their steps, and their values."""
 
 from __future__ import annotations
 
@@ -540,7 +540,7 @@ class Metric:
         for place, step in enumerate(self.steps, start=1):
             path = self._path(place)
             found = [part for item in found for part in step_into(item, step, path)]
-        return _sum_of_figures(found, self.text)
+        return _sum_of_numbers(found, self.text)
 
     def _path(self, length: int) -> str:
         return ".".join(step.name for step in self.steps[:length])
@@ -562,7 +562,7 @@ def _bounded(bounds: SumBounds) -> Value:
     return Value(number=bounds.most, kind=Kind.AT_MOST, end=bounds.least)
 
 
-def _sum_of_figures(found: list[object], text: str) -> float:
+def _sum_of_numbers(found: list[object], text: str) -> float:
     """Return the sum of the numbers found; a list counts its rows."""
     total: float = 0
     for item in found:

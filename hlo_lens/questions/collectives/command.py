@@ -64,7 +64,7 @@ def collectives(
     answer(path, reading, output, partial(collectives_report, view=view, mesh=mesh))
 
 
-_LOOPS_COMMAND_EXAMPLE = """\b
+_LOOPS_EXAMPLE = """\b
 Example:
   hlo-lens loops DIR/module_0001.jit_step.cpu_after_optimizations.txt
   hlo-lens loops DIR --mesh data=4,model=2
@@ -72,7 +72,7 @@ Example:
 """
 
 
-@click.command(epilog=_LOOPS_COMMAND_EXAMPLE)
+@click.command(epilog=_LOOPS_EXAMPLE)
 @mesh_option
 @reading_options
 @output_options

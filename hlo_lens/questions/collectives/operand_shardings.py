@@ -1,4 +1,4 @@
-"""Sharding constraints of a program that need an operation's result divided in another way.
+"""Shardings of the operation that needed a collective, and the constraints that ask for others.
 
 From the text before optimizations: the result of an operation goes, unchanged or through
 elementwise operations and calls, to a constraint (``with_sharding_constraint``) or to an output

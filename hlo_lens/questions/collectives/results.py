@@ -1,4 +1,4 @@
-"""Combined collectives: the operations that XLA performs as one, and their parts of the bytes."""
+"""Results on collectives: one, those that XLA performs as one, and all of a module."""
 
 from __future__ import annotations
 

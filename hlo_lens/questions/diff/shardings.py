@@ -364,7 +364,7 @@ def annotation_diff(
     base: ModuleSnapshot, head: ModuleSnapshot, is_same: SameShardings
 ) -> AnnotationDiff:
     """Return the annotations that changed."""
-    sides = pair_items(_annotations(base), _annotations(head), _ANNOTATION_DIFF_STAGES, _order)
+    sides = pair_items(_annotations(base), _annotations(head), _ANNOTATION_STAGES, _order)
     alike = [s for s in sides if s[0] and s[1] and _is_same(s[0], s[1], is_same)]
     known = {_value(one) for one, _ in alike if one}, {_value(other) for _, other in alike if other}
     changed: Counter[_Annotations] = Counter()
@@ -412,7 +412,7 @@ def _is_same(one: Annotation, other: Annotation, is_same: SameShardings) -> bool
     return not is_tiled and one.spec is not None and one.spec == other.spec
 
 
-_ANNOTATION_DIFF_STAGES: tuple[Callable[[Annotation], Hashable], ...] = (
+_ANNOTATION_STAGES: tuple[Callable[[Annotation], Hashable], ...] = (
     lambda a: (*_value(a), a.op_name),
     lambda a: (_kind(a), a.shape, a.sharding or a.spec, a.op_name),
     _value,

@@ -50,7 +50,7 @@ def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> No
     reading.judge_facts(listing.facts)
 
 
-_PASSES_COMMAND_EXAMPLE = """\b
+_PASSES_EXAMPLE = """\b
 Example:
   hlo-lens passes DIR --track all-gather
   hlo-lens passes dump.tar.gz --track alias --track temp
@@ -58,7 +58,7 @@ Example:
 """
 
 
-@click.command(epilog=_PASSES_COMMAND_EXAMPLE)
+@click.command(epilog=_PASSES_EXAMPLE)
 @click.option(
     "--track",
     "words",
@@ -84,7 +84,7 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
     output.write(report)
 
 
-_SHOW_COMMAND_EXAMPLE = """\b
+_SHOW_EXAMPLE = """\b
 Example:
   hlo-lens show DIR/module_0001.jit_step.cpu_after_optimizations.txt fusion.12
   hlo-lens show DIR all-gather.3 while.36
@@ -93,7 +93,7 @@ Example:
 """
 
 
-@click.command(epilog=_SHOW_COMMAND_EXAMPLE)
+@click.command(epilog=_SHOW_EXAMPLE)
 @reading_options
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_instruction)
 @output_options
@@ -109,7 +109,7 @@ def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) ->
     answer(path, reading, output, partial(show_report, names=names))
 
 
-_DOCTOR_COMMAND_EXAMPLE = """\b
+_DOCTOR_EXAMPLE = """\b
 Example:
   hlo-lens doctor DIR
   hlo-lens doctor --clear-cache
@@ -117,7 +117,7 @@ Example:
 """
 
 
-@click.command(epilog=_DOCTOR_COMMAND_EXAMPLE)
+@click.command(epilog=_DOCTOR_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
 @click.option(
     "--clear-cache",

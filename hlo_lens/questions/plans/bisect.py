@@ -1,4 +1,4 @@
-"""Search for the first bad of ordered steps, and for the smallest bad set of differences.
+"""Searches for the version or flags that made a program worse: steps, compiled and judged.
 
 Steps that cannot be judged are skipped, as by ``git bisect skip``: the answer is then the first
 step known to be bad, and the skipped ones before it may be bad too. The smallest set is that of

@@ -185,7 +185,7 @@ def _finish(found: Lint, least: Severity) -> None:
         click.get_current_context().exit(exit_codes.UNPARSABLE)
 
 
-_FIT_COMMAND_EXAMPLE = """\b
+_FIT_EXAMPLE = """\b
 Example:
   hlo-lens fit DIR --limit 16GiB
   hlo-lens fit DIR --target v5e:4x4 --allow-dtype 'opt/**=bf16'
@@ -193,7 +193,7 @@ Example:
 """
 
 
-@click.command(epilog=_FIT_COMMAND_EXAMPLE)
+@click.command(epilog=_FIT_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
 @click.option(
@@ -249,7 +249,7 @@ def fit(
 
 _COMMAND = "hlo_lens.command"
 
-_BISECT_COMMAND_EXAMPLE = """\b
+_BISECT_EXAMPLE = """\b
 Example:
   hlo-lens bisect DIR --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>+1%'
   hlo-lens bisect DIR --good 'jax==0.10.2,libtpu==0.0.42' --bad 'jax==0.10.2,libtpu==0.0.52' \\
@@ -272,7 +272,7 @@ class _WithCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND]"]
 
 
-@click.command(cls=_WithCommand, epilog=_BISECT_COMMAND_EXAMPLE)
+@click.command(cls=_WithCommand, epilog=_BISECT_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
 @click.option("--good", default="", metavar="jax==V", help="Version that is good.")
 @click.option("--bad", default="", metavar="jax==V", help="Version that is bad.")

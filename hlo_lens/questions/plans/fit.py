@@ -1,4 +1,4 @@
-"""Changes with which a program fits in a memory limit: attempts, and the plans chosen of them."""
+"""Search for changes and hardware with which a program fits in a memory limit, by compiling it."""
 
 from __future__ import annotations
 
@@ -334,8 +334,6 @@ def _own_mesh(base: Base, program: SourceProgram) -> Mesh | None:
 _DONATED_PLACES = 2
 """Places of one slice, those that need least, at which donations are tried too."""
 
-_FIT_MODULE_NAMES_SHOWN = 4
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -409,7 +407,7 @@ class Fitting:
     def _late_text(self) -> tuple[str, ...]:
         if not self.late:
             return ()
-        names = listed(list(dict.fromkeys(self.late)), _FIT_MODULE_NAMES_SHOWN)
+        names = listed(list(dict.fromkeys(self.late)), _NAMES_SHOWN)
         return (f"{names}: no time left (--minutes {self.means.minutes:g})",)
 
     def _searched(self) -> Attempt:
@@ -488,7 +486,7 @@ class Fitting:
         made, left = search(base, chosen, limit, compile_)
         self.attempts += made
         if left:
-            names = listed([one.change for one in left], _FIT_MODULE_NAMES_SHOWN)
+            names = listed([one.change for one in left], _NAMES_SHOWN)
             self.skipped.append(f"{names}: enough plans fit")
 
     def _candidates(self, place: Place) -> Candidates:

@@ -1,4 +1,4 @@
-"""Findings of several modules by the user's settings, each module's own and those of all together.
+"""Findings of modules by the settings of the user, and proofs of them by compiling the fix.
 
 Every command takes its findings from here, so that all print the same ones.
 """

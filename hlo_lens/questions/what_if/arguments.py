@@ -1,4 +1,4 @@
-"""Arguments and results of a program's text, found by pattern."""
+"""Arguments and results of a program's text: found by pattern, grouped by path."""
 
 from __future__ import annotations
 

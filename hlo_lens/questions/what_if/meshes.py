@@ -1,4 +1,4 @@
-"""Partition specs over the meshes of a program, as its text writes shardings."""
+"""Meshes of a program: partition specs over them, and edits to another mesh."""
 
 from __future__ import annotations
 

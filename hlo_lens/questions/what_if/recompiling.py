@@ -1,4 +1,4 @@
-"""Figures of a program compiled again: equal to the dump's own or not, and after changes."""
+"""Programs of dumps compiled again: target and compiler, figures before and after changes."""
 
 from __future__ import annotations
 

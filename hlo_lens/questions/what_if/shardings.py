@@ -1,4 +1,4 @@
-"""Sharding constraints (``with_sharding_constraint``) at a source line, dropped or added.
+"""Shardings of arguments, results and intermediate values (constraints), edited in the text.
 
 A constraint is a custom call ``Sharding``. Where it is dropped, its users get its operand; a line
 drops those of the functions that it calls, too. Where it is added at a line, it comes between an
@@ -302,7 +302,7 @@ def edit_sharding(
         UsageError: If a request is malformed.
     """
     sharder = _Sharder(EntryArrays.of(module), meshes)
-    return sharder.edit([(text, *_sharding_request(text)) for text in requests])
+    return sharder.edit([(text, *_requested(text)) for text in requests])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +320,7 @@ class Resharded:
     is_result: bool = False
 
 
-def _sharding_request(text: str) -> tuple[str, PartitionSpec]:
+def _requested(text: str) -> tuple[str, PartitionSpec]:
     pattern, sign, spec = text.rpartition("=")
     if not sign or not pattern:
         raise UsageError(f"not a sharding: {text!r}; write it like \"params['w']=P(None, 'x')\"")

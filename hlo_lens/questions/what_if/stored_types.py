@@ -1,4 +1,4 @@
-"""Element types of stored arguments, and of the results that they become.
+"""Element types and donation of stored arguments, and of the results that they become.
 
 The parameter gets the new type and is converted at once; the result is converted last. So the
 program computes as before, and only what is stored between two runs changes, as if the program

@@ -1,4 +1,4 @@
-"""Versions of a package that the package index has, and those of environments in the cache.
+"""Virtual environments with other versions of jax: the versions there are, and runs in them.
 
 The index is that of pip: ``PIP_INDEX_URL``, ``pip config``, else PyPI, read as JSON (PEP 691).
 """
