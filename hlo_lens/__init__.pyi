@@ -60,7 +60,7 @@ from hlo_lens.questions.memory import memory as memory
 from hlo_lens.questions.plans.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit
 from hlo_lens.questions.plans.lint import Lint as Lint, lint as lint
-from hlo_lens.questions.report.api import report_on as report_on
+from hlo_lens.questions.report import report_on as report_on
 from hlo_lens.questions.sharding import shardings as shardings, signature as signature
 from hlo_lens.questions.snapshots.module_snapshot import Snapshot as Snapshot
 from hlo_lens.questions.what_if.api import WhatIf as WhatIf, what_if as what_if

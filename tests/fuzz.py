@@ -39,8 +39,8 @@ from hlo_lens.questions.collectives.loops import loops
 from hlo_lens.questions.collectives.loops_page import loops_page
 from hlo_lens.questions.collectives.page import CollectivesView, collectives_page
 from hlo_lens.questions.memory.layout import layout_of_dump
-from hlo_lens.questions.report.api import report_modules
 from hlo_lens.questions.report.module_page import module_object
+from hlo_lens.questions.report.page import report_modules
 from hlo_lens.questions.sharding import page as sharding_page
 from hlo_lens.questions.snapshots.reading import read_snapshot
 from hlo_lens.render.envelope import report_of_pages

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.report.api import report_modules
+from hlo_lens.questions.report.page import report_modules
 from tests.corpus import ROOT
 from tests.questions.report.html.conftest import chromium, options
 from tests.questions.report.html.pages import page_of

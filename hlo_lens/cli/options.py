@@ -144,7 +144,7 @@ def answer_pages(
 ) -> None:
     """Answer with a page for each module, for people that of the likely training step first."""
     from hlo_lens.load.programs import analyses_of, with_progress
-    from hlo_lens.questions.report.leading import training_step_first
+    from hlo_lens.questions.dumps.leading import training_step_first
     from hlo_lens.render.envelope import report_of_pages
 
     def ask(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:

@@ -81,7 +81,7 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
 
 def _page(dumps: Sequence[ModuleDump], folder: Path) -> Path | None:
     """Write the page of HTML on some dumps into their folder; None if one cannot be reported on."""
-    from hlo_lens.questions.report.api import report_modules
+    from hlo_lens.questions.report.page import report_modules
 
     try:
         text = report_modules(dumps).to_html()

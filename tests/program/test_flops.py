@@ -19,7 +19,7 @@ from hlo_lens.program.flops import (
     product_sizes,
 )
 from hlo_lens.program.runs import CallCounts
-from hlo_lens.questions.report.head import work_text
+from hlo_lens.questions.report.module_page import work_text
 from tests.corpus import SAMPLES
 from tests.hlo_texts import without_elements
 

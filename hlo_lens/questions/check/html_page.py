@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.diff.html_page import pair_subject
 from hlo_lens.questions.diff.page import module_object
 from hlo_lens.questions.plans.proof import with_sifted_findings
-from hlo_lens.questions.report.api import page_of_module
-from hlo_lens.questions.report.html.page import page_of_modules
-from hlo_lens.questions.report.html.sections import section_object
-from hlo_lens.questions.report.html_page import module_subjects
+from hlo_lens.questions.report.html.page import module_subjects, page_of_modules, section_object
+from hlo_lens.questions.report.page import page_of_module
 from hlo_lens.render.table import Report
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.diff.dump_diff import Diff
     from hlo_lens.questions.diff.sides import LoadedSide
-    from hlo_lens.questions.report.html.payload import Subject
+    from hlo_lens.questions.report.html.page import Subject
 
 _ROWS = 50
 """Rows of the tables of verdicts and their causes."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.programs import Program, Progress, analyses_of, analysis_of, with_progress
 from hlo_lens.questions.collectives.explanation import explain_collectives
-from hlo_lens.questions.report.leading import training_step_first
+from hlo_lens.questions.dumps.leading import training_step_first
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.nearest_names import did_you_mean

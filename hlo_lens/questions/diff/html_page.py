@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.questions.report.html.page import page_of_modules
-from hlo_lens.questions.report.html.payload import Subject
-from hlo_lens.questions.report.html.sections import section_object
-from hlo_lens.questions.report.html_page import MOST_MODULES, unique_titles
+from hlo_lens.questions.report.html.page import (
+    MOST_MODULES,
+    Subject,
+    page_of_modules,
+    section_object,
+    unique_titles,
+)
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.shell_words import shell_word
 

@@ -13,11 +13,11 @@ from hlo_lens.program.instructions import InstructionDetails, instruction_detail
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text
+from hlo_lens.questions.dumps.leading import training_step_first
 from hlo_lens.questions.dumps.show_page import ShownInstruction, ShownProgram, instructions_page
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import InstructionValues, instruction_values, memory_roles
-from hlo_lens.questions.report.leading import training_step_first
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.nearest_names import did_you_mean

@@ -68,7 +68,7 @@ class SingleTexts:
 
     def _lowered_sections(self) -> Iterator[Section]:
         if self.dump.lowered is not None:
-            from hlo_lens.questions.report.lowered import lowered_section
+            from hlo_lens.program.lowered import lowered_section
 
             yield lowered_section(self.dump, self.dump.lowered)
 
@@ -84,7 +84,7 @@ class SingleTexts:
 
             found["log"] = log_object(self.dump.log)
         if self.dump.lowered is not None:
-            from hlo_lens.questions.report.lowered import lowered_object
+            from hlo_lens.program.lowered import lowered_object
 
             found["lowered"] = lowered_object(self.dump.lowered)
         if self.dump.call_trees is not None:

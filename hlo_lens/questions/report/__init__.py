@@ -1,1 +1,31 @@
-"""The first page of a program, and the HTML page."""
+"""The first page of a program, and the HTML page.
+
+Begin with `page` (the report on some modules) and `module_page` (facts, tables and JSON object of
+one). `html` makes the HTML page, `log_in_dump` joins a log with the dump of its compile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_lens.load.programs import Program
+    from hlo_lens.render.table import Report
+
+
+def report_on(program: Program, *, module: str | None = None) -> Report:
+    """Return the output of ``hlo-lens report``: ``print`` shows text, a notebook tables.
+
+    ``data`` has the same for scripts.
+
+    >>> import hlo_lens
+    >>> report = hlo_lens.report_on("sample_dumps/cpu/wasteful")
+    >>> print(str(report).splitlines()[0])
+    jit_wasteful_step
+    >>> report.data["modules"][0]["num_partitions"]
+    8
+    """
+    from hlo_lens.load.programs import modules_of
+    from hlo_lens.questions.report.page import report_modules
+
+    return report_modules(modules_of(program, module=module))

@@ -38,7 +38,7 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     columns of one run.
     """
     from hlo_lens.load.programs import read_log
-    from hlo_lens.questions.report.api import report_modules
+    from hlo_lens.questions.report.page import report_modules
 
     log = None if log_path is None else read_log(log_path)
     makes = {"json": "data", "html": "data", "csv": "tables"}.get(output.format, "pages")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import hlo_lens
 from hlo_lens.load.module import ModuleDump, already_read
-from hlo_lens.questions.report.api import report_modules
+from hlo_lens.questions.report.page import report_modules
 from hlo_lens.text.dump_kinds import DumpKind
 from tests.questions.texts import LOOP
 

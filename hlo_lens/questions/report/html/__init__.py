@@ -17,7 +17,7 @@ A page is made of views. A view is two files of one name:
 Views are found by listing the two folders; nothing else names them. Scripts write names of dumps
 as text nodes only (no ``innerHTML``), and colours never carry a meaning alone.
 
-Files: ``payload`` (data of views and its encoding), ``bundle`` (own scripts as one), ``vendored``
-(scripts of others, unchanged), ``document`` (the file). Scripts and styles are allowed by their
-hashes in the Content-Security-Policy, which forbids everything else, network included.
+Files: ``page`` (modules with the data of their views) and ``document`` (the file; scripts of others
+are in ``assets/vendored``, unchanged). Scripts and styles are allowed by their hashes in the
+Content-Security-Policy, which forbids everything else, network included.
 """

@@ -8,8 +8,7 @@ from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLa
 from hlo_lens.questions.memory.peak import peaks_of
 from hlo_lens.questions.memory.results import MemoryResults, memory_results
 from hlo_lens.questions.memory.statement import memory_statement
-from hlo_lens.questions.report.html.page import page_of_modules
-from hlo_lens.questions.report.html.payload import Subject
+from hlo_lens.questions.report.html.page import Subject, page_of_modules
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.report.api import report_modules
+from hlo_lens.questions.report.page import report_modules
 from hlo_lens.render.table import RENDERERS, RenderOptions, Report
 from tests.corpus import SAMPLES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hlo_lens.questions.report.html
-from hlo_lens.questions.report.html.asset_files import manifest, notices, scripts, styles
+from hlo_lens.questions.report.html.document import manifest, notices, scripts, styles
 from hlo_lens.questions.report.html.page import all_views
 
 ASSETS = Path(hlo_lens.questions.report.html.__file__).parent / "assets"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hlo_lens.questions.report.api import report_on
+from hlo_lens.questions.report import report_on
 from hlo_lens.text.units import format_bytes
 from tests.cli.test_hostile_names import HLO
 from tests.commands import output_of

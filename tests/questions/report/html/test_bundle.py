@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.report.html.bundle import bundled
+from hlo_lens.questions.report.html.document import bundled
 
 A = 'import { two as second } from "./lib/b.js";\n\nexport const one = second();\n'
 B = "export function two() {\n  return 2;\n}\n"

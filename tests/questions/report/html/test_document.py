@@ -12,7 +12,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.load.devices import gpu_config
-from hlo_lens.questions.report.html.payload import Strings, encoded
+from hlo_lens.questions.report.html.page import Strings, encoded
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report
 from tests.commands import output_of

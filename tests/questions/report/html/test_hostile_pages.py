@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.questions.report.api import report_on
+from hlo_lens.questions.report import report_on
 from tests.corpus import SAMPLES
 from tests.questions.report.html.pages import page_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.report.api import report_on
+from hlo_lens.questions.report import report_on
 from tests.corpus import CORPUS, needs_corpus
 from tests.questions.report.html.large import large_report
 from tests.questions.report.html.pages import page_of

@@ -9,7 +9,7 @@ from hlo_lens.questions.report.html.views import memory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
 
 ORDER = 30
 KINDS = ("report", "check")

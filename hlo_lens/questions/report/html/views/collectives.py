@@ -12,13 +12,13 @@ from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import collectives_notes, collectives_text
 from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.report.html.payload import printable_list
+from hlo_lens.questions.report.html.page import printable_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.load.devices import Topology
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
     from hlo_lens.shapes.mesh import Mesh
 
 ORDER = 40

@@ -14,7 +14,7 @@ from hlo_lens.questions.memory.grouping import PARAMETERS, nameless_group, peak_
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import space_name
-from hlo_lens.questions.report.html.payload import differences
+from hlo_lens.questions.report.html.page import differences
 from hlo_lens.text.printable import printable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.memory.layout import MemoryLayout
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
     from hlo_lens.questions.snapshots.rows import SpacePeak
 
 ORDER = 15

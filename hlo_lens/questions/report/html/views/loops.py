@@ -10,7 +10,7 @@ from hlo_lens.render.result import sum_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
 
 ORDER = 50
 KINDS = ("report", "check")

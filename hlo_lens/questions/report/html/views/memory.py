@@ -16,7 +16,7 @@ from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.questions.memory.roles import ROLES, memory_roles, role_series
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.questions.memory.timeline import loop_bands
-from hlo_lens.questions.report.html.payload import differences
+from hlo_lens.questions.report.html.page import differences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.roles import RoleSeries
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
 
 ORDER = 20
 KINDS = ("report", "check")

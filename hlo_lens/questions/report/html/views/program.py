@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
 
 ORDER = 70
 KINDS = ("report", "check")

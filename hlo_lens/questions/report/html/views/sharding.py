@@ -15,7 +15,7 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
     from hlo_lens.questions.sharding.results import ShardingResults
 
 ORDER = 60

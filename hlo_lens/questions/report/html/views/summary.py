@@ -9,15 +9,19 @@ from hlo_lens.program.instructions import largest_instructions
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.collectives.page import groups_table
 from hlo_lens.questions.memory.page import leading_table
-from hlo_lens.questions.report.head import head_facts, head_notes, memory_lines
-from hlo_lens.questions.report.html.sections import section_object
-from hlo_lens.questions.report.tables import largest_table
+from hlo_lens.questions.report.html.page import section_object
+from hlo_lens.questions.report.module_page import (
+    head_facts,
+    head_notes,
+    largest_table,
+    memory_lines,
+)
 from hlo_lens.render.table import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.questions.report.html.payload import Strings, Subject
+    from hlo_lens.questions.report.html.page import Strings, Subject
     from hlo_lens.render.table import Table
 
 ORDER = 10

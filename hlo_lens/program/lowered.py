@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.render.result import Cell
 
+
 VALUE_COLUMNS = (
     Column("name", Unit.NONE, "name of the argument, or path of the result"),
     Column("shape", Unit.NONE, "global shape"),

@@ -1,4 +1,4 @@
-"""Report on modules: a summary of each compiled program on one page."""
+"""Report on modules: the first page for people, their objects and tables for scripts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
+from hlo_lens.load.programs import Progress, with_progress
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.proof import with_sifted_findings
 from hlo_lens.questions.report.module_page import module_page, page_of_texts
@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-
-
-def report_on(program: Program, *, module: str | None = None) -> Report:
-    """Return the output of ``hlo-lens report``: ``print`` shows text, a notebook tables.
-
-    ``data`` has the same for scripts.
-
-    >>> import hlo_lens
-    >>> report = hlo_lens.report_on("sample_dumps/cpu/wasteful")
-    >>> print(str(report).splitlines()[0])
-    jit_wasteful_step
-    >>> report.data["modules"][0]["num_partitions"]
-    8
-    """
-    return report_modules(modules_of(program, module=module))
 
 
 def report_modules(
@@ -83,13 +68,13 @@ def report_modules(
 def _first_pages(
     known: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
 ) -> Iterator[Section]:
-    from hlo_lens.questions.report.leading import first_pages  # none in JSON and CSV
+    from hlo_lens.questions.report.module_page import first_pages
 
     return first_pages(known, pages, progress)
 
 
 def _page_data(known: Sequence[ModuleDump], logs: Sequence[Section]) -> Mapping[str, object]:
-    from hlo_lens.questions.report.html_page import report_page  # only for HTML
+    from hlo_lens.questions.report.html.page import report_page
 
     return report_page(known, logs)
 

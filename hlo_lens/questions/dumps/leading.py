@@ -9,39 +9,10 @@ from hlo_lens.questions.dumps.listing import known_listings
 from hlo_lens.questions.dumps.module_groups import Lead, module_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
-    from hlo_lens.render.envelope import ModulePage
-    from hlo_lens.render.table import Section
-
-
-def first_pages(
-    known: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
-) -> Iterator[Section]:
-    """Yield the page of the likely training step, with the others in one line each, and of logs.
-
-    Args:
-        known: The modules.
-        pages: Their pages.
-        progress: Called with modules done and modules in all.
-    """
-    from hlo_lens.questions.findings.module_findings import module_findings  # not for other orders
-    from hlo_lens.questions.report.first_page import first_section, others_sections
-
-    logs = [k for k, one in enumerate(known) if one.log is not None]
-    place, lead = lead_of([one for k, one in enumerate(known) if k not in logs], progress)
-    rest = [k for k in range(len(known)) if k not in logs]
-    if rest:
-        chosen = rest[place]
-        if known[chosen].has_hlo:
-            yield first_section(known[chosen], lead, module_findings(known[chosen]))
-        else:
-            yield from pages[chosen].sections
-            yield from others_sections(known[chosen], lead)
-    for k in logs:
-        yield from pages[k].sections
 
 
 def training_step_first(known: Sequence[ModuleDump]) -> list[int]:
