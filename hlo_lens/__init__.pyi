@@ -3,8 +3,13 @@
 __all__: list[str]
 
 from hlo_lens.buffers.assignment import (
+    AssignedValue as AssignedValue,
     BufferAllocation as BufferAllocation,
     BufferAssignment as BufferAssignment,
+    BufferValues as BufferValues,
+    HloPosition as HloPosition,
+    HloUse as HloUse,
+    HloValue as HloValue,
 )
 from hlo_lens.buffers.assignment_reader import (
     parse_buffer_assignment as parse_buffer_assignment,
@@ -12,15 +17,9 @@ from hlo_lens.buffers.assignment_reader import (
 )
 from hlo_lens.buffers.live_range import HloLiveRange as HloLiveRange
 from hlo_lens.buffers.live_range_reader import parse_live_range as parse_live_range
-from hlo_lens.buffers.memory_usage_reader import (
+from hlo_lens.buffers.memory_usage import (
+    MemoryUsageReport as MemoryUsageReport,
     parse_memory_usage_report as parse_memory_usage_report,
-)
-from hlo_lens.buffers.memory_usage_report import MemoryUsageReport as MemoryUsageReport
-from hlo_lens.buffers.printed_lists import HloPosition as HloPosition, HloUse as HloUse
-from hlo_lens.buffers.values import (
-    AssignedValue as AssignedValue,
-    BufferValues as BufferValues,
-    HloValue as HloValue,
 )
 from hlo_lens.call_trees.reader import parse_call_trees as parse_call_trees
 from hlo_lens.call_trees.tree import (

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hlo_lens.buffers.assignment import BufferAssignment
-    from hlo_lens.buffers.values import AssignedValue
+    from hlo_lens.buffers.assignment import AssignedValue, BufferAssignment
 
 KINDS = ("buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report")
 _NAME = re.compile(rf"(.*?)-?({'|'.join(sorted(KINDS, key=len, reverse=True))})\.txt(?:\.gz)?$")

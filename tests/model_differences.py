@@ -9,9 +9,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
-from hlo_lens.buffers.assignment import BufferAssignment
+from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
 from hlo_lens.buffers.live_range import HloLiveRange
-from hlo_lens.buffers.values import BufferValues
 from hlo_lens.hlo.module import HloModule
 from hlo_lens.hlo.opcodes import opcode_traits
 

@@ -13,7 +13,7 @@ from hlo_lens.load.fact import fact, plant
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.summary import backend_of_dump, instruction_table
 from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import MissingDumpError

@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.buffers.live_range_reader import parse_live_range
-from hlo_lens.buffers.memory_usage_reader import parse_memory_usage_report
+from hlo_lens.buffers.memory_usage import parse_memory_usage_report
 from hlo_lens.hlo.module_reader import parse_hlo
 from tests.corpus import SAMPLES
 from tests.model_differences import first_fact_difference

@@ -1,30 +1,441 @@
 """BufferAssignment: the allocations of a module, the values in them, and their heap simulations.
 
-Allocations are light views over columns of places in the text. Sizes are bytes.
-`HeapTrace` is in protos only. Sources: xla/service/buffer_assignment.h (names) and
-heap_simulator/heap_simulator.cc (FillDebugTrace).
+Allocations and values are light views over columns of places in the text; a list in a line (words
+of an allocation, positions and uses of a value) is read when it is asked for. Sizes and offsets are
+bytes. `HeapTrace` is in protos only. Sources: xla/service/buffer_assignment.h, hlo_value.h (names)
+and heap_simulator/heap_simulator.cc (FillDebugTrace).
 """
 
 from __future__ import annotations
 
 import functools
+import re
+from array import array
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-from hlo_lens.buffers import columns as at
-from hlo_lens.buffers.printed_lists import allocation_words
-from hlo_lens.buffers.values import AssignedValue, BufferValues, ReusedValue
+from hlo_lens.grammar.lines import LineParser, LineRule
+from hlo_lens.hlo.text_reader import reader
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from hlo_lens.buffers.columns import BufferColumns
-    from hlo_lens.buffers.printed_lists import AllocationWords
-    from hlo_lens.shapes.shape import ShapeIndex
+    from hlo_lens.shapes.shape import Shape, ShapeIndex
     from hlo_lens.text.errors import Gap
+    from hlo_lens.text.source import Source
+
+
+NUMBER, SIZE, WORDS, WORDS_END, FIRST_VALUE = range(5)
+"""Columns of an allocation: offsets in the text, row of its first value."""
+ALLOCATION_STRIDE = 5
+
+ID, NAME, NAME_END, INDEX_END = range(4)
+"""First columns of every value. ``(phi)`` and the colour are between INDEX_END and the next."""
+VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
+"""Further columns of an assigned value."""
+ASSIGNED_STRIDE = 8
+
+POSITIONS, POSITIONS_END, USES, USES_END, FROM, FROM_END = range(4, 10)
+"""Further columns of a used value; uses unknown to XLA and a missing instruction are at -1."""
+USED_STRIDE = 10
+
+REUSED_COLOR = 4
+REUSED_STRIDE = 5
+"""Columns of a value of another memory space: the first ones, then its allocation's colour."""
+
+LARGEST_OFFSET = (1 << 31) - 1
+"""Longest text whose offsets fit into 32 bits."""
+
+NUMBER_PATTERN = re.compile(r"-?\d+")
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_index(text: str) -> ShapeIndex:
+    """Return the index that ``{1,0}`` prints, outermost first; () for ``{}`` and for no text."""
+    return tuple(map(int, NUMBER_PATTERN.findall(text)))
+
+
+@dataclass(slots=True, eq=False)
+class BufferColumns:
+    """Rows of places in a text, of `stride` columns each."""
+
+    source: Source
+    stride: int
+    cells: array[int] = field(default_factory=lambda: array("i"))
+
+    def __post_init__(self) -> None:
+        if len(self.source.text) > LARGEST_OFFSET:
+            self.cells = array("q", self.cells)
+
+    def __len__(self) -> int:
+        return len(self.cells) // self.stride
+
+    def cell(self, row: int, column: int) -> int:
+        """Return one place."""
+        return self.cells[row * self.stride + column]
+
+    def text(self, row: int, first: int, last: int) -> str:
+        """Return the text between two columns of a row."""
+        base = row * self.stride
+        return self.source.text[self.cells[base + first] : self.cells[base + last]]
+
+    def number(self, row: int, column: int) -> int | None:
+        """Return the number at a place; None if there is no place."""
+        place = self.cells[row * self.stride + column]
+        match = NUMBER_PATTERN.match(self.source.text, place) if place > 0 else None
+        return None if match is None else int(match[0])
+
+    def line(self, row: int, column: int) -> int:
+        """Return the 1-based line of a place."""
+        return self.source.line_column(self.cell(row, column))[0]
+
+
+FILES = ("hlo_tokens", "shape", "buffer_tokens", "buffer_assignment", "buffer_values")
+"""Grammars of allocations and used values."""
+
+WORD = LineRule("word", *FILES, is_line=False)
+_POSITION = LineRule("position", *FILES, is_line=False)
+_USE = LineRule("use", *FILES, is_line=False)
+_PARSER = LineParser(*FILES, rules=(), names={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloPosition:
+    """Position of a value: an instruction's result, or a part of it.
+
+    Attributes:
+        instruction_name: Without ``%``.
+        index: Index into its shape; () also if its shape is no tuple.
+    """
+
+    instruction_name: str
+    index: ShapeIndex = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloUse:
+    """A use of a value by an instruction.
+
+    Attributes:
+        instruction_name: The user, without ``%``.
+        operand_number: Number of its operand, from 0.
+        operand_index: Index into that operand's shape; () also if that is no tuple.
+    """
+
+    instruction_name: str
+    operand_number: int
+    operand_index: ShapeIndex = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationWords:
+    """What an allocation line has after the size.
+
+    Attributes:
+        color: Memory space; 0, the default, is not printed.
+        page_id: Page of its heap; None before August 2026.
+        parameter_number: Number of the entry parameter in it, or of which a part is in it; None
+            without one.
+        param_shape_index: Index of the part of the parameter in it, () for all of it; None without
+            one.
+        parameter_shape_text: Shape without layout: of the part since August 2025, of the whole
+            parameter before.
+        output_shape_text: Shape of the module's result if its root value (or root pointer table) is
+            here.
+        is_constant: Whether it is of a constant of the program.
+        is_thread_local: Whether it is local to a called computation, a reducer or a thread: in no
+            heap.
+        maybe_live_out: Whether it may be part of the module's result.
+        is_preallocated_temp: Whether it is none of parameter, result, constant and thread-local.
+        other: Unknown words, as printed.
+    """
+
+    color: int = 0
+    page_id: int | None = None
+    parameter_number: int | None = None
+    param_shape_index: ShapeIndex | None = None
+    parameter_shape_text: str | None = None
+    output_shape_text: str | None = None
+    is_constant: bool = False
+    is_thread_local: bool = False
+    maybe_live_out: bool = False
+    is_preallocated_temp: bool = False
+    other: tuple[str, ...] = ()
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def allocation_words(text: str) -> AllocationWords:
+    """Return the words after the size of an allocation; of a repeated word, the first counts."""
+    groups = WORD.groups
+    found: dict[int, str] = {}
+    other: list[str] = []
+    for spans in _PARSER.items("words", WORD, text):
+        for number, (start, end) in enumerate(spans[1:], 1):
+            if start >= 0 and number == groups["OTHER"]:
+                other.append(text[start:end].rstrip())
+            elif start >= 0:
+                found.setdefault(number, text[start:end])
+
+    def number_at(name: str) -> int | None:
+        return int(found[groups[name]]) if groups[name] in found else None
+
+    index = found.get(groups["part_index"], found.get(groups["parameter_index"]))
+    return AllocationWords(
+        color=number_at("COLOR") or 0,
+        page_id=number_at("PAGE"),
+        parameter_number=number_at("PARAMETER"),
+        param_shape_index=None if index is None else parse_index(index),
+        parameter_shape_text=found.get(groups["parameter_shape"]),
+        output_shape_text=found.get(groups["output_shape"]),
+        is_constant=groups["CONSTANT"] in found,
+        is_thread_local=groups["THREAD_LOCAL"] in found,
+        maybe_live_out=groups["MAYBE_LIVE_OUT"] in found,
+        is_preallocated_temp=groups["PREALLOCATED_TEMP"] in found,
+        other=tuple(other),
+    )
+
+
+def allocation_shapes(text: str) -> list[tuple[int, int]]:
+    """Return the places of the shapes in the words of an allocation."""
+    groups = [WORD.groups[name] for name in ("parameter_shape", "output_shape")]
+    spans = [word[group] for word in _PARSER.items("words", WORD, text) for group in groups]
+    return [(start, end) for start, end in spans if start >= 0 and text[start] != "<"]
+
+
+def value_positions(text: str) -> tuple[HloPosition, ...]:
+    """Return the positions in the lines after ``positions:``."""
+    return tuple(
+        HloPosition(instruction_name=text[slice(*name)], index=_index(text, index))
+        for _, name, index in _PARSER.items("positions", _POSITION, text)
+    )
+
+
+def value_uses(text: str) -> tuple[HloUse, ...]:
+    """Return the uses in the lines after ``uses:``; empty for ``(none)``."""
+    return tuple(
+        HloUse(
+            instruction_name=text[slice(*name)],
+            operand_number=int(text[slice(*number)]),
+            operand_index=_index(text, index),
+        )
+        for _, name, number, index in _PARSER.items("uses", _USE, text)
+    )
+
+
+def _index(text: str, span: tuple[int, int]) -> tuple[int, ...]:
+    return parse_index(text[slice(*span)]) if span[0] >= 0 else ()
+
+
+class _Value:
+    """Common part of all views of a value: ``<25 fusion.5{0} (phi) @1>``."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: BufferColumns, row: int) -> None:
+        self._columns = columns
+        self._row = row
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def _content(self) -> tuple[object, ...]:
+        return (self.id, self.instruction_name, self.index_text, self.is_phi, self.color)
+
+    @property
+    def id(self) -> int:
+        """Number of the HloValue, unique in the module."""
+        return self._columns.number(self._row, ID) or 0
+
+    @property
+    def instruction_name(self) -> str:
+        """Name of the instruction that defines it, without ``%``."""
+        return self._columns.text(self._row, NAME, NAME_END)
+
+    @property
+    def index_text(self) -> str:
+        """Index as printed: ``{0}``; empty if the instruction's shape is no tuple."""
+        return self._columns.text(self._row, NAME_END, INDEX_END).strip()
+
+    @property
+    def index(self) -> ShapeIndex:
+        """Index into the shape of the instruction; () also if that is no tuple."""
+        return parse_index(self.index_text)
+
+    @property
+    def name(self) -> str:
+        """Instruction and index as in live ranges, always with braces: ``add.2{}``."""
+        return self.instruction_name + (self.index_text or "{}")
+
+    @property
+    def is_phi(self) -> bool:
+        """Whether it is a phi: the join of values of a loop or of branches."""
+        return "(phi)" in self._columns.text(self._row, INDEX_END, INDEX_END + 1)
+
+    @property
+    def color(self) -> int | None:
+        """Memory space; None if it is not printed."""
+        _, _, tail = self._columns.text(self._row, INDEX_END, INDEX_END + 1).partition("@")
+        return parse_index(tail)[0] if tail else None
+
+    @property
+    def line(self) -> int:
+        """1-based line in the file."""
+        return self._columns.line(self._row, ID)
+
+
+class AssignedValue(_Value):
+    """A value in an allocation, with its bytes."""
+
+    __slots__ = ()
+
+    def _content(self) -> tuple[object, ...]:
+        return (*super()._content(), self.size, self.offset, self.shape_text)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the value, padding of tiles included."""
+        return self._columns.number(self._row, VALUE_SIZE) or 0
+
+    @property
+    def offset(self) -> int:
+        """Offset in the allocation, in bytes."""
+        return self._columns.number(self._row, VALUE_OFFSET) or 0
+
+    @property
+    def shape_text(self) -> str:
+        """Shape with layout, as printed."""
+        return self._columns.text(self._row, VALUE_SHAPE, VALUE_END)
+
+    @property
+    def shape(self) -> Shape:
+        """Shape with layout."""
+        return reader().shape(self.shape_text)
+
+    def facts(self) -> tuple[str, str, int, int, str]:
+        """Return instruction name, index as printed, offset, size and shape text, all at once."""
+        columns = self._columns
+        text, cells, base = columns.source.text, columns.cells, self._row * columns.stride
+        name_end = cells[base + NAME_END]
+        size, offset = cells[base + VALUE_SIZE], cells[base + VALUE_OFFSET]
+        size_match = NUMBER_PATTERN.match(text, size) if size > 0 else None
+        offset_match = NUMBER_PATTERN.match(text, offset) if offset > 0 else None
+        return (
+            text[cells[base + NAME] : name_end],
+            text[name_end : cells[base + INDEX_END]].strip(),
+            0 if offset_match is None else int(offset_match[0]),
+            0 if size_match is None else int(size_match[0]),
+            text[cells[base + VALUE_SHAPE] : cells[base + VALUE_END]],
+        )
+
+
+class ReusedValue(_Value):
+    """A value of another memory space in the bytes of this allocation."""
+
+    __slots__ = ()
+
+    def _content(self) -> tuple[object, ...]:
+        return (*super()._content(), self.allocation_color)
+
+    @property
+    def allocation_color(self) -> int:
+        """The colour printed after the value."""
+        return self._columns.number(self._row, REUSED_COLOR) or 0
+
+
+class HloValue(_Value):
+    """A value with its positions and uses.
+
+    Args:
+        values: Its block.
+        row: Its row in the block's columns.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: BufferValues, row: int) -> None:
+        super().__init__(values.columns, row)
+        self._values = values
+
+    def _content(self) -> tuple[object, ...]:
+        return (*super()._content(), self.positions, self.uses, self.instruction_text)
+
+    @property
+    def positions(self) -> tuple[HloPosition, ...]:
+        """Positions of the value; the first one defines it."""
+        return value_positions(self._columns.text(self._row, POSITIONS, POSITIONS_END))
+
+    @property
+    def uses(self) -> tuple[HloUse, ...] | None:
+        """Uses of the value; None if unknown to XLA (``uses are not initialized yet``)."""
+        if self._columns.cell(self._row, USES) < 0:
+            return None
+        return value_uses(self._columns.text(self._row, USES, USES_END))
+
+    @property
+    def instruction_text(self) -> str:
+        """The defining instruction as XLA prints it in long style, tuple accesses written out."""
+        if self._columns.cell(self._row, FROM) < 0:
+            return ""
+        return self._columns.text(self._row, FROM, FROM_END).strip()
+
+
+@dataclass(eq=False)
+class BufferValues(Sequence[HloValue]):
+    """The used values of an assignment, printed after it or in a file of their own.
+
+    A sequence of HloValue in the order of the text, which is by id.
+
+    Attributes:
+        columns: Places of the parts of the values.
+        total_bytes: Printed sum of the sizes of all allocations of all memory spaces; or None.
+        total_text: The same, rounded, as printed: ``30.2KiB``.
+        gaps: Parts that could not be read, in text order.
+        is_complete: Whether no part is known to be missing.
+        start: Offset in the text where it begins.
+    """
+
+    columns: BufferColumns = field(repr=False)
+    total_bytes: int | None = None
+    total_text: str | None = None
+    gaps: tuple[Gap, ...] = field(default=(), repr=False)
+    is_complete: bool = True
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> HloValue: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[HloValue]: ...
+    def __getitem__(self, index: int | slice) -> HloValue | Sequence[HloValue]:
+        return Rows(functools.partial(HloValue, self), range(len(self)))[index]
+
+    def __iter__(self) -> Iterator[HloValue]:
+        return (HloValue(self, row) for row in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BufferValues):
+            return NotImplemented
+        return (
+            self.total_bytes == other.total_bytes
+            and self.total_text == other.total_text
+            and self[:] == other[:]
+        )
+
+    __hash__ = object.__hash__
 
 
 class BufferAllocation:
@@ -62,17 +473,17 @@ class BufferAllocation:
     @property
     def index(self) -> int:
         """Number of the allocation, dense from 0."""
-        return self._columns.number(self._row, at.NUMBER) or 0
+        return self._columns.number(self._row, NUMBER) or 0
 
     @property
     def size(self) -> int:
         """Size in bytes."""
-        return self._columns.number(self._row, at.SIZE) or 0
+        return self._columns.number(self._row, SIZE) or 0
 
     @property
     def words(self) -> AllocationWords:
         """What its line has after the size."""
-        text = self._columns.text(self._row, at.WORDS, at.WORDS_END)
+        text = self._columns.text(self._row, WORDS, WORDS_END)
         return allocation_words(text)
 
     @property
@@ -144,7 +555,7 @@ class BufferAllocation:
     @property
     def line(self) -> int:
         """1-based line in the file."""
-        return self._columns.line(self._row, at.NUMBER)
+        return self._columns.line(self._row, NUMBER)
 
 
 @dataclass(eq=False)
@@ -202,9 +613,9 @@ class BufferAssignment:
 
     def value_rows(self, row: int) -> range:
         """Return the rows of the values in the allocation of a row."""
-        first = self.columns.cell(row, at.FIRST_VALUE)
+        first = self.columns.cell(row, FIRST_VALUE)
         if row + 1 < len(self.columns):
-            return range(first, self.columns.cell(row + 1, at.FIRST_VALUE))
+            return range(first, self.columns.cell(row + 1, FIRST_VALUE))
         return range(first, len(self.assigned))
 
     @property
@@ -227,7 +638,7 @@ class BufferAssignment:
     def allocated_bytes(self) -> int:
         """Sum of the sizes of all allocations; equal to `total_bytes` in a complete text."""
         number = self.columns.number
-        return sum(number(row, at.SIZE) or 0 for row in range(len(self.columns)))
+        return sum(number(row, SIZE) or 0 for row in range(len(self.columns)))
 
     def bytes_by_color(
         self, counts: Callable[[BufferAllocation], bool] | None = None

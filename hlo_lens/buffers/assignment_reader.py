@@ -10,13 +10,16 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.assignment import BufferAssignment
-from hlo_lens.buffers.columns import (
+from hlo_lens.buffers.assignment import (
     ALLOCATION_STRIDE,
     ASSIGNED_STRIDE,
+    FILES,
     REUSED_STRIDE,
     USED_STRIDE,
+    BufferAssignment,
     BufferColumns,
+    BufferValues,
+    allocation_shapes,
 )
 from hlo_lens.buffers.lines import (
     ANY_HEADER,
@@ -29,9 +32,8 @@ from hlo_lens.buffers.lines import (
     scan_source,
     source_of,
 )
-from hlo_lens.buffers.printed_lists import FILES, allocation_shapes
-from hlo_lens.buffers.values import BufferValues
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
+from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.shapes.shape_reader import SHAPE_NAMES
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
@@ -39,6 +41,7 @@ from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
     from hlo_lens.grammar.parsers import Spans
+    from hlo_lens.hlo.module import HloModule
 
 
 def parse_buffer_assignment(
@@ -309,3 +312,31 @@ def _block_end() -> re.Pattern[str]:
         rf"\n(?={rules}|[ \t]*+(?:\n|\Z)|{ANY_HEADER})"
         rf"|(?<=.)(?=<\d++ [^<>\n]++>\n {positions})"
     )
+
+
+def value_instructions(assignment: BufferAssignment, values: BufferValues) -> HloModule | None:
+    """Return a module of the defining instructions; None if none is printed.
+
+    Args:
+        assignment: Allocations of the values.
+        values: The used values.
+    """
+    inner = {
+        value.instruction_name
+        for allocation in assignment.allocations
+        if allocation.is_thread_local
+        for value in allocation.values
+    }
+    texts = dict.fromkeys(
+        value.instruction_text for value in values if value.instruction_name not in inner
+    )
+    lines = [f"  {text}\n" for text in texts if text]
+    if not lines:
+        return None
+    text = "".join(
+        ("HloModule values\n\nENTRY values {\n", *lines[:-1], "  ROOT", lines[-1], "}\n")
+    )
+    try:
+        return parse_hlo(text)
+    except DumpSyntaxError:
+        return None

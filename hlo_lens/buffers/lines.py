@@ -31,10 +31,9 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.buffers.assignment import BufferAssignment
+    from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
-    from hlo_lens.buffers.values import BufferValues
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.grammar.lines import LineParser, LineRule
     from hlo_lens.grammar.parsers import Spans
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.buffers.columns import LARGEST_OFFSET, parse_index
+from hlo_lens.buffers.assignment import LARGEST_OFFSET, parse_index
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hlo_lens.buffers.assignment import BufferAssignment, HeapTrace
+    from hlo_lens.buffers.assignment import BufferAssignment, BufferValues, HeapTrace
     from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
-    from hlo_lens.buffers.values import BufferValues
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.call_trees.tree import CallTrees
     from hlo_lens.hlo.framework import Framework
     from hlo_lens.hlo.lowered import LoweredModule

@@ -239,7 +239,7 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
 
 def _instructions(texts: BufferTexts) -> HloModule | None:
     """Return the instructions that the used values print; None without used values."""
-    from hlo_lens.buffers.value_instructions import value_instructions  # imports Lark
+    from hlo_lens.buffers.assignment_reader import value_instructions
 
     assignment = None if texts.assignment is None else texts.assignment.get()
     if assignment is None:

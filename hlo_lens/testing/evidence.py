@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural

@@ -11,7 +11,7 @@ import pytest
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.buffers.live_range_reader import parse_live_range
-from hlo_lens.buffers.memory_usage_reader import parse_memory_usage_report
+from hlo_lens.buffers.memory_usage import parse_memory_usage_report
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
 from tests.buffer_texts import assigned_values
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from hlo_lens.buffers.assignment import BufferAssignment
+    from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport, ReportTable
-    from hlo_lens.buffers.values import BufferValues
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport, ReportTable
     from hlo_lens.text.errors import Gap
 
 TEXT = """BufferAssignment:

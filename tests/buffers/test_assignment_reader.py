@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
+from hlo_lens.buffers.assignment import HloPosition, HloUse
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
-from hlo_lens.buffers.printed_lists import HloPosition, HloUse
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus

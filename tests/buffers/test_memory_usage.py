@@ -9,8 +9,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.buffers.memory_usage_reader import parse_memory_usage_report
-from hlo_lens.buffers.memory_usage_report import CountedShape, MemoryUsageReport
+from hlo_lens.buffers.memory_usage import CountedShape, MemoryUsageReport, parse_memory_usage_report
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus

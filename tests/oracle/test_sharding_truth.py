@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.load import load
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.sharding.shard import sharding_spellings
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.partition_spec import read_partition_spec
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
     from hlo_lens.shapes.partition_spec import PartitionSpec
 
 needs_jax = pytest.mark.skipif(

@@ -9,6 +9,8 @@ Definitions, all XLA's:
   carries the value unchanged (phi_graph.cc).
 * Values that must share bytes form a *buffer*: the state of a loop, the results of branches,
   operands updated in place, donated parameters and their outputs (hlo_alias_analysis.cc).
+* The result of an asynchronous start is a tuple of the operands, the result and contexts; values
+  defined in its computation live until the done.
 * *Instants* number the instructions in execution order, flattened: computations of calls, loops
   (condition, then body), branches and async operations appear once, before the instruction that
   calls them. A value lives from the instant that defines it (a parameter: from the start of its
@@ -27,27 +29,427 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.estimate import operations as async_operations, operations as control_flow
 from hlo_lens.buffers.estimate.values import (
     INDEX,
     NODES,
     Dataflow,
     DisjointSets,
+    ShapeTree,
     ShapeTrees,
     Values,
     parameter_number,
 )
-from hlo_lens.buffers.estimate.walk import Invocation, Rule, Walk
-from hlo_lens.hlo.columns import OPERANDS, OPERANDS_END
+from hlo_lens.buffers.estimate.walk import COMPUTATION, Invocation, Rule, Walk
+from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END
+from hlo_lens.hlo.computation import HloComputation
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from hlo_lens.buffers.estimate.values import Part, ShapeTree
+    from hlo_lens.buffers.estimate.walk import Invocation
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape
+
+
+def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the operands in the start's result and the results of its computation."""
+    tree = walk.tree(row)
+    arguments = walk.arguments(row)
+    called = walk.called(row)
+    walk.wrapped[row] = called[0] if called else None
+    given = _passed_operands(tree, arguments)
+    _run_wrapped(walk, row, row, tree, arguments, given)
+    return walk.fill(row, given.get)
+
+
+def _run_wrapped(
+    walk: Walk,
+    row: int,
+    start: int,
+    tree: ShapeTree,
+    arguments: Sequence[list[int]],
+    given: dict[int, int],
+) -> None:
+    """Walk the computation of an async operation once all its operands are known."""
+    computation = walk.wrapped.get(start)
+    if computation is None:
+        return
+    opcodes = walk.opcodes
+    wanted = sum(opcodes[inner] == "parameter" for inner in computation.rows)
+    if len(arguments) < wanted:
+        return
+    first = len(walk.values)
+    result = walk.enter(computation, list(arguments)).root
+    walk.wrapped[start] = None
+    walk.async_values[row] = range(first, len(walk.values))
+    below = tree.children(0)
+    if len(below) > 1 and len(result) == tree.sizes[below[1]]:
+        for offset, value in enumerate(result):
+            if not tree.parts[below[1] + offset].is_tuple:
+                given[below[1] + offset] = value
+
+
+def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Find the values of ``slice-start(a, b)``: an async-start whose computation is not printed.
+
+    ``Compiled.as_text()`` prints an async computation of one instruction this way. The parameters
+    and the instruction itself take one instant each, scheduled under the name of the start.
+    """
+    tree = walk.tree(row)
+    arguments = walk.arguments(row)
+    given = _passed_operands(tree, arguments)
+    if _has_result(tree):
+        _run_unprinted(walk, call, row, tree, arguments, given)
+    else:  # the operands come with an update, as those of a SparseCore do
+        walk.unfinished.add(row)
+    found = walk.fill(row, given.get)
+    walk.join_in_place(row, found, opcode_traits(walk.opcodes[row]).base, (1,))
+    walk.sugared.add(row)
+    return found
+
+
+def _has_result(tree: ShapeTree) -> bool:
+    """Whether a step of an async operation has a result; that of no operands yet is ``()``."""
+    below = tree.children(0)
+    return len(below) < 2 or not tree.parts[below[1]].is_tuple or tree.sizes[below[1]] > 1
+
+
+def _run_unprinted(
+    walk: Walk,
+    call: Invocation,
+    row: int,
+    tree: ShapeTree,
+    arguments: list[list[int]],
+    given: dict[int, int],
+) -> None:
+    """Define the result of the one instruction of a computation that is not printed."""
+    walk.schedule += [row] * len(arguments)
+    called = walk.called(row) if walk.opcodes[row] == "call-start" else []
+    first = len(walk.values)
+    below = tree.children(0)
+    result = range(below[1], below[1] + tree.sizes[below[1]]) if len(below) > 1 else range(0)
+    if called:
+        ran = walk.enter(called[0], arguments).root
+        defined = dict(zip(result, ran, strict=False)) if len(ran) == len(result) else {}
+    else:
+        # numbered like a computation of its own before this one
+        place = call.computation.place
+        order = (place * COMPUTATION - COMPUTATION // 2 + len(walk.schedule)) * NODES
+        defined = {
+            node: walk.values.add(
+                row * NODES + node, tree.parts[node], order + node, *[len(walk.schedule)] * 2
+            )
+            for node in result
+        }
+    walk.use("fusion", walk.operands[row], len(walk.schedule))
+    walk.schedule.append(row)
+    walk.async_values[row] = range(first, len(walk.values))
+    given.update((k, value) for k, value in defined.items() if not tree.parts[k].is_tuple)
+
+
+def _is_wrapped(walk: Walk, row: int) -> bool:
+    """Whether a start is an async-start under the older name: ``((operands), result)``.
+
+    Since 2026 XLA prints async-starts of all-gathers, all-reduces and collective-permutes so. The
+    older starts begin with a tuple only if they have several operands, and never in an all-reduce;
+    the two are then distinguished by a key of the GPU backend config (observed, jaxlib 0.12).
+    """
+    tree = walk.tree(row)
+    below = tree.children(0)
+    if len(below) < 2 or not tree.parts[below[0]].is_tuple:
+        return False
+    if len(tree.children(below[0])) == 1 or walk.opcodes[row] == "all-reduce-start":
+        return True
+    return '"communication_domain"' in walk.module.columns.attributes_text(row)
+
+
+def unless_wrapped(rule: Rule | None) -> Rule:
+    """Return a rule of an older start (None: it defines its result), for both forms of it."""
+
+    def start(walk: Walk, call: Invocation, row: int) -> list[int]:
+        if _is_wrapped(walk, row):
+            return sugared_start(walk, call, row)
+        return walk.define_all(row) if rule is None else rule(walk, call, row)
+
+    return start
+
+
+def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
+    """Return node to value for the operands in element 0 of a start's result."""
+    given: dict[int, int] = {}
+    top = tree.children(0)
+    if not top:
+        return given
+    slots = tree.children(top[0]) if tree.parts[top[0]].is_tuple else [top[0]]
+    if tree.parts[top[0]].is_tuple and len(slots) != len(arguments) and len(arguments) == 1:
+        slots = [top[0]]
+    for slot, argument in zip(slots, arguments, strict=False):
+        if tree.sizes[slot] == len(argument):
+            for offset, value in enumerate(argument):
+                if not tree.parts[slot + offset].is_tuple:
+                    given[slot + offset] = value
+    return given
+
+
+def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the values of the step before; operands may be first passed here."""
+    _prolong(walk, row)
+    places = walk.operands[row]
+    if not places:
+        return walk.define_all(row)
+    source, base = divmod(places[0], NODES)
+    before, tree = walk.tree(source), walk.tree(row)
+    operand = walk.operand(row, 0)
+    if len(operand) < before.sizes[base]:  # a damaged text: its source is not before it
+        walk.skip("async-update before its source")
+        return walk.define_all(row)
+    given: dict[int, int] = {}
+    arguments: list[list[int]] = []
+    for number, (old, new) in enumerate(zip(before.children(base), tree.children(0), strict=False)):
+        old_parts = before.children(old) or [old]
+        new_parts = tree.children(new) or [new]
+        if number == 0:
+            spans = [(k - base, before.sizes[k]) for k in before.children(old)]
+            arguments = [operand[k : k + size] for k, size in spans]
+            arguments += [walk.operand(row, k) for k in range(1, len(places))]
+            given.update(_passed_operands(tree, arguments))
+        if number > 1 and row in walk.aliasing:
+            continue  # its own values there share the bytes
+        for one, two in zip(old_parts, new_parts, strict=False):
+            if before.sizes[one] == tree.sizes[two] and not tree.parts[two].is_tuple:
+                given.setdefault(two, operand[one - base])
+    start = walk.chain.get(source, source)
+    walk.chain[row] = start
+    if start in walk.unfinished and _has_result(tree):
+        walk.unfinished.discard(start)
+        _run_unprinted(walk, call, row, tree, arguments, given)
+    else:
+        _run_wrapped(walk, row, start, tree, arguments, given)
+    return walk.fill(row, given.get)
+
+
+def _prolong(walk: Walk, row: int) -> None:
+    """Extend the values of an async operation to its done."""
+    places = walk.operands[row]
+    defined = walk.async_values.get(places[0] // NODES) if places else None
+    if defined is None:
+        return
+    walk.async_values[row] = defined
+    values, instant = walk.values, len(walk.schedule)
+    for value in defined:
+        if values.position_ends[value] < instant:
+            values.position_ends[value] = instant
+            values.last_places[value] = values.places[value]
+        values.ends[value] = max(values.ends[value], instant)
+
+
+def async_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the result in the start or the last update."""
+    _prolong(walk, row)
+    operand = walk.operand(row, 0)
+    parts = walk.tree(row).parts
+    places = walk.operands[row]
+    if places and operand:
+        source, base = divmod(places[0], NODES)
+        tree = walk.tree(source)
+        below = tree.children(base)
+        if len(below) > 1 and tree.sizes[below[1]] == len(parts):
+            first = below[1] - base
+            return walk.fill(
+                row, lambda node: None if parts[node].is_tuple else operand[first + node]
+            )
+    return walk.define_all(row)
+
+
+def copy_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a new value, and the operand as the source."""
+    operand = walk.operand(row, 0)
+    source = walk.tree(row).at((1,))
+    return walk.fill(row, lambda node: operand[0] if operand and node == source else None)
+
+
+def copy_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the copied value."""
+    operand = walk.operand(row, 0)
+    return operand[1:2] if len(operand) > 1 else walk.define_all(row)
+
+
+def two_sided_start(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return the operands and new values for the results."""
+    tree = walk.tree(row)
+    arguments = walk.arguments(row)
+    given = _passed_operands(tree, arguments)
+    if walk.opcodes[row] == "collective-permute-start":
+        top = tree.children(0)
+        if top and tree.parts[top[0]].is_tuple:  # XLA gives this table no value of its own
+            given[0] = given[top[0]] = walk.define(row, 0, tree.parts[0])
+    return walk.fill(row, given.get)
+
+
+def send(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a tuple that holds the operand."""
+    return _with_first(walk, row, 0)
+
+
+def recv_done(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Return a tuple that holds the received value."""
+    return _with_first(walk, row, 1)
+
+
+def _with_first(walk: Walk, row: int, node_of_operand: int) -> list[int]:
+    """Return a tuple whose first element is a part of the operand."""
+    operand = walk.operand(row, 0)
+    below = walk.tree(row).children(0)
+    if not below or len(operand) <= node_of_operand:
+        return walk.define_all(row)
+    return walk.fill(row, lambda node: operand[node_of_operand] if node == below[0] else None)
+
+
+def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Walk a while's condition and body, and return its phis."""
+    places = {call.role: call.place for call in walk.module.links.calls.of_row(row)}
+    condition_place, body_place = (places.get(role, NOTHING) for role in ("condition", "body"))
+    initial = walk.operand(row, 0)
+    parts = walk.tree(row).parts
+    if NOTHING in (condition_place, body_place) or len(initial) != len(parts):
+        walk.skip("while without its computations")
+        return walk.define_all(row)
+    condition, body = (HloComputation(walk.module, p) for p in (condition_place, body_place))
+    if condition.place in walk.done or body.place in walk.done:
+        walk.skip("computation that is called twice")
+        return walk.define_all(row)
+    rows = [_loop_parameter(walk, computation, len(parts)) for computation in (condition, body)]
+    if min(rows) < 0:
+        walk.skip("while whose computations take another shape")
+        return walk.define_all(row)
+    inside_condition = _loop_state(walk, rows[0], parts)
+    walk.computation(condition, [inside_condition])
+    state = _loop_state(walk, rows[1], parts)
+    ran = walk.computation(body, [state])
+    if len(ran.root) != len(parts):
+        walk.skip("while whose body returns another shape")
+        ran.root = state
+    values, find = walk.values, walk.merged.find
+    for value in initial:
+        held = find(value)
+        values.ends[held] = max(values.ends[held], ran.parameter_instant)
+    return _loop_result(walk, row, [initial, inside_condition, state, ran.root])
+
+
+def _loop_result(walk: Walk, row: int, ways: Sequence[Sequence[int]]) -> list[int]:
+    """Return the result of a loop: per part a phi, or the value that it carries unchanged.
+
+    `ways` are the values of each node before the loop, in its condition, in its body, and after.
+    """
+    initial, _, state, root = ways
+    kept = _carried_round(walk, initial, state, root)
+    found = []
+    for node, part in enumerate(walk.tree(row).parts):
+        if kept[node]:
+            for way in ways[1:3]:
+                _merge(walk, initial[node], way[node])
+            found.append(initial[node])
+            continue
+        result = walk.define_phi(row, node, part, len(walk.schedule))
+        for way in ways:
+            walk.joined.union(walk.merged.find(way[node]), result)
+        found.append(result)
+    return found
+
+
+def _loop_parameter(walk: Walk, computation: HloComputation, nodes: int) -> int:
+    """Return the row of a loop's parameter with so many nodes, or -1."""
+    rows = (row for row in computation.rows if walk.opcodes[row] == "parameter")
+    return next((row for row in rows if len(walk.tree(row).parts) == nodes), -1)
+
+
+def _loop_state(walk: Walk, row: int, parts: Sequence[Part]) -> list[int]:
+    start = len(walk.schedule)
+    return [walk.define_phi(row, node, part, start) for node, part in enumerate(parts)]
+
+
+def _carried_round(
+    walk: Walk, initial: Sequence[int], state: Sequence[int], root: Sequence[int]
+) -> list[bool]:
+    """Return for each node whether the loop carries the initial value unchanged.
+
+    That is the largest set in which every element of the root is an element's initial value or
+    the state of one in the set with the same initial value. Source: phi_graph.cc, Optimize.
+    """
+    find = walk.merged.find
+    begin = [find(value) for value in initial]
+    end = [find(value) for value in root]
+    node_of = {value: node for node, value in enumerate(state)}
+    kept = [True] * len(begin)
+    again = True
+    while again:
+        again = False
+        for node, value in enumerate(end):
+            if not kept[node]:
+                continue
+            source = node_of.get(value)
+            if source is not None and kept[source]:
+                value = begin[source]
+            if value != begin[node]:
+                kept[node] = False
+                again = True
+    return kept
+
+
+def _merge(walk: Walk, kept: int, gone: int) -> None:
+    values, merged = walk.values, walk.merged
+    one, two = merged.find(kept), merged.find(gone)
+    if one == two:
+        return
+    if values.position_ends[two] > values.position_ends[one]:
+        values.position_ends[one] = values.position_ends[two]
+        values.last_places[one] = values.last_places[two]
+    values.ends[one] = max(values.ends[one], values.ends[two])
+    merged.union(one, two)
+
+
+def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Walk the branches; return their common results, and a phi where they differ."""
+    parts = walk.tree(row).parts
+    roots = []
+    for number, computation in enumerate(walk.called(row)):
+        ran = walk.enter(computation, [walk.operand(row, number + 1)])
+        if len(ran.root) == len(parts):
+            roots.append(ran.root)
+        else:
+            walk.skip("branch that returns another shape")
+    if not roots:
+        return walk.define_all(row)
+    find = walk.merged.find
+    found = []
+    for node, part in enumerate(parts):
+        given = {find(root[node]) for root in roots}
+        if len(given) == 1:
+            found.append(given.pop())
+            continue
+        result = walk.define_phi(row, node, part, len(walk.schedule))
+        for value in given:
+            walk.joined.union(value, result)
+        found.append(result)
+    return found
+
+
+def computation_call(walk: Walk, call: Invocation, row: int) -> list[int]:
+    """Walk the called computation, and return its result."""
+    called = walk.called(row)
+    arguments = walk.arguments(row)
+    if not called:
+        return walk.define_all(row)
+    ran = walk.enter(called[0], arguments)
+    if len(ran.root) != len(walk.tree(row).parts):
+        walk.skip("call whose computation returns another shape")
+        return walk.define_all(row)
+    return ran.root
 
 
 def _parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
@@ -109,7 +511,7 @@ def _all_reduce_done(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return the start's values; of a start in the form of an async-start, its result."""
     if len(walk.operand(row, 0)) == len(walk.tree(row).parts):
         return _forward(walk, call, row)
-    return async_operations.async_done(walk, call, row)
+    return async_done(walk, call, row)
 
 
 def _copy(walk: Walk, call: Invocation, row: int) -> list[int]:
@@ -127,30 +529,30 @@ _RULES: Mapping[str, Rule | None] = {
     "get-tuple-element": _element,
     "tuple": _table,
     "copy": _copy,
-    "while": control_flow.loop,
-    "conditional": control_flow.conditional,
-    "call": control_flow.computation_call,
-    "async-start": async_operations.async_start,
-    "async-update": async_operations.async_update,
-    "async-done": async_operations.async_done,
-    "copy-start": async_operations.copy_start,
-    "copy-done": async_operations.copy_done,
-    "all-gather-start": async_operations.unless_wrapped(async_operations.two_sided_start),
-    "collective-permute-start": async_operations.unless_wrapped(async_operations.two_sided_start),
-    "all-reduce-start": async_operations.unless_wrapped(None),
+    "while": loop,
+    "conditional": conditional,
+    "call": computation_call,
+    "async-start": async_start,
+    "async-update": async_update,
+    "async-done": async_done,
+    "copy-start": copy_start,
+    "copy-done": copy_done,
+    "all-gather-start": unless_wrapped(two_sided_start),
+    "collective-permute-start": unless_wrapped(two_sided_start),
+    "all-reduce-start": unless_wrapped(None),
     "all-reduce-done": _all_reduce_done,
-    "recv-done": async_operations.recv_done,
+    "recv-done": recv_done,
     "recv-start": None,
-    "send": async_operations.send,
+    "send": send,
     "send-done": None,
     "send-start": None,
 }
 """Opcode to the rule that finds an instruction's values; None if it defines its whole result."""
 
 _SUGAR: Mapping[str, Rule] = {
-    "start": async_operations.sugared_start,
-    "update": async_operations.async_update,
-    "done": async_operations.async_done,
+    "start": sugared_start,
+    "update": async_update,
+    "done": async_done,
 }
 """Rules of all other async opcodes, such as ``slice-start``, by ending."""
 

@@ -14,8 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.estimate.heap_layout import LayoutRules
-from hlo_lens.buffers.estimate.packing import pack_in_time
+from hlo_lens.buffers.estimate.heap_layout import LayoutRules, pack_in_time
 from hlo_lens.shapes.shape import Layout
 
 if TYPE_CHECKING:

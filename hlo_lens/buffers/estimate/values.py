@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.columns import parse_index
+from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, SHAPE, SHAPE_END
 from hlo_lens.hlo.computation import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where

@@ -24,8 +24,7 @@ from hlo_lens.questions.collectives.collectives import (
     instruction_of,
 )
 from hlo_lens.questions.collectives.dimension_sources import listed_numbers, summed_dimensions
-from hlo_lens.questions.sharding.placement import ShardedValue, sharding_table
-from hlo_lens.questions.sharding.sources import module_shardings
+from hlo_lens.questions.sharding.placement import ShardedValue, module_shardings, sharding_table
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:

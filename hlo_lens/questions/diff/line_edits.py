@@ -26,7 +26,7 @@ from hlo_lens.program.trip_counts import trip_counts
 from hlo_lens.questions.diff.matching.edits import in_head
 from hlo_lens.questions.diff.pairs import renamed_files, renamed_source
 from hlo_lens.questions.memory.roles import RECOMPUTED
-from hlo_lens.questions.sharding.sources import custom_call_target
+from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.text.library_files import is_library_file
 from hlo_lens.text.portable_names import portable_path, portable_source, split_source
 

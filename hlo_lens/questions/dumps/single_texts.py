@@ -14,9 +14,9 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hlo_lens.buffers.assignment import BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
-    from hlo_lens.buffers.values import BufferValues
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.call_trees.page import TitledTree
     from hlo_lens.load.module import ModuleDump
 

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from hlo_lens.buffers.columns import parse_index
+from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.metadata import MAX_FRAMES, SourceLocation
 from hlo_lens.load.fact import fact

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.buffers.assignment import BufferAllocation, BufferAssignment
+    from hlo_lens.buffers.assignment import BufferAllocation, BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange, LiveRanges
-    from hlo_lens.buffers.values import BufferValues
 
 
 class Occupant(NamedTuple):

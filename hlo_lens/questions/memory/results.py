@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hlo_lens.buffers.live_range import LiveRanges
-    from hlo_lens.buffers.memory_usage_report import MemoryUsageReport
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump

@@ -32,8 +32,7 @@ from hlo_lens.logs.shortage import (
 )
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.sharding.donation import DonationStatus
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.dump_files import title_of
 from hlo_lens.text.errors import DumpSyntaxError
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from hlo_lens.logs.out_of_memory import CompileOutOfMemory
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
 
 
 def facts_of_dump(log: LogText, modules: Sequence[ModuleDump]) -> DumpFacts | None:

@@ -43,7 +43,6 @@ from hlo_lens.questions.memory.results import (
 )
 from hlo_lens.questions.memory.statement import FEW_BYTES, space_name
 from hlo_lens.questions.sharding.annotations import sharding_forms
-from hlo_lens.questions.sharding.donation import DonationStatus
 from hlo_lens.questions.sharding.page import (
     NOT_KNOWN,
     donation_text,
@@ -52,7 +51,7 @@ from hlo_lens.questions.sharding.page import (
     sharding_rows,
     sum_text,
 )
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.questions.snapshots.module_facts import module_facts
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
@@ -78,7 +77,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.sharding.annotations import ShardingForms
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
     from hlo_lens.text.errors import Gap
 
 

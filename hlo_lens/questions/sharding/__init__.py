@@ -1,9 +1,9 @@
 """Shardings of parameters, outputs and intermediate values, and what they cost.
 
-Begin with `results` (the fact `sharding_results`) and `placement` (the table of parameters and
-outputs). `sources` finds shardings and meshes in a module's texts, `donation` and `replication`
-what memory could be saved, `annotations` constraints inside the program, `mesh_axes` the axes of
-groups of devices; `shard` is one sharding by itself.
+Begin with `placement` (parameters and outputs, and the texts that their shardings are from) and
+`savings` (the fact `sharding_results`; what memory could be saved by donation and division).
+`annotations` has constraints inside the program, `mesh_axes` the axes of groups of devices; `shard`
+is one sharding by itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def shardings(
     """
     from hlo_lens.load.programs import analysis_of
     from hlo_lens.program.summary import no_hlo_text
-    from hlo_lens.questions.sharding.results import sharding_results
+    from hlo_lens.questions.sharding.savings import sharding_results
     from hlo_lens.text.errors import MissingDumpError
 
     dump = analysis_of(program, module, mesh)

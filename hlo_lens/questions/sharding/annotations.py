@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import instruction_table
-from hlo_lens.questions.sharding.sources import custom_call_target
+from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.render.result import NOT_SAVED, Records, Unit
 from hlo_lens.shapes import shardy
 from hlo_lens.shapes.partition_spec import partition_spec_text

@@ -16,7 +16,7 @@ from hlo_lens.questions.sharding.placement import (
     ShardingTable,
     sharded_row,
 )
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, sum_of
 from hlo_lens.render.table import Section, Table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
     from hlo_lens.render.result import Result, Row
     from hlo_lens.shapes.mesh import Mesh
 
@@ -365,7 +365,7 @@ def donation_text(results: ShardingResults) -> str:
     """Return the number and bytes of arguments by outcome of donation."""
     if not results.is_complete:
         return NOT_KNOWN
-    from hlo_lens.questions.sharding.donation import DonationStatus  # not for the first page
+    from hlo_lens.questions.sharding.savings import DonationStatus
 
     parts = []
     for status in DonationStatus:

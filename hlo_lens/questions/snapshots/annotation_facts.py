@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.text_reader import HloReader
     from hlo_lens.questions.sharding.annotations import Annotation
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import Shape
     from hlo_lens.shapes.sharding import HloSharding

@@ -14,7 +14,7 @@ from hlo_lens.questions.collectives.results import UNKNOWN_TIMES, Collective, Co
 from hlo_lens.questions.findings.findings import findings_basis
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.snapshots.annotation_facts import annotation_facts
 from hlo_lens.questions.snapshots.facts import LoopFact, ShardingFacts
 from hlo_lens.questions.snapshots.module_facts import copied, module_facts
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
 
 
 def module_snapshot(

@@ -7,8 +7,13 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable, sharding_table
-from hlo_lens.questions.sharding.sources import custom_call_target, module_shardings
+from hlo_lens.questions.sharding.placement import (
+    ShardedValue,
+    ShardingTable,
+    custom_call_target,
+    module_shardings,
+    sharding_table,
+)
 from hlo_lens.text.argument_pattern import matches, steps_of
 from hlo_lens.text.units import listed
 

@@ -16,8 +16,13 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from hlo_lens.questions.sharding.donation import DonationStatus, donations, memory_pairs
-from hlo_lens.questions.sharding.replication import replicated_bytes, ways_to_divide
+from hlo_lens.questions.sharding.savings import (
+    DonationStatus,
+    donations,
+    memory_pairs,
+    replicated_bytes,
+    ways_to_divide,
+)
 from hlo_lens.questions.what_if.arguments import (
     argument_root,
     common_pattern,
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
-    from hlo_lens.questions.sharding.replication import Saving
+    from hlo_lens.questions.sharding.savings import Saving
     from hlo_lens.shapes.shape import Shape
 
 _MOST_GROUPS = 8

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.sharding.sources import custom_call_target
+from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.questions.what_if.arguments import (
     FUNC_RESULT,
     EntryArrays,

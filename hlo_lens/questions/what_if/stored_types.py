@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.sharding.sources import index_text
+from hlo_lens.questions.sharding.placement import index_text
 from hlo_lens.questions.what_if.arguments import (
     EntryArrays,
     element_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hlo_lens.buffers.estimate.packing import Chunk, Interval
+from hlo_lens.buffers.estimate.heap_layout import Chunk, Interval
 
 EVENTS = 300
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.buffers.estimate.packing import Chunk, least_bytes, pack, pack_in_time
+from hlo_lens.buffers.estimate.heap_layout import Chunk, least_bytes, pack, pack_in_time
 from tests.buffers.estimate.chunks import EVENTS, chunk, chunk_lists
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.buffers.estimate.packing import BusyTimes, Interval, UsedBytes
+from hlo_lens.buffers.estimate.heap_layout import BusyTimes, Interval, UsedBytes
 from tests.buffers.estimate.chunks import EVENTS, chunk_lists
 
 if TYPE_CHECKING:
-    from hlo_lens.buffers.estimate.packing import Chunk
+    from hlo_lens.buffers.estimate.heap_layout import Chunk
 
 
 @given(chunk_lists(), st.integers(0, EVENTS - 1), st.integers(0, EVENTS - 1))

@@ -16,7 +16,7 @@ from hlo_lens.program.signature import entry_signature
 from hlo_lens.questions.collectives.collectives import collectives
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.page import report_modules
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.render.table import RenderOptions
 from hlo_lens.render.to_json import render_json
 from hlo_lens.testing import assert_collectives

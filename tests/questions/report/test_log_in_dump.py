@@ -12,7 +12,7 @@ from hlo_lens.cli import main
 from hlo_lens.logs.log import parse_log
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.log_in_dump import facts_of_dump
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from tests import corpus
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import hlo_lens
 from hlo_lens.load.module import ModuleDump, already_read
-from hlo_lens.questions.sharding.results import ShardingResults, sharding_results
+from hlo_lens.questions.sharding.savings import ShardingResults, sharding_results
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.shapes.mesh import Mesh
 from tests.corpus import SAMPLES
 from tests.questions.sharding.programs import brief, results_of

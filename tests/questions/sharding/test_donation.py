@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from hlo_lens.questions.sharding import donation
+from hlo_lens.questions.sharding import savings
 from tests.questions.sharding.programs import AFTER, BEFORE, results_of
 
 DONATION = """HloModule jit_f, is_scheduled=true, HEADER
@@ -135,8 +135,8 @@ def _updated(shape: str, count: int, output_sharding: str = "") -> str:
 def test_equal_placements_are_compared_once(
     order: str, pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare = Mock(wraps=donation._could_have_memory)
-    monkeypatch.setattr(donation, "_could_have_memory", compare)
+    compare = Mock(wraps=savings._could_have_memory)
+    monkeypatch.setattr(savings, "_could_have_memory", compare)
     before = _updated(
         "f32[16,16]{1,0}", 30, f"{{devices=[2,1,4]<={order} last_tile_dim_replicate}}"
     )

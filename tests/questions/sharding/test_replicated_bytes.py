@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.sharding.replication import ways_to_divide
+from hlo_lens.questions.sharding.savings import ways_to_divide
 from hlo_lens.shapes.shape import Shape
 from tests.questions.sharding.programs import AFTER, BEFORE, results_of
 

@@ -6,7 +6,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.program.origins import Origins
-from hlo_lens.questions.sharding.replication import result_growth
+from hlo_lens.questions.sharding.savings import result_growth
 from tests.questions.findings.programs import with_lines
 
 TEXT = """HloModule jit_f, is_scheduled=true, num_partitions=8

@@ -51,8 +51,7 @@ from hlo_lens.questions.memory.roles import (
     ArgumentCopies,
     ArgumentRoles,
 )
-from hlo_lens.questions.sharding.replication import result_growth
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import result_growth, sharding_results
 from hlo_lens.questions.what_if.arguments import index_of
 from hlo_lens.shapes.partition_spec import partition_spec_text
 from hlo_lens.text.errors import MissingDumpError
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.questions.sharding.replication import Saving
+    from hlo_lens.questions.sharding.savings import Saving
 
 _MOST_SHOWN = 5
 _LARGE = 0.1

@@ -29,8 +29,7 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, at
 from hlo_lens.questions.findings.places import argument_of, call_place, is_on_host, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.sharding.donation import Donation, DonationStatus
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import Donation, DonationStatus, sharding_results
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:

@@ -26,15 +26,14 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Saves, at
 from hlo_lens.questions.findings.places import argument_of, call_place, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.sharding.donation import DonationStatus
-from hlo_lens.questions.sharding.results import sharding_results
+from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.sharding.donation import Donation
+    from hlo_lens.questions.sharding.savings import Donation
 
 _NO_SHAPE = "no output has its shape"
 _NOT_USED = "XLA did not use it"

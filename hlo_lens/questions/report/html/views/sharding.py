@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.sharding.page import donation_text, mesh_text, replicated_text, total_text
-from hlo_lens.questions.sharding.results import sharding_results, tile_devices
+from hlo_lens.questions.sharding.savings import sharding_results, tile_devices
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hlo_lens.questions.report.html.page import Strings, Subject
-    from hlo_lens.questions.sharding.results import ShardingResults
+    from hlo_lens.questions.sharding.savings import ShardingResults
 
 ORDER = 60
 KINDS = ("report", "check")

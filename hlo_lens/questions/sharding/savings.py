@@ -1,0 +1,732 @@
+"""Memory that other shardings could save: donation of arguments, replicated values.
+
+Donation: XLA lets an output have a parameter's buffer where the program says so:
+``input_output_alias`` names both, ``buffer_donor`` names the parameter and leaves the output to
+XLA, which takes one of as many bytes in the same memory space
+(optimize_input_output_buffer_alias.cc in xla/hlo/transforms). JAX names both where shape, element
+type, layout and sharding of an argument and a result are the same (jax/_src/interpreters/mlir.py,
+_set_up_aliases, of jax 0.10.2). This pass compares the same: global shapes where both are known,
+else those of one device. Where JAX leaves the sharding of a result to XLA, no text has it: an
+output of the same shape and type may then have the memory (XLA aliases them if the parts of a
+device have as many bytes), but its sharding is not known.
+
+Replication: a mesh axis is free for a value that is not divided along it: all devices along it hold
+the same. If the axis, of n devices, divides a dimension of one device's part evenly, dividing that
+dimension over it too leaves each device 1/n of its bytes; the rest is saved, at the cost of
+communication where the whole value is needed. An output in a donated argument's memory is not
+counted again, nor one that could have the memory of an argument: it is the argument, updated, and
+divided with it. Bytes saved count the padding of a TPU's tiles, with the layout of the value: XLA
+may choose another one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.load.fact import fact
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import instruction_table, num_devices
+from hlo_lens.program.value_flow import Value
+from hlo_lens.questions.sharding.placement import (
+    ModuleShardings,
+    ShardingTable,
+    index_text,
+    module_shardings,
+    sharding_table,
+)
+from hlo_lens.render.result import Column, Records, Result, Row, Unit
+from hlo_lens.shapes.named_sharding import ShardingKind
+from hlo_lens.shapes.tiling import smaller_tiles
+from hlo_lens.text.errors import HloLensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.origins import Origins
+    from hlo_lens.questions.sharding.annotations import ShardingAnnotations
+    from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
+    from hlo_lens.shapes.mesh import Mesh
+    from hlo_lens.shapes.shape import Shape, ShapeIndex
+
+
+class DonationStatus(Enum):
+    """Outcome for an argument's memory."""
+
+    ALIASED = "aliased"
+    UNUSED = "donated, not used"
+    LOST = "alias lost"
+    DONATABLE = "could be donated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Donation:
+    """One argument that is donated, or could be.
+
+    Attributes:
+        value: The argument.
+        status: Outcome for its memory.
+        output: Shape index of the output that has its memory, or could have it; empty for the whole
+            result; None for none.
+        reason: Why it is not aliased; empty if it is.
+    """
+
+    value: ShardedValue
+    status: DonationStatus
+    output: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Donations(Result):
+    """Arguments that are donated or could be, not yet aliased ones first."""
+
+    KIND: ClassVar[str] = "donation"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("status", Unit.NONE, "aliased, donated but not used, lost, or could be donated"),
+        Column("number", Unit.NONE, "parameter number"),
+        Column("index", Unit.NONE, "shape index of the leaf"),
+        Column("name", Unit.NONE, "argument name"),
+        Column("device_shape", Unit.NONE, "shape of one device's part"),
+        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
+        Column("output", Unit.NONE, "output that has its memory, or could"),
+        Column("reason", Unit.NONE, "why it is not aliased"),
+    )
+    RECORDS: ClassVar[str] = "donations"
+    donations: tuple[Donation, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield arguments that are not aliased, largest first, then aliased ones by number."""
+        for donation in self.donations:
+            value = donation.value
+            yield (
+                donation.status.value,
+                value.value.number,
+                value.value.index,
+                value.value.name,
+                None if value.device_shape is None else value.device_shape.to_text(layout=False),
+                value.device_bytes,
+                donation.output,
+                donation.reason,
+            )
+
+    def of(self, status: DonationStatus) -> tuple[Donation, ...]:
+        """Return the donations of one status."""
+        return tuple(donation for donation in self.donations if donation.status is status)
+
+
+def donations(table: ShardingTable, before: HloModule | None = None) -> Donations:
+    """Return the outcome for each donated argument, and the arguments that could be donated.
+
+    Args:
+        table: Parameters and outputs.
+        before: Text from before optimizations, which has the requested aliases.
+    """
+    asked = {} if before is None else _asked(before)
+    found: list[Donation] = []
+    waiting: list[ShardedValue] = []
+    outputs = cache(lambda: tuple(table.outputs))  # many, and rarely needed
+    for value in table.parameters:
+        entry = value.value
+        output = asked.get((entry.number, entry.index))
+        status, reason = DonationStatus.ALIASED, ""
+        if entry.aliased_with is not None:
+            output = entry.aliased_with
+        elif entry.donation == "donor":
+            status, reason = DonationStatus.UNUSED, _why_not(value, outputs(), table.num_devices)
+            output = None
+        elif output is not None:
+            status, reason = DonationStatus.LOST, f"requested for {output}, not in XLA's text"
+        else:
+            waiting.append(value)
+            continue
+        found.append(Donation(value=value, status=status, output=output, reason=reason))
+    if waiting:
+        found += _donatable(waiting, table)
+    aliased = [one for one in found if one.status is DonationStatus.ALIASED]
+    others = [one for one in found if one.status is not DonationStatus.ALIASED]
+    return Donations(donations=(*sorted(others, key=_gain), *aliased))
+
+
+def _donatable(parameters: Sequence[ShardedValue], table: ShardingTable) -> Iterator[Donation]:
+    """Yield the parameters whose memory an output could have; each output goes to one of them."""
+    for value, output in memory_pairs(parameters, table):
+        is_known = table.num_devices == 1 or _are_known(value, output)
+        yield Donation(
+            value=value,
+            status=DonationStatus.DONATABLE,
+            output=output.value.index,
+            reason=_SAME if is_known else _SAME_SHAPE,
+        )
+
+
+_SAME = "not donated; same shape, type and sharding"
+_SAME_SHAPE = "not donated; same shape and type, sharding not known"
+
+
+def memory_pairs(
+    parameters: Sequence[ShardedValue], table: ShardingTable
+) -> Iterator[tuple[ShardedValue, ShardedValue]]:
+    """Yield parameters with outputs that could have their memory, each output once.
+
+    Outputs that are aliased already are left out; equal shardings are preferred to unknown ones.
+    """
+    known, unknown = _FreeOutputs(), _FreeOutputs()
+    for output in table.outputs:
+        if output.value.aliased_with is None:
+            (unknown if output.sharding is None else known).add(output)
+    waiting = [value for value in parameters if value.device_bytes]
+    for free, needs_known in ((known, True), (unknown, False), (known, False)):
+        later = []
+        for value in waiting:
+            is_tried = not needs_known or value.sharding is not None
+            match = free.take(value) if is_tried else None
+            if match is None:
+                later.append(value)
+            else:
+                yield value, match
+        waiting = later
+
+
+class _FreeOutputs:
+    """Outputs whose memory no parameter has, by their placements: many have the same."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._free: dict[object, dict[object, deque[tuple[int, ShardedValue]]]] = {}
+        self._fits: dict[tuple[object, object], bool] = {}
+
+    def add(self, output: ShardedValue) -> None:
+        """Add an output."""
+        same = self._free.setdefault(_kind(output), {}).setdefault(_placement(output), deque())
+        same.append((self._count, output))
+        self._count += 1
+
+    def take(self, parameter: ShardedValue) -> ShardedValue | None:
+        """Return the first output that could have a parameter's memory, and remove it."""
+        placed, free = _placement(parameter), self._free.get(_kind(parameter), {})
+        first: tuple[int, object] | None = None
+        for other, same in free.items():
+            key = (placed, other)
+            if key not in self._fits:
+                self._fits[key] = _could_have_memory(parameter, same[0][1])
+            if self._fits[key] and (first is None or same[0][0] < first[0]):
+                first = (same[0][0], other)
+        if first is None:
+            return None
+        same = free[first[1]]
+        _, output = same.popleft()
+        if not same:
+            del free[first[1]]
+        return output
+
+
+def _placement(value: ShardedValue) -> object:
+    """Return shapes and sharding, equal for values that fit the same others."""
+    sharding = value.sharding
+    text = None if sharding is None else sharding.text or id(sharding)
+    return value.global_shape, value.device_shape, text
+
+
+def _could_have_memory(parameter: ShardedValue, output: ShardedValue) -> bool:
+    return _same_sizes(parameter, output) and not _difference(parameter, output)
+
+
+def _are_known(parameter: ShardedValue, output: ShardedValue) -> bool:
+    return parameter.sharding is not None and output.sharding is not None
+
+
+def _kind(value: ShardedValue) -> object:
+    """Return the properties that are equal if one value could have the other's buffer."""
+    shape = value.device_shape or value.global_shape
+    return None if shape is None else (shape.element_type, shape.dimensions)
+
+
+def _gain(donation: Donation) -> int:
+    """Return the sort key of arguments that are not aliased: largest first."""
+    return -(donation.value.device_bytes or 0)
+
+
+def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
+    """Return the requested aliases: number and index of the parameter to its output."""
+    return {
+        (alias.parameter_number, index_text(alias.parameter_index)): index_text(alias.output_index)
+        for alias in before.input_output_alias
+    }
+
+
+def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:
+    """Return whether dimensions are equal, global ones if both are known."""
+    for one, other in (
+        (parameter.global_shape, output.global_shape),
+        (parameter.device_shape, output.device_shape),
+    ):
+        if one is not None and other is not None:
+            return one.dimensions == other.dimensions
+    return False
+
+
+def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str, str] | None:
+    """Return the first difference to an output of equal dimensions, with both values, or None."""
+    one = parameter.device_shape or parameter.global_shape
+    other = output.device_shape or output.global_shape
+    if one is None or other is None:
+        return "shape", str(one or "?"), str(other or "?")
+    if one.element_type != other.element_type:
+        return "element type", one.element_type, other.element_type
+    if one.dimensions != other.dimensions or not _lie_alike(parameter, output):
+        return "sharding", _placed(parameter), _placed(output)
+    if one.memory_space != other.memory_space:
+        return "memory space", f"S({one.memory_space})", f"S({other.memory_space})"
+    if one.layout is not None and other.layout is not None and one.layout != other.layout:
+        return "layout", str(one.layout), str(other.layout)
+    return None
+
+
+def _lie_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
+    """Return whether two shardings are equal; an unknown one equals any."""
+    mine, yours = parameter.sharding, output.sharding
+    if mine is None or yours is None or mine.text == yours.text:
+        return True
+    return mine.equivalent(yours)
+
+
+def _placed(value: ShardedValue) -> str:
+    if value.spec_text is not None:
+        return value.spec_text
+    return str(value.sharding or value.device_shape)
+
+
+def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue], num_devices: int) -> str:
+    """Return why no output has the memory of a donated parameter."""
+    alike = [output for output in outputs if _same_sizes(parameter, output)]
+    if not alike:
+        return "no output has its shape"
+    fitting = [output for output in alike if _difference(parameter, output) is None]
+    for output in fitting:
+        if output.value.aliased_with is None:
+            is_known = _are_known(parameter, output) or num_devices == 1
+            what = "fits" if is_known else "has its shape and type"
+            return f"{_output(output)} {what}, but XLA did not use it"
+    if fitting:
+        places = ", ".join(f"{o.value.index} by parameter {o.value.aliased_with}" for o in fitting)
+        return f"all outputs of its shape are taken: {places}"
+    nearest = alike[0]
+    what, mine, yours = _difference(parameter, nearest) or ("", "", "")
+    return f"{what} differs: {mine}, in {_output(nearest)} {yours}"
+
+
+def _output(value: ShardedValue) -> str:
+    return f"output {value.value.index}" if value.value.index else "the result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """Bytes saved by dividing a value over one more axis; fields are columns of its result."""
+
+    value: ShardedValue
+    axis: str
+    axis_size: int
+    dimension: int
+    dimensions: tuple[int, ...]
+    saved_bytes: int
+
+
+class AxisSaving(NamedTuple):
+    """Saving of one axis if it divided all values it can divide."""
+
+    axis: Annotated[str, "mesh axis along which all devices hold the same"]
+    values: Annotated[int, Unit.COUNT, "values that it could divide"]
+    device_bytes: Annotated[int, Unit.BYTES, "bytes of them on each device"]
+    saved_bytes: Annotated[
+        int, Unit.BYTES, "bytes of each device that dividing all would save, padding included"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisSavings(Records[AxisSaving]):
+    """Savings of each axis, largest first.
+
+    Savings of two axes do not add up: they divide the same values.
+    """
+
+    KIND: ClassVar[str] = "replicated-by-axis"
+    axes: tuple[AxisSaving, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicatedBytes(Result):
+    """Savings by value and axis, largest first.
+
+    Attributes:
+        savings: One for each value and free axis that divides one of its dimensions.
+        replicated: Values that several devices hold the same part of, without outputs that have,
+            or could have, the memory of one of them.
+        no_axes: Number of these whose axes are unknown, so that savings are unknown too.
+    """
+
+    KIND: ClassVar[str] = "replicated-bytes"
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("kind", Unit.NONE, "parameter or output"),
+        Column("number", Unit.NONE, "parameter number"),
+        Column("index", Unit.NONE, "shape index of the leaf"),
+        Column("name", Unit.NONE, "argument name, or the instruction that computes the value"),
+        Column("device_shape", Unit.NONE, "shape of one device's part"),
+        Column("spec", Unit.NONE, "partition spec now"),
+        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
+        Column("replication_factor", Unit.COUNT, "devices that hold each element"),
+        Column("axis", Unit.NONE, "mesh axis along which all hold the same"),
+        Column("axis_size", Unit.COUNT, "devices along it"),
+        Column("dimension", Unit.NONE, "dimension that saves most, of equal ones the longest"),
+        Column("dimensions", Unit.NONE, "all dimensions that it divides"),
+        Column(
+            "saved_bytes",
+            Unit.BYTES,
+            "bytes of each device that dividing it would save, padding included",
+        ),
+    )
+    RECORDS: ClassVar[str] = "savings"
+    savings: tuple[Saving, ...]
+    replicated: tuple[ShardedValue, ...]
+    no_axes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield savings, largest first."""
+        for saving in self.savings:
+            value = saving.value
+            yield (
+                value.value.kind,
+                value.value.number,
+                value.value.index,
+                value.value.name,
+                None if value.device_shape is None else value.device_shape.to_text(layout=False),
+                value.spec_text,
+                value.device_bytes,
+                value.replication_factor,
+                saving.axis,
+                saving.axis_size,
+                saving.dimension,
+                saving.dimensions,
+                saving.saved_bytes,
+            )
+
+    @cached_property
+    def by_axis(self) -> AxisSavings:
+        """Savings of each axis."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for saving in self.savings:
+            count, size, saved = found.get(saving.axis, (0, 0, 0))
+            size += saving.value.device_bytes or 0
+            found[saving.axis] = (count + 1, size, saved + saving.saved_bytes)
+        sums = (AxisSaving(axis, *cells) for axis, cells in found.items())
+        return AxisSavings(axes=tuple(sorted(sums, key=lambda one: (-one.saved_bytes, one.axis))))
+
+
+def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
+    """Return the replicated values and the bytes that each free axis would save."""
+    found = [v for v in table.values if (v.replication_factor or 1) > 1 and v.device_bytes]
+    parameters = [value for value in found if value.value.kind == "parameter"]
+    outputs = [v for v in found if v.value.kind == "output" and v.value.aliased_with is None]
+    if outputs:
+        free = [value for value in parameters if value.value.aliased_with is None]
+        updated = {output.value.index for _, output in memory_pairs(free, table)}
+        outputs = [output for output in outputs if output.value.index not in updated]
+    replicated = (*parameters, *outputs)
+    savings = [saving for value in replicated for saving in _savings(value)]
+    savings.sort(key=lambda s: (-s.saved_bytes, s.value.value.name or "", s.axis))
+    return ReplicatedBytes(
+        savings=tuple(savings),
+        replicated=replicated,
+        no_axes=sum(value.mesh is None for value in replicated),
+    )
+
+
+def _savings(value: ShardedValue) -> Iterator[Saving]:
+    """Yield the saving of each free axis for a value, if there is any."""
+    shape = value.device_shape
+    size = None if shape is None else shape.padded_size_bytes
+    if value.mesh is None or shape is None or size is None:
+        return
+    for axis, parts in free_axes(value, value.mesh).items():
+        found = ways_to_divide(shape, parts)
+        saved = size - (found[0].part.padded_size_bytes or 0) if found else 0
+        if saved > 0:
+            yield Saving(
+                value=value,
+                axis=axis,
+                axis_size=parts,
+                dimension=found[0].dimension,
+                dimensions=tuple(sorted(one.dimension for one in found)),
+                saved_bytes=saved,
+            )
+
+
+class Division(NamedTuple):
+    """An array divided evenly in one dimension."""
+
+    dimension: int
+    part: Shape
+
+
+def ways_to_divide(shape: Shape, parts: int) -> list[Division]:
+    """Return the ways to divide an array, the smallest parts first, then the longest dimension."""
+    found = [
+        Division(dimension, _part(shape, dimension, parts))
+        for dimension, length in enumerate(shape.dimensions)
+        if length and length % parts == 0
+    ]
+    lengths = shape.dimensions
+    found.sort(key=lambda one: (one.part.padded_size_bytes or 0, -(lengths[one.dimension] or 0)))
+    return found
+
+
+def _part(shape: Shape, dimension: int, parts: int) -> Shape:
+    """Return a part of an array that is divided in a dimension, with the layout of the whole."""
+    lengths = list(shape.dimensions)
+    lengths[dimension] = (lengths[dimension] or 0) // parts
+    layout = shape.layout
+    if layout is not None and layout.tiles:
+        sizes = [lengths[place] or 0 for place in layout.minor_to_major]
+        layout = replace(layout, tiles=smaller_tiles(layout.tiles, sizes))
+    return replace(shape, dimensions=tuple(lengths), layout=layout)
+
+
+def free_axes(value: ShardedValue, mesh: Mesh) -> dict[str, int]:
+    """Return the axes, and their sizes, along which all devices hold the same of a value."""
+    if value.spec is None or value.sharding is None:
+        return {}
+    if value.sharding.kind not in (ShardingKind.REPLICATED, ShardingKind.TILED):
+        return {}
+    used = {
+        axis for e in value.spec if e is not None for axis in ((e,) if isinstance(e, str) else e)
+    }
+    named = value.sharding.named
+    if named is not None:
+        used |= {axis.axis for axis in (*named.manual_axes, *named.unreduced_axes)}
+    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
+    return {name: size for name, size in pairs if size > 1 and name not in used}
+
+
+_MANUAL = ("shard_map", "shmap_body", "xmap")
+"""Parts of the operation paths of programs for one device, which are not partitioned."""
+
+_MOST_STEPS = 500
+_RUNNERS = frozenset({"fusion", "call"})
+_COPIES = frozenset({"copy", "convert", "transpose", "bitcast"})
+"""Opcodes whose result is operand 0 in another form, where the dimensions remain the same."""
+
+
+def result_growth(module: HloModule, origins: Origins, index: ShapeIndex) -> int:
+    """Return the most bytes of temporaries that dividing a result may add; 0 if none.
+
+    Args:
+        module: The partitioned module.
+        origins: Its origins.
+        index: Shape index of the result.
+    """
+    steps, root = origins.steps, module.entry.root_row
+    first = steps.definition(Value(root, index))
+    if _is_argument(module, first):
+        return 0
+    size = steps.size(first)
+    if {one.row for one in steps.users(first)} - {root}:
+        return size + _operands_size(module, origins, first)
+    is_manual = any(one in module.columns.source.text for one in _MANUAL)
+    growth = 0
+    waiting = [first]
+    seen: set[Value] = set()
+    while waiting:
+        value = steps.definition(waiting.pop())
+        if value in seen or _is_argument(module, value):
+            continue
+        seen.add(value)
+        path = origins.places.op_name(value.row)
+        is_in_body = path is None or any(one in path for one in _MANUAL)
+        sources = _divided_sources(module, origins, value, is_manual=is_manual and is_in_body)
+        if sources is None or len(seen) > _MOST_STEPS:
+            growth += max(size, steps.size(value)) + _operands_size(module, origins, value)
+        else:
+            waiting += sources
+    return growth
+
+
+def _operands_size(module: HloModule, origins: Origins, value: Value) -> int:
+    """Return the bytes of the operands of a product, which are cut; 0 of other instructions."""
+    if not opcode_traits(module.opcodes[value.row]).is_contraction:
+        return 0
+    steps = origins.steps
+    return sum(steps.size(steps.definition(one)) for one in steps.operands(value.row))
+
+
+def _divided_sources(
+    module: HloModule, origins: Origins, value: Value, *, is_manual: bool
+) -> list[Value] | None:
+    """Return the values that are divided as a value is; None if it cannot be divided."""
+    steps, opcode = origins.steps, module.opcodes[value.row]
+    traits = opcode_traits(opcode)
+    operands = steps.operands(value.row)
+    if opcode in _RUNNERS:
+        inside = steps.root(value.row, "calls", "to_apply")
+        return None if inside is None else [Value(inside, value.element)]
+    is_convert = is_manual and opcode == "convert"
+    if opcode in _COPIES and not is_convert and _has_same_dimensions(module, value.row):
+        return operands
+    if traits.is_sourceless:
+        return []
+    if is_manual:
+        return None
+    if opcode == "broadcast":
+        return []
+    return operands if traits.is_elementwise else None
+
+
+def _has_same_dimensions(module: HloModule, row: int) -> bool:
+    instruction = module.instruction(row)
+    shape, operand = instruction.shape, instruction.operand_shape(0)
+    if shape is None or operand is None:
+        return False
+    old, new = (sorted(map(str, one.dimensions)) for one in (operand, shape))
+    return [one for one in old if one != "1"] == [one for one in new if one != "1"]
+
+
+def _is_argument(module: HloModule, value: Value) -> bool:
+    """Return whether a value is an argument of the program."""
+    is_parameter = module.opcodes[value.row] == "parameter"
+    return is_parameter and module.links.owners[value.row] == module.entry.place
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingResults:
+    """Results of the sharding passes on one module; `donations` and `annotations` run when read.
+
+    Attributes:
+        found: Sources of shardings and meshes.
+        table: Parameters and outputs.
+        replicated: Values held by several devices.
+        mesh: Mesh named by the user.
+    """
+
+    found: ModuleShardings
+    table: ShardingTable
+    replicated: ReplicatedBytes
+    mesh: Mesh | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the table has all parameters and outputs: the text has the whole entry."""
+        return self.found.own.signature.is_complete
+
+    @functools.cached_property
+    def donations(self) -> Donations:
+        """Donation of arguments to results."""
+        before = self.found.before
+        return donations(self.table, None if before is None else before.module)
+
+    @functools.cached_property
+    def annotations(self) -> ShardingAnnotations:
+        """Sharding annotations inside the program."""
+        from hlo_lens.questions.sharding.annotations import sharding_annotations
+
+        return sharding_annotations((self.found.before or self.found.own).table, self.mesh)
+
+
+@fact
+def sharding_results(module: ModuleDump) -> ShardingResults | None:
+    """Return the results of the sharding passes; None without HLO text.
+
+    The text from before optimizations gives shapes and shardings of the whole program, which a
+    program of one device does not need.
+    """
+    if module.hlo is None:
+        return None
+    reads_before = not module.given.is_quick or num_devices(module) > 1
+    mesh = module.given.mesh
+    found = module_shardings(
+        module.hlo,
+        module.before if reads_before else None,
+        mesh,
+        lowered=module.lowered_meshes if reads_before else (),
+        known=(instruction_table(module), entry_signature(module)),
+    )
+    table = sharding_table(found)
+    return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)
+
+
+MOST_DEVICES = 2048
+"""Devices over which a value is divided here."""
+
+MOST_DIVISIONS = 200
+"""Different divisions that are made."""
+
+
+class ResultsDivision(NamedTuple):
+    """ResultsDivision of values over devices.
+
+    Attributes:
+        sizes: Size of each dimension.
+        counts: Number of tiles of each dimension.
+        tiles: Each tile with the devices that hold it; none where it names no devices.
+    """
+
+    sizes: tuple[int | None, ...]
+    counts: tuple[int, ...]
+    tiles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+class TileDevices(NamedTuple):
+    """Different divisions, and for each value the number of its own; None beyond the limits."""
+
+    divisions: tuple[ResultsDivision, ...]
+    numbers: tuple[int | None, ...]
+
+
+@fact
+def tile_devices(module: ModuleDump) -> TileDevices:
+    """Return the divisions of parameters and outputs whose sharding and global shape are known."""
+    shardings = sharding_results(module)
+    values = () if shardings is None else shardings.table.values
+    found: dict[ResultsDivision, int] = {}
+    known: dict[tuple[str, tuple[int | None, ...]], int | None] = {}
+    numbers: list[int | None] = []
+    for value in values:
+        if value.sharding is None or value.global_shape is None:
+            numbers.append(None)
+            continue
+        key = (value.sharding.text, value.global_shape.dimensions)
+        if key not in known:
+            made = _division(value)
+            is_new = made is not None and made not in found
+            if made is None or (is_new and len(found) == MOST_DIVISIONS):
+                known[key] = None
+            else:
+                known[key] = found.setdefault(made, len(found))
+        numbers.append(known[key])
+    return TileDevices(tuple(found), tuple(numbers))
+
+
+def _division(value: ShardedValue) -> ResultsDivision | None:
+    from hlo_lens.questions.sharding.shard import device_slices  # only the HTML page needs it
+
+    assert value.sharding is not None
+    assert value.global_shape is not None
+    try:
+        slices = device_slices(value.sharding, value.global_shape)
+    except HloLensError:
+        return None
+    if len(slices.slices) > MOST_DEVICES:
+        return None
+    tiles: dict[tuple[int, ...], list[int]] = {}
+    for one in slices.slices:
+        tiles.setdefault(one.tile, []).extend([] if one.device is None else [one.device])
+    return ResultsDivision(
+        sizes=value.global_shape.dimensions,
+        counts=slices.tile_counts,
+        tiles=tuple((tile, tuple(devices)) for tile, devices in sorted(tiles.items())),
+    )
