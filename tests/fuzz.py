@@ -35,14 +35,13 @@ import hlo_lens
 from hlo_lens.hlo.lowered_reader import parse_stablehlo
 from hlo_lens.load.protos import read_proto
 from hlo_lens.questions.check.rules import read_budget, short_rule
-from hlo_lens.questions.collectives.loops import loops
-from hlo_lens.questions.collectives.loops_page import loops_page
-from hlo_lens.questions.collectives.page import CollectivesView, collectives_page
+from hlo_lens.questions.collectives.loop_levels import loops
+from hlo_lens.questions.collectives.page import loop_pages, pages as collective_pages
 from hlo_lens.questions.memory.layout import layout_of_dump
 from hlo_lens.questions.report.module_page import module_object
 from hlo_lens.questions.report.page import report_modules
 from hlo_lens.questions.sharding import page as sharding_page
-from hlo_lens.questions.snapshots.reading import read_snapshot
+from hlo_lens.questions.snapshots.snapshot_file import read_snapshot
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.render.table import RenderOptions, render_as
 from hlo_lens.shapes.mesh import Mesh
@@ -96,8 +95,8 @@ def hlo_pages(data: bytes) -> None:
     with_errors(lambda: list(loops(known).rows()))
     pages = (
         lambda: next(sharding_page.pages([known])),
-        lambda: collectives_page(known, CollectivesView()),
-        lambda: loops_page(known),
+        lambda: [*collective_pages([known])],
+        lambda: [*loop_pages([known])],
     )
     for make in pages:
         with_errors(lambda make=make: rendered(report_of_pages("page", [make()])))  # type: ignore[misc]

@@ -7,9 +7,16 @@ from collections import Counter
 
 from hlo_lens.program.summary import Coverage
 from hlo_lens.questions.memory.statement import HostBytes, MemoryStatement, PeakFacts, SpaceFacts
-from hlo_lens.questions.snapshots.facts import CollectivesFacts, ModuleFacts, ShardingFacts
-from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
-from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact, EntryFact, SpacePeak
+from hlo_lens.questions.snapshots.figures import (
+    AliveGroup,
+    CollectiveFact,
+    CollectivesFacts,
+    EntryFact,
+    ModuleFacts,
+    ShardingFacts,
+    SpacePeak,
+)
+from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 GROUP = AliveGroup(
     category="temp",

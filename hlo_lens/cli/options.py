@@ -140,15 +140,24 @@ def answer_pages(
     kind: str,
     pages: Callable[[Iterable[ModuleDump]], Iterable[ModulePage]],
     *,
-    mesh: Mesh | None = None,
+    choose: Callable[[Sequence[ModuleDump]], Sequence[ModuleDump]] = list,
 ) -> None:
-    """Answer with a page for each module, for people that of the likely training step first."""
-    from hlo_lens.load.programs import analyses_of, with_progress
+    """Answer with a page for each module, for people that of the likely training step first.
+
+    Args:
+        path: The path to read.
+        reading: Modules to read.
+        output: Where to write.
+        kind: Kind of the report.
+        pages: Makes the pages.
+        choose: Returns the modules that get a page, with what the user states of them.
+    """
+    from hlo_lens.load.programs import with_progress
     from hlo_lens.questions.dumps.leading import training_step_first
     from hlo_lens.render.envelope import report_of_pages
 
     def ask(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:
-        stated = analyses_of(modules, mesh)
+        stated = choose(modules)
         order = functools.partial(training_step_first, stated)
         return report_of_pages(kind, pages(with_progress(stated, progress)), order)
 

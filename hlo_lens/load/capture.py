@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hlo_lens.load.jax import dump_of_compile
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.text.errors import HloLensError, MissingPackageError
 
 if TYPE_CHECKING:

@@ -13,9 +13,13 @@ from hlo_lens.questions.check.api import Checked, check
 from hlo_lens.questions.check.judge import FAIL, UNDECIDED, Verdict
 from hlo_lens.questions.check.page import amount_texts, check_report
 from hlo_lens.questions.diff.sides import snapshot
-from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot, snapshot_text
-from hlo_lens.questions.snapshots.reading import read_snapshot
-from hlo_lens.questions.snapshots.snapshot_files import read_snapshot_file
+from hlo_lens.questions.snapshots.snapshot_file import (
+    ModuleSnapshot,
+    Snapshot,
+    read_snapshot,
+    read_snapshot_file,
+    snapshot_text,
+)
 from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural

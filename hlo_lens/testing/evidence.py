@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
 from hlo_lens.questions.sharding.savings import sharding_results
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.results import Collective, Collectives
+    from hlo_lens.questions.collectives.collective import Collective, Collectives
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.statement import SpaceFacts
     from hlo_lens.questions.sharding.placement import ShardedValue

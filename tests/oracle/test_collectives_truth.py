@@ -17,7 +17,7 @@ from hlo_lens.load.programs import modules_of
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.trip_counts import trip_counts
-from hlo_lens.questions.collectives.collectives import Collective, Collectives, collectives
+from hlo_lens.questions.collectives.collective import Collective, Collectives, collectives
 from tests import corpus
 
 if TYPE_CHECKING:

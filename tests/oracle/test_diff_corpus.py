@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import diff, snapshot
-from hlo_lens.questions.snapshots.module_snapshot import Snapshot
+from hlo_lens.questions.snapshots.snapshot_file import Snapshot
 from tests.corpus import CORPUS, needs_corpus
 
 DUMPS = CORPUS / "dumps"

@@ -12,7 +12,7 @@ import hlo_lens
 from hlo_lens.load import load
 from hlo_lens.program.origins import Basis
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.grouping import UNATTRIBUTED, peak_by_source
 from tests import corpus
 

@@ -13,7 +13,7 @@ import pytest
 from hlo_lens.load import load
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 
 if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump

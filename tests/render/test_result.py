@@ -12,7 +12,7 @@ import pytest
 from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import summary
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.render.result import (
     Column,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.check.metric import Metric
     from hlo_lens.questions.diff.module_diff import ModuleDiff
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
-    from hlo_lens.questions.snapshots.rows import AliveGroup, CollectiveFact
+    from hlo_lens.questions.snapshots.figures import AliveGroup, CollectiveFact
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 _FIGURES = {"argument": "argument", "temp": "temp", "constant": "constant"}
 """Figures that count memory of one use."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.check.rules import Condition, Rule
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 PASS, FAIL, UNDECIDED, UNKNOWN = "pass", "fail", "undecided", "not known"
 NO_BASELINE = "the rule is about a change, and there is no --baseline"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.program.runs import SumBounds
-from hlo_lens.questions.collectives.sums import COUNT, PAYLOAD, WIRE, run_sum
+from hlo_lens.questions.collectives.collective import COUNT, PAYLOAD, WIRE, run_sum
 from hlo_lens.questions.findings.changes import module_finding_changes
 from hlo_lens.questions.findings.registry import all_rules
 from hlo_lens.text.amount import Amount, Kind
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.facts import CollectivesFacts, ModuleFacts
-    from hlo_lens.questions.snapshots.rows import CollectiveFact
+    from hlo_lens.questions.snapshots.figures import CollectiveFact, CollectivesFacts, ModuleFacts
 
 
 ALL = "*"

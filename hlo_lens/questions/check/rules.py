@@ -32,8 +32,8 @@ from hlo_lens.text.name_pattern import NamePattern
 if TYPE_CHECKING:
     from hlo_lens.program.summary import Coverage
     from hlo_lens.questions.memory.statement import MemoryStatement
-    from hlo_lens.questions.snapshots.facts import ModuleFacts
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.figures import ModuleFacts
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 
 LOWER, HIGHER, EITHER = "lower-is-better", "higher-is-better", "no-change"

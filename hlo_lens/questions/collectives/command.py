@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.completion import complete_collective
-from hlo_lens.cli.options import Reading, answer, mesh_option, reading_options
+from hlo_lens.cli.options import Reading, answer_pages, mesh_option, reading_options
 from hlo_lens.cli.output import Output, output_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.shapes.mesh import Mesh
 
 
@@ -57,11 +60,17 @@ def collectives(
     Meshes that the optimized text does not name are read from the before_optimizations text next
     to it.
     """
-    from hlo_lens.questions.collectives.api import collectives_report
-    from hlo_lens.questions.collectives.page import CollectivesView
+    from hlo_lens.load.programs import analyses_of
+    from hlo_lens.questions.collectives.explanation import modules_with_collective
+    from hlo_lens.questions.collectives.page import pages
 
-    view = CollectivesView(by=by, is_dynamic=not is_static, why=why)
-    answer(path, reading, output, partial(collectives_report, view=view, mesh=mesh))
+    view = partial(pages, by=by, is_dynamic=not is_static, why=why)
+
+    def choose(modules: Sequence[ModuleDump]) -> Sequence[ModuleDump]:
+        stated = analyses_of(modules, mesh)
+        return stated if why is None else modules_with_collective(stated, why)
+
+    answer_pages(path, reading, output, "collectives", view, choose=choose)
 
 
 _LOOPS_EXAMPLE = """\b
@@ -82,6 +91,7 @@ def loops(path: str, mesh: Mesh | None, reading: Reading, output: Output) -> Non
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Trip counts are XLA's where it prints them, else derived from start, step and condition.
     """
-    from hlo_lens.questions.collectives.api import loops_report
+    from hlo_lens.load.programs import analyses_of
+    from hlo_lens.questions.collectives.page import loop_pages
 
-    answer(path, reading, output, partial(loops_report, mesh=mesh))
+    answer_pages(path, reading, output, "loops", loop_pages, choose=partial(analyses_of, mesh=mesh))

@@ -17,16 +17,27 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.hlo.columns import END, NOTHING, OPERANDS_END, STRIDE
-from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
+from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, opcode_traits
+from hlo_lens.questions.collectives.transfer import RAGGED, TRANSFERS, payload
+from hlo_lens.shapes.replica_groups import (
+    CollectiveOpGroupMode,
+    Groups,
+    collective_op_group_mode,
+    connected_devices,
+    device_groups,
+)
+from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.hlo.computation import HloComputation
     from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.program.runs import CallCounts
+
 
 CUSTOM_CALL = "custom-call"
 """Kind of a custom call that communicates and is none of XLA's own collectives."""
@@ -360,3 +371,287 @@ def _is_marked_sync(instruction: HloInstruction, start: HloInstruction) -> bool:
         if '"is_sync":true' in config:
             return True
     return False
+
+
+_PAIRS = "_xla_send_recv_source_target_pairs"
+_HANDLER = "_xla_host_transfer_handler_name"
+_MEGASCALE = "xla_megascale_runtime"
+_SLICE_TRANSFER = "_xla_megascale_transfer_type"
+_RENDEZVOUS = "_xla_host_transfer_rendezvous"
+
+
+class CollectiveDevices(NamedTuple):
+    """Devices of a collective, one object for all of a kind that print the same.
+
+    Attributes:
+        mode: What the printed ids number.
+        groups: Flattened ids of the devices of each group.
+        pairs: Source and target of each transfer.
+        is_host_transfer: Whether it is between a device and its host.
+        crosses_slices: Whether it goes to other slices.
+        slice_transfer: Kind of the collective between slices that it is part of.
+    """
+
+    mode: CollectiveOpGroupMode | None
+    groups: Groups | None
+    pairs: Groups | None
+    is_host_transfer: bool
+    crosses_slices: bool
+    slice_transfer: str | None
+
+
+class PrintedAttributes(NamedTuple):
+    """Attributes of a collective, one object for all of a kind that print the same.
+
+    Attributes:
+        text: Their text, without channel and applied computation.
+        devices: Its devices.
+        rendezvous: Name that the send and the recv of a transfer between slices have in common.
+    """
+
+    text: str
+    devices: CollectiveDevices
+    rendezvous: str | None
+
+
+class AttributeReader:
+    """Reads the attributes of a module's collectives.
+
+    Args:
+        module: The module.
+        partitions: Its number of partitions; None if unknown.
+    """
+
+    def __init__(self, module: HloModule, partitions: int | None) -> None:
+        self._module = module
+        self._replicas = module.replica_count
+        self._partitions = partitions
+        self._read: dict[tuple[str, str, bool, str], PrintedAttributes] = {}
+        self._devices: dict[tuple[object, ...], CollectiveDevices] = {}
+
+    def read(self, instruction: HloInstruction, kind: str) -> tuple[int | None, PrintedAttributes]:
+        """Return the channel of a collective, and its other attributes."""
+        printed = self._module.columns.attributes_text(instruction.row)
+        text, number = _without(", channel_id=", printed)
+        channel = int(number) if number.isdecimal() and len(number) < LONG_NUMBER else None
+        if channel is None and "channel_id=" in printed:
+            channel = instruction.channel_id
+        channel_id = None if channel is None or channel < 0 else channel
+        text, _ = _without(", to_apply=", text)
+        key = (kind, instruction.opcode, channel_id is None, text)
+        found = self._read.get(key)
+        if found is None:
+            found = self._read[key] = self._parsed(instruction, kind, channel_id, text)
+        return channel_id, found
+
+    def _parsed(
+        self, instruction: HloInstruction, kind: str, channel_id: int | None, text: str
+    ) -> PrintedAttributes:
+        attributes = instruction.attributes
+        is_custom = instruction.opcode == CUSTOM_CALL
+        mode = None if is_custom else _mode(kind, channel_id, attributes)
+        frontend = attributes.get("frontend_attributes")
+        said = self._module.reader.frontend_attributes(frontend) if frontend else {}
+        listed = None if is_custom else _listed_text(kind, attributes, said)
+        is_host_transfer = attributes.get("is_host_transfer") == "true"
+        crosses_slices = said.get(_HANDLER) == _MEGASCALE
+        across = said.get(_SLICE_TRANSFER)
+        key = (kind, mode, listed, is_host_transfer, crosses_slices, across)
+        if key not in self._devices:
+            groups, pairs = self._groups_and_pairs(kind, mode, listed)
+            transfer = across.lower().replace("_", "-") if across else None
+            self._devices[key] = CollectiveDevices(
+                mode, groups, pairs, is_host_transfer, crosses_slices, transfer
+            )
+        return PrintedAttributes(text, self._devices[key], said.get(_RENDEZVOUS))
+
+    def _groups_and_pairs(
+        self, kind: str, mode: CollectiveOpGroupMode | None, text: str | None
+    ) -> tuple[Groups | None, Groups | None]:
+        """Return groups, and source and target of each transfer, of flattened ids."""
+        listed = _listed(self._module, text)
+        is_transfer = kind in TRANSFERS
+        if listed is None or (mode is None and not is_transfer):
+            return None, None
+        if mode is not None and (listed or not is_transfer):
+            found = device_groups(listed, mode, self._replicas, self._partitions)
+        else:
+            found = listed
+        if not is_transfer or found is None:
+            return found, None
+        return connected_devices(found), found
+
+
+def _without(name: str, text: str) -> tuple[str, str]:
+    """Return attributes without the value of one, and this value; empty if not found.
+
+    >>> _without(", channel_id=", ", channel_id=7, dimensions={0}")
+    (', channel_id=, dimensions={0}', '7')
+    """
+    before, found, after = text.partition(name)
+    if not found or '"' in before:  # then it may be inside a string
+        return text, ""
+    value, comma, rest = after.partition(",")
+    return f"{before}{name}{comma}{rest}", value
+
+
+def _mode(
+    kind: str, channel_id: int | None, attributes: Mapping[str, str]
+) -> CollectiveOpGroupMode | None:
+    """Return the meaning of the printed ids; None for send, recv and invalid combinations."""
+    if opcode_traits(kind).is_paired:
+        return None
+    is_global = attributes.get("use_global_device_ids") == "true"
+    try:
+        return collective_op_group_mode(kind, channel_id, is_global)
+    except DumpMismatchError:
+        return None
+
+
+def _listed_text(
+    kind: str, attributes: Mapping[str, str], frontend: Mapping[str, str]
+) -> str | None:
+    if kind == "collective-permute":
+        return attributes.get("source_target_pairs")
+    if opcode_traits(kind).is_paired:
+        return frontend.get(_PAIRS)
+    return attributes.get("replica_groups", "{}")
+
+
+def _listed(module: HloModule, text: str | None) -> Groups | None:
+    """Return the printed groups or pairs; () if empty, which means all devices."""
+    try:
+        return module.reader.device_list(text).flattened_replica_groups() if text else None
+    except DumpSyntaxError:
+        return None
+
+
+_OPERATION_PARTS_STEPS = 4
+"""Most instructions between a reduce-scatter and the shift of its padding."""
+
+
+class CollectiveParts(NamedTuple):
+    """The instructions that perform one collective, and their printed attributes.
+
+    Attributes:
+        op: The operation.
+        channel_id: Its channel; None if there is none.
+        printed: Its other attributes.
+        is_scattered: Whether it is an all-reduce fused with the slice that each device keeps.
+        answer: The recv of a send.
+        further: Sends of the sizes and offsets of a ragged all-to-all.
+        shift: The collective-permute behind a reduce-scatter of padded parts.
+    """
+
+    op: CollectiveOp
+    channel_id: int | None
+    printed: PrintedAttributes
+    is_scattered: bool
+    answer: CollectiveOp | None = None
+    further: tuple[CollectiveParts, ...] = ()
+    shift: CollectiveParts | None = None
+
+    @property
+    def devices(self) -> CollectiveDevices:
+        """Its devices."""
+        return self.printed.devices
+
+    @property
+    def kind(self) -> str:
+        """Kind of the whole operation."""
+        if self.is_scattered:
+            return "reduce-scatter"
+        if self.answer is not None and self.devices.slice_transfer in COLLECTIVE_KINDS:
+            return self.devices.slice_transfer or ""
+        return self.op.kind
+
+    @property
+    def link(self) -> object:
+        """Equal for collectives that share links: of the same devices in the same directions."""
+        devices = self.devices
+        across = "slices" if devices.crosses_slices else "host"
+        is_transfer = self.op.kind in TRANSFERS
+        return (
+            across if devices.is_host_transfer else (is_transfer, devices.pairs or devices.groups)
+        )
+
+
+def whole_operations(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
+    """Return collectives with their parts joined, in the order of the text."""
+    return _with_shifts_joined(_with_answers_joined(read))
+
+
+def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
+    """Return collectives with the recv of each send between slices joined to it."""
+    waiting: dict[tuple[int, str | None], list[CollectiveParts]] = {}
+    for one in read:
+        name = one.printed.rendezvous
+        if one.devices.crosses_slices and one.op.kind == "recv" and name is not None:
+            place = one.op.instruction.computation.place
+            waiting.setdefault((place, name), []).append(one)
+    if not waiting:
+        return list(read)
+    sends: dict[tuple[int, str | None], list[CollectiveParts]] = {}
+    for one in read:
+        key = (one.op.instruction.computation.place, one.printed.rendezvous)
+        if one.devices.crosses_slices and one.op.kind == "send" and key in waiting:
+            sends.setdefault(key, []).append(one)
+    whole: dict[int, CollectiveParts] = {}
+    joined: set[int] = set()
+    for key, found in sends.items():
+        firsts, further = _without_further(found, waiting[key])
+        for send, recv in zip(firsts, waiting[key], strict=False):
+            op = send.op._replace(done=recv.op.done)
+            whole[id(send)] = send._replace(op=op, answer=recv.op, further=further)
+            joined.add(id(recv))
+        joined.update(id(one) for one in further)
+    return [whole.get(id(one), one) for one in read if id(one) not in joined]
+
+
+def _without_further(
+    sends: list[CollectiveParts], recvs: list[CollectiveParts]
+) -> tuple[list[CollectiveParts], tuple[CollectiveParts, ...]]:
+    """Return the sends of the data of one rendezvous, and those of its sizes and offsets."""
+    if len(recvs) != 1 or sends[0].devices.slice_transfer != RAGGED:
+        return sends, ()
+    data = max(sends, key=lambda one: payload(one.op.instruction, one.op.kind, None)[0] or 0)
+    return [data], tuple(one for one in sends if one is not data)
+
+
+def _with_shifts_joined(read: list[CollectiveParts]) -> list[CollectiveParts]:
+    """Return collectives with the shift of padded parts joined to their reduce-scatter."""
+    fusions: dict[int, int] = {}
+    for place, one in enumerate(read):
+        if one.is_scattered:
+            computation = one.op.instruction.computation
+            for call in computation.module.links.calls.of_computation(computation.place):
+                fusions[call.row] = place
+    shifts: dict[int, CollectiveParts] = {}
+    joined: set[int] = set()
+    for place, one in enumerate(read) if fusions else ():
+        is_permute = one.op.kind == "collective-permute"
+        source = _source_of_shift(one.op.instruction) if is_permute else None
+        behind = fusions.get(source.row) if source is not None else None
+        if behind is not None and behind not in shifts:
+            shifts[behind] = one
+            joined.add(place)
+    if not joined:
+        return read
+    return [
+        one._replace(shift=shifts.get(place))
+        for place, one in enumerate(read)
+        if place not in joined
+    ]
+
+
+def _source_of_shift(instruction: HloInstruction) -> HloInstruction | None:
+    """Return the instruction of which a collective without metadata moves a slice."""
+    if instruction.op_name:
+        return None
+    source: HloInstruction | None = instruction
+    for _ in range(_OPERATION_PARTS_STEPS):
+        names = source.operand_names if source is not None else ()
+        source = instruction.computation.instruction(names[0]) if names else None
+        if source is None or not opcode_traits(source.opcode).is_formatting:
+            break
+    return source

@@ -1,41 +1,317 @@
-"""The origin of a collective in the user's program: operation path, source line, call stack.
+"""Instructions of an operation path in the text from before optimizations.
 
-Taken from the metadata of the collective; without a source line there, from its start or its
-fusion; else inferred (`origins`) for it, or for its end. A combined collective, which has several
-operands, has an origin for each: XLA's combiner keeps the metadata of what it combines on the
-elements of the result; an element without metadata has the collective's own if that is of one
-operation, else that of the operand. Texts since July 2026 do not print the elements. The
-partitioner gives a collective the metadata of the operation that makes its operand, so a member has
-that; one that the program asks for (``psum``) has that of the call in the text from before
-optimizations with its path, shape and operand, else the collective's own, as inferred. GPU
-compilers pack the operands into one array instead: each part of the concatenation has its own
-origin.
-
-Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
+There calls are not inlined: the path of an instruction in a called function is that of the call and
+its own. Instructions that XLA combined have one path of all members.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.origins import Basis, Origin, stack_texts
+from hlo_lens.program.origins import Basis, InstructionPlaces, Origin, stack_texts
 from hlo_lens.program.value_flow import Value
-from hlo_lens.questions.collectives.asked import AskedCollectives, is_asked_path
-from hlo_lens.questions.collectives.results import Member, shares
+from hlo_lens.shapes.primitive_type import primitive_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.origins import Origins
+    from hlo_lens.program.origins import Origins, Stack
     from hlo_lens.program.runs import CallCounts
-    from hlo_lens.questions.collectives.operations import CollectiveOp
-    from hlo_lens.questions.collectives.printed_attributes import PrintedAttributes
+    from hlo_lens.questions.collectives.operations import CollectiveOp, PrintedAttributes
+    from hlo_lens.shapes.shape import Shape
+
+
+_REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
+
+_FORMATTED = 8
+"""Limit on the conversions and transposes of a result that are followed back."""
+
+_CALLS = 16
+"""Deepest nesting of calls in an operation path."""
+
+_MOST_PATHS = 1000
+"""Most operation paths of one instruction; computations that call each other have any number."""
+
+
+def operations_of(
+    before: HloModule, paths: Mapping[str, SourceLocation | None]
+) -> Iterator[tuple[int, HloInstruction]]:
+    """Yield the instructions of some paths; those at their places and products first.
+
+    Each comes with the frame of its call stack that is at one of the places: 0 for the innermost.
+
+    Args:
+        before: The text from before optimizations.
+        paths: Operation paths as in the optimized text, with places in the user's program.
+    """
+    if not paths:
+        return
+    places = {(place.file, place.line) for place in paths.values() if place is not None}
+    listed: list[tuple[int, HloInstruction]] = []
+    for instruction in before.instructions:
+        metadata = instruction.metadata
+        if metadata is None or not metadata.op_name:
+            continue
+        if not any(path.endswith(metadata.op_name) for path in paths):
+            continue
+        if opcode_traits(instruction.opcode).is_view or paths.keys().isdisjoint(
+            inlined_paths(instruction)
+        ):
+            continue
+        listed.append((_distance(instruction, places), instruction))
+    yield from sorted(
+        listed,
+        key=lambda one: (one[0], not opcode_traits(computing_one(one[1]).opcode).is_heavy),
+    )
+
+
+def computing_one(instruction: HloInstruction) -> HloInstruction:
+    """Return an instruction, or the one whose result it converts, reorders or copies."""
+    for _ in range(_FORMATTED):
+        found = instruction.producer(0)
+        if found is None or instruction.opcode not in _REORDERING:
+            break
+        if found[0].opcode in ("parameter", "get-tuple-element"):
+            break
+        instruction = found[0]
+    return instruction
+
+
+def _distance(instruction: HloInstruction, places: Set[tuple[str, int | None]]) -> int:
+    """Return at which frame of its call stack an instruction is at one of some places.
+
+    0 is the innermost frame in the user's program; also where either is not known.
+    """
+    place = instruction.source_location
+    if not places or place is None:
+        return 0
+    stack = instruction.user_stack or [place]
+    found = (n for n, frame in enumerate(stack) if (frame.file, frame.line) in places)
+    return next(found, len(stack))
+
+
+_PART = re.compile(r"[():]")
+
+
+def member_paths(path: str) -> list[str]:
+    """Return the operation paths of a collective's members; XLA joins those of combined ones.
+
+    >>> member_paths("a/(b:jvp(c)/d)"), member_paths("jit(f)/b")
+    (['a/b', 'a/jvp(c)/d'], ['jit(f)/b'])
+    """
+    start, cuts, depth = -1, [], 0
+    for match in _PART.finditer(path):
+        place, sign = match.start(), match[0]
+        if sign == "(" and start < 0 and (not place or path[place - 1] == "/"):
+            start, cuts, depth = place, [place], 0
+        elif start >= 0 and sign == ":" and not depth:
+            cuts.append(place)
+        elif sign == ")" and not depth and start >= 0:
+            cuts.append(place)
+            break
+        else:
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+    if len(cuts) < _LEAST_CUTS or cuts[-1] != len(path) - 1:
+        return [path] if path else []
+    members = (path[one + 1 : two] for one, two in itertools.pairwise(cuts))
+    return list(dict.fromkeys(f"{path[:start]}{one}" for one in members))
+
+
+_LEAST_CUTS = 3
+"""Parentheses and colons of a path with two members."""
+
+
+def inlined_paths(instruction: HloInstruction) -> set[str]:
+    """Return the operation paths that an instruction gets when calls are inlined.
+
+    The path of an instruction in a loop or a conditional has that of the loop in it already.
+    """
+    own = instruction.op_name or ""
+    paths = {own}
+    waiting = [(instruction.computation, own, 0)]
+    seen: set[tuple[int, str]] = set()
+    while waiting and len(paths) < _MOST_PATHS:
+        computation, path, depth = waiting.pop()
+        if (computation.place, path) in seen:
+            continue
+        seen.add((computation.place, path))
+        for caller in computation.callers if depth < _CALLS else ():
+            if caller.opcode == "call":
+                outer = f"{caller.op_name}/{path}" if caller.op_name else path
+                paths.add(outer)
+                waiting.append((caller.computation, outer, depth + 1))
+            elif caller.opcode in ("while", "conditional"):
+                waiting.append((caller.computation, path, depth + 1))
+    return paths
+
+
+_NAMES = """
+    psum psum_invariant psum2 pmax pmin pmean all_gather all_gather_invariant reduce_scatter
+    psum_scatter all_to_all ragged_all_to_all ppermute pshuffle pswapaxes pbroadcast psend precv
+    pgather
+"""
+_ASKED = frozenset(_NAMES.split())
+"""Last part of the operation path of collectives that a program calls itself (jax/_src/lax/
+parallel.py)."""
+
+
+_MOST_VIEWS = 8
+"""Limit on the conversions and views of an operand that are followed back."""
+
+
+def last_part(path: str) -> str:
+    """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
+    whole = path.rstrip("/)")
+    return whole[max(whole.rfind("/"), whole.rfind(":")) + 1 :]
+
+
+def is_asked_path(path: str | None) -> bool:
+    """Return whether an operation path is of collectives that the program calls itself."""
+    if path is None or last_part(path) not in _ASKED:
+        return False
+    return all(last_part(one) in _ASKED for one in member_paths(path))
+
+
+class Asked(NamedTuple):
+    """One operand of a collective that a program calls itself.
+
+    Attributes:
+        path: Its operation path.
+        shapes: Shapes on one device of the operand, and of it before conversions and views, which
+            XLA may move behind the collective.
+        makers: Operation paths of what makes the operand, and of those before.
+        place: Line of the call; None if not known.
+        stack: Call stack of the call, innermost first, without the callers of a function that the
+            text has as a computation of its own.
+    """
+
+    path: str
+    shapes: tuple[Shape, ...]
+    makers: frozenset[str]
+    place: SourceLocation | None
+    stack: Stack
+
+    def stack_within(self, other: Stack) -> Stack:
+        """Return the call stack, with the outer frames of another call in the same function."""
+        function = self.stack[-1].function if self.stack else None
+        places = (n for n, frame in enumerate(other) if frame.function == function)
+        return (*self.stack, *other[next(places, len(other)) + 1 :])
+
+
+class AskedCollectives:
+    """The collectives of a program that have an operation path, found once for each path.
+
+    Args:
+        before: Returns the text from before optimizations, or None; called when a path is asked.
+    """
+
+    def __init__(self, before: Callable[[], HloModule | None] | None) -> None:
+        self._before = before
+        self._of_path: dict[str, tuple[Asked, ...]] = {}
+
+    def of(self, path: str, shape: Shape | None, maker: str | None) -> Asked | None:
+        """Return the one that an operand belongs to; None if several lines are possible.
+
+        Args:
+            path: Operation path of the collective, or of several that were combined.
+            shape: Shape of the operand; None if not known. XLA may have changed its element type.
+            maker: Operation path of what makes the operand; None if not known.
+        """
+        if path not in self._of_path:
+            self._of_path[path] = self._listed(path)
+        every = self._of_path[path]
+        if shape is None:
+            return _agreed(every)
+        alike = [one for one in every if any(_may_be(a, shape) for a in one.shapes)]
+        made = [one for one in alike if maker in one.makers]
+        return _agreed(made) or _agreed(alike) or _agreed(every)
+
+    def _listed(self, path: str) -> tuple[Asked, ...]:
+        before = None if self._before is None else self._before()
+        if before is None:
+            return ()
+        places = InstructionPlaces(before)
+        found: list[Asked] = []
+        paths = dict.fromkeys(member_paths(path))
+        for _, one in operations_of(before, paths):
+            if opcode_traits(one.opcode).collective_kind is None:
+                continue
+            own = min(inlined_paths(one) & paths.keys())
+            place, stack = places.innermost(one.row), places.stack(one.row)
+            positions = range(len(one.operands))
+            found += [_asked(one, position, own, place, stack) for position in positions]
+        return tuple(found)
+
+
+def _asked(
+    one: HloInstruction, position: int, path: str, place: SourceLocation | None, stack: Stack
+) -> Asked:
+    """Return an operand of a collective, with what makes it before conversions and views."""
+    shapes: list[Shape] = []
+    makers: set[str] = set()
+    made = one.producer(position)
+    for _ in range(_MOST_VIEWS):
+        if made is None:
+            break
+        shape = made[0].shape_of(made[1])
+        shapes += [] if shape is None else [shape]
+        makers |= inlined_paths(made[0])
+        made = made[0].producer(0) if opcode_traits(made[0].opcode).is_formatting else None
+    return Asked(path, tuple(shapes), frozenset(makers), place, stack)
+
+
+def _may_be(asked: Shape, shape: Shape) -> bool:
+    """Return whether XLA may have given an operand another shape.
+
+    It widens element types, and reorders and joins dimensions.
+    """
+    counts = {math.prod(size or 0 for size in one.dimensions) for one in (asked, shape)}
+    if len(counts) > 1:
+        return False
+    before, after = (primitive_type(one.element_type) for one in (asked, shape))
+    if before is None or after is None or before == after:
+        return before == after
+    kinds = {one.name.lstrip("b")[0] == "f" for one in (before, after)}
+    return len(kinds) == 1 and before.bits <= after.bits
+
+
+def _agreed(found: Sequence[Asked]) -> Asked | None:
+    """Return the first of some operands if the lines of all are known, and one."""
+    lines = {one.place for one in found}
+    return found[0] if len(lines) == 1 and None not in lines else None
+
 
 _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
 """Part of the operation path of instructions that XLA combined: ``a/(b/add:jvp(c)/mul)``."""
+
+
+class Member(NamedTuple):
+    """One of the operations that a combined collective performs; fields as in `Collective`."""
+
+    source_file: str | None
+    source_line: int | None
+    op_name: str | None
+    origin_basis: str | None
+    payload_bytes: int | None
+
+
+def shares(whole: int, sizes: Sequence[int]) -> list[int]:
+    """Return an amount in proportion to some sizes; the first of the largest has the rest.
+
+    >>> shares(10, [1, 1, 1])
+    [4, 3, 3]
+    """
+    total = sum(sizes)
+    found = [whole * size // total if total else 0 for size in sizes]
+    found[sizes.index(max(sizes))] += whole - sum(found)
+    return found
 
 
 class CollectiveOrigin(NamedTuple):

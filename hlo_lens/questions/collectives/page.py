@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import INFERRED, is_inferred, marked
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
-from hlo_lens.questions.collectives.collective_groups import KIND_AND_AXIS, collectives_by
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import (
+    Collective,
+    Collectives,
+    collectives,
+    times_of,
+    times_text,
+)
 from hlo_lens.questions.collectives.data_movement import DataMovement
-from hlo_lens.questions.collectives.results import Collective, Collectives, times_of, times_text
+from hlo_lens.questions.collectives.explanation import explain_collectives
+from hlo_lens.questions.collectives.loop_levels import KIND_AND_AXIS, collectives_by, loops
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
-from hlo_lens.questions.snapshots.module_facts import collectives_facts
+from hlo_lens.questions.snapshots.module_snapshot import collectives_facts
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Section, Table
+from hlo_lens.render.text_table import without_arguments
 from hlo_lens.render.to_json import RowObjects
-from hlo_lens.text.units import format_bytes, format_flops, format_ratio, plural
+from hlo_lens.text.units import format_bytes, format_count, format_flops, format_ratio, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.collective_groups import CollectiveGroup
     from hlo_lens.questions.collectives.data_movement import HostCopy
     from hlo_lens.questions.collectives.explanation import Why
+    from hlo_lens.questions.collectives.loop_levels import CollectiveGroup, LoopLevel, Loops
     from hlo_lens.render.result import Row
+
 
 CONVENTION = (
     "wire: bytes that leave each device in the ring algorithm; all-reduce 2(n-1)/n of the payload, "
@@ -40,47 +48,46 @@ OVERLAP = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectivesView:
-    """View of ``hlo-lens collectives``.
+def pages(
+    modules: Iterable[ModuleDump],
+    *,
+    by: str | None = None,
+    is_dynamic: bool = True,
+    why: str | None = None,
+) -> Iterator[ModulePage]:
+    """Yield the page on the collectives of each module, or on the reasons for some of them.
 
-    Attributes:
+    Args:
+        modules: The modules.
         by: Kind of groups; None for kind and axis.
         is_dynamic: Whether bytes are those of one run instead of the text.
-        why: Name of a collective to explain.
+        why: Name of the collectives to explain; None for the page on all.
     """
-
-    by: str | None = None
-    is_dynamic: bool = True
-    why: str | None = None
-
-
-def collectives_page(
-    known: ModuleDump, view: CollectivesView, reasons: Sequence[Why] = ()
-) -> ModulePage:
-    """Return the page on the collectives of a module, or on the explanations if there are any."""
-    if not known.has_hlo:
-        return page_without_hlo(known, collectives=None)
-    return ModulePage(
-        sections=(_section(known, view, reasons),),
-        make_object=partial(_object, known, view, reasons),
-    )
+    for module in modules:
+        if not module.has_hlo:
+            yield page_without_hlo(module, collectives=None)
+            continue
+        reasons = () if why is None else explain_collectives(module, why)
+        section = _why_section(module, reasons) if reasons else _section(module, by, is_dynamic)
+        yield ModulePage(
+            sections=(section,),
+            make_object=partial(_object, module, by, is_dynamic, reasons),
+        )
 
 
 # ---- JSON --------------------------------------------------------------------------------------
 
 
 def _object(
-    known: ModuleDump, view: CollectivesView, reasons: Sequence[Why]
+    known: ModuleDump, by: str | None, is_dynamic: bool, reasons: Sequence[Why]
 ) -> Mapping[str, object]:
-    groups = collectives_by(
-        collectives(known).collectives, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic
-    )
+    table = collectives(known)
+    groups = collectives_by(table.collectives, by or KIND_AND_AXIS, is_dynamic=is_dynamic)
     made: dict[str, object] = {
         **module_head(known),
-        "collectives": collectives_object(collectives(known)),
-        "by": view.by,
-        "bytes_of": "run" if view.is_dynamic else "text",
+        "collectives": collectives_object(table),
+        "by": by,
+        "bytes_of": "run" if is_dynamic else "text",
         "groups": groups.objects(),
     }
     if reasons:
@@ -98,19 +105,23 @@ def _object(
 # ---- text --------------------------------------------------------------------------------------
 
 
-def _section(known: ModuleDump, view: CollectivesView, reasons: Sequence[Why]) -> Section:
-    found = collectives(known)
-    if reasons:
-        facts = [fact for reason in reasons for fact in _why_facts(reason)]
-        shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
-        tables = tuple(
+def _why_section(known: ModuleDump, reasons: Sequence[Why]) -> Section:
+    shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
+    return Section(
+        title=known.name,
+        facts=tuple(fact for reason in reasons for fact in _why_facts(reason)),
+        tables=tuple(
             Table.of(reason, title=f"Neighbours of {reason.collective.name}", shown=shown)
             for reason in reasons
-        )
-        return Section(title=known.name, facts=tuple(facts), tables=tables)
-    listed = [groups_table(known, view.by or KIND_AND_AXIS, is_dynamic=view.is_dynamic)]
-    if view.by is None:
-        listed.append(collectives_table(found, is_dynamic=view.is_dynamic))
+        ),
+    )
+
+
+def _section(known: ModuleDump, by: str | None, is_dynamic: bool) -> Section:
+    found = collectives(known)
+    listed = [groups_table(known, by or KIND_AND_AXIS, is_dynamic=is_dynamic)]
+    if by is None:
+        listed.append(collectives_table(found, is_dynamic=is_dynamic))
     return Section(
         title=known.name,
         facts=tuple(_facts(known)),
@@ -256,7 +267,7 @@ def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool
 
 
 def _shown_group(group: CollectiveGroup, by: str) -> Row:
-    from hlo_lens.questions.collectives.collective_groups import CollectivesBy
+    from hlo_lens.questions.collectives.loop_levels import CollectivesBy
 
     texts = {
         "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
@@ -385,3 +396,99 @@ def collectives_object(found: Collectives) -> Mapping[str, object]:
         "loops": found.trips.objects(),
         "data_movement": found.movement.objects(),
     }
+
+
+def loop_pages(modules: Iterable[ModuleDump]) -> Iterator[ModulePage]:
+    """Yield the page on the loops of each module."""
+    for module in modules:
+        if not module.has_hlo:
+            yield page_without_hlo(module, loops=None)
+            continue
+        yield ModulePage(
+            sections=(_loops_section(module),), make_object=partial(_loops_object, module)
+        )
+
+
+def _loops_object(known: ModuleDump) -> Mapping[str, object]:
+    levels = loops(known)
+    return {
+        **module_head(known),
+        "loops": [
+            {**row, "collectives": level.groups.objects()}
+            for row, level in zip(levels.objects(), levels.levels, strict=True)
+        ],
+    }
+
+
+def _loops_section(known: ModuleDump) -> Section:
+    dump, found, levels = known, collectives(known), loops(known)
+    facts = [("module", dump.stage or "stage unknown")]
+    if found.collectives:
+        mesh = meshes_text(found.meshes) or "not known; name it with --mesh"
+        facts.append(("mesh", mesh))
+    facts.append(("collectives", collectives_text(known)))
+    return Section(
+        title=dump.name,
+        facts=tuple(facts),
+        drawing=tuple(tree_lines(levels)),
+        tables=(Table.of(levels, title="Loops", is_data_only=True),),
+        notes=tuple(_notes(levels)),
+    )
+
+
+def _notes(levels: Loops) -> Iterator[str]:
+    if not levels.levels:
+        yield "loops not known: the text has no entry"
+    if len(levels.levels) == 1:
+        yield "no loops and no conditionals"
+    for level in levels.levels:
+        if level.kind == "loop" and level.reason:
+            yield f"{level.loop} x?: {level.reason}"
+
+
+def tree_lines(levels: Loops) -> Iterator[str]:
+    """Yield the levels as a tree: each loop with its trip count, below it its communication."""
+    listed = levels.levels
+    for place, level in enumerate(listed):
+        later = [other.depth for other in listed[place + 1 :]]
+        above = range(1, level.depth)
+        bars = "".join("│  " if _has_more(depth, later) else "   " for depth in above)
+        is_last = not _has_more(level.depth, later)
+        branch = "" if not level.depth else "└─ " if is_last else "├─ "
+        yield f"{bars}{branch}{_title(level)}".rstrip()
+        below = "" if not level.depth else "   " if is_last else "│  "
+        inside = "│  " if later and later[0] > level.depth else "   "
+        for group in level.groups.groups:
+            yield f"{bars}{below}{inside}{_line(group, level)}".rstrip()
+
+
+def _has_more(depth: int, later: Sequence[int]) -> bool:
+    """Return whether a level of a depth follows before its parent ends."""
+    return next((other for other in later if other <= depth), None) == depth
+
+
+def _title(level: LoopLevel) -> str:
+    if level.kind == "entry":
+        return f"{level.loop}  {plural(level.instructions, 'instruction')}"
+    if level.kind == "branch":
+        return f"{level.loop} branch {level.branch}, at most {_times(level.times)}"
+    trips = "x?" if level.trip_count is None else f"x{format_count(level.trip_count)}"
+    nested = level.depth > 1 and level.times not in (None, level.trip_count)
+    total = f" ({_times(level.times)} in one run)" if nested else ""
+    path = level.op_name and without_arguments(level.op_name)
+    origin = " ".join(part for part in (path, marked(level.source, level.origin_basis)) if part)
+    return f"{level.loop}  {trips}{total}  {origin}"
+
+
+def _times(times: int | None) -> str:
+    return "x?" if times is None else f"{format_count(times)}x"
+
+
+def _line(group: CollectiveGroup, level: LoopLevel) -> str:
+    """Return the communication of a level by one kind along one axis."""
+    wire = "?" if group.wire_bytes_per_run is None else format_bytes(group.wire_bytes_per_run)
+    wire = f"{'at most ' * group.wire_bytes_is_at_most}{wire}"
+    count = format_count(group.static_count)
+    each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times
+    where = f"  {group.where}" if group.where else ""
+    return f"{group.kind} {group.axis}  {each}, {wire} on the wire{where}"

@@ -15,7 +15,7 @@ from hlo_lens.load.fact import fact
 from hlo_lens.program.flops import NO_WORK, WorkFinder
 from hlo_lens.program.runs import CallCounts, call_counts
 from hlo_lens.program.summary import instruction_table
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.results import Collective
+    from hlo_lens.questions.collectives.collective import Collective
 
 _DEEPEST = 16
 """Callers that are followed from a collective to an instruction of the schedule."""

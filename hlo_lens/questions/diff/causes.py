@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         EntryRow,
         ShardingDiff,
     )
-    from hlo_lens.questions.snapshots.rows import EntryFact
+    from hlo_lens.questions.snapshots.figures import EntryFact
 
 
 _CHANGES = (ADDED, REMOVED, RESHAPED, RESHARDED)

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.questions.collectives.results import UNKNOWN_TIMES
-from hlo_lens.questions.collectives.sums import COUNT, WIRE, run_sum
+from hlo_lens.questions.collectives.collective import COUNT, UNKNOWN_TIMES, WIRE, run_sum
 from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
-from hlo_lens.questions.snapshots.rows import CollectiveFact
+from hlo_lens.questions.snapshots.figures import CollectiveFact
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.portable_names import last_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 
 EXPOSED, HIDDEN = "exposed, was hidden", "hidden, was exposed"

@@ -12,7 +12,7 @@ from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import MOST_ESTIMATED, not_estimated_text
 from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, SpaceFacts
-from hlo_lens.questions.snapshots.rows import AliveGroup, SpacePeak
+from hlo_lens.questions.snapshots.figures import AliveGroup, SpacePeak
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.amount import Kind
 from hlo_lens.text.portable_names import last_scopes
@@ -20,7 +20,7 @@ from hlo_lens.text.portable_names import last_scopes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 
 _OF_SPACES = tuple(field.name for field in fields(SpaceFacts) if field.name.endswith("_bytes"))

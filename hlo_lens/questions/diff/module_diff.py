@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.line_edits import ProgramLines
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
     from hlo_lens.questions.diff.sides import LoadedSide
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")
 """Subjects of a comparison."""

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         ShardingDiff,
     )
     from hlo_lens.questions.findings.changes import FindingChanges
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
-    from hlo_lens.questions.snapshots.rows import SpacePeak
+    from hlo_lens.questions.snapshots.figures import SpacePeak
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 MOST_CHARACTERS = 65_000
 """Longest Markdown; a comment on GitHub may have 65,536 characters."""

@@ -17,8 +17,8 @@ from hlo_lens.text.portable_names import plain_name, split_source
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
-    from hlo_lens.questions.snapshots.rows import SpacePeak
+    from hlo_lens.questions.snapshots.figures import SpacePeak
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
     from hlo_lens.render.result import Cell, Column, Row
 
 

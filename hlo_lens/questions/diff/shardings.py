@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias, Ty
 
 from hlo_lens.questions.diff.pairs import SidePair, pair_items
 from hlo_lens.questions.sharding.annotations import Annotation
-from hlo_lens.questions.snapshots.rows import EntryFact
+from hlo_lens.questions.snapshots.figures import EntryFact
 from hlo_lens.render.result import Column, Records, Result, Row, Unit
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpSyntaxError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
     _Sides = tuple[EntryFact | None, EntryFact | None]
 
@@ -247,7 +247,7 @@ def _differ(texts: tuple[str | None, str | None]) -> bool:
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
     SameShardings = Callable[[str, str], bool]
 

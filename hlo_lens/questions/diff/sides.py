@@ -15,8 +15,12 @@ from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.questions.dumps.text_copies import text_copies
-from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot, Snapshot
-from hlo_lens.questions.snapshots.snapshot_files import is_snapshot_file, read_snapshot_file
+from hlo_lens.questions.snapshots.snapshot_file import (
+    ModuleSnapshot,
+    Snapshot,
+    is_snapshot_file,
+    read_snapshot_file,
+)
 from hlo_lens.questions.what_if.recompiling import target_of, toolchain_of
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.processes import start_second
@@ -329,7 +333,7 @@ def _module_of(
     from hlo_lens.questions.dumps.listing_facts import hashed_facts, listing_facts
     from hlo_lens.questions.findings.module_findings import module_findings
     from hlo_lens.questions.plans.proof import sifted_module_findings
-    from hlo_lens.questions.snapshots.snapshot import module_snapshot
+    from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
     from hlo_lens.text.portable_names import plain_name
 
     analysis = dump.stating(limits_estimate=limits_estimate)
@@ -355,7 +359,7 @@ def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]
     from hlo_lens.questions.findings.findings import Findings, together
     from hlo_lens.questions.findings.run_settings import Sieve
     from hlo_lens.questions.plans.proof import sifted_dump_findings
-    from hlo_lens.questions.snapshots.snapshot import with_findings
+    from hlo_lens.questions.snapshots.module_snapshot import with_findings
 
     others = sifted_dump_findings(facts, dumps, Sieve.usual())
     none = Findings(findings=())

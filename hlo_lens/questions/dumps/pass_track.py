@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
 from hlo_lens.program.summary import instruction_table
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.estimate import memory_estimate
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.dump_files import AFTER, BEFORE

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.facts import ModuleFacts
+    from hlo_lens.questions.snapshots.figures import ModuleFacts
 
 _NUMBERS = re.compile(r"(?:\.\d+)+$")
 _AMOUNTS = re.compile(r"\d[\d,.]*")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.questions.findings.finding import Finding, SavingBasis, Severity
 from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.questions.findings.whole import whole
-from hlo_lens.questions.snapshots.facts import FindingsBasis, LeftOutFact, UndecidedFact
+from hlo_lens.questions.snapshots.figures import FindingsBasis, LeftOutFact, UndecidedFact
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:

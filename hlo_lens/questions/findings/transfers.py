@@ -10,8 +10,13 @@ from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value
-from hlo_lens.questions.collectives.collectives import collectives, end_of, instruction_of
-from hlo_lens.questions.collectives.sums import WIRE, run_sum
+from hlo_lens.questions.collectives.collective import (
+    WIRE,
+    collectives,
+    end_of,
+    instruction_of,
+    run_sum,
+)
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.values import is_used, operands_of
 from hlo_lens.text.units import format_bytes, listed
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.runs import SumBounds
-    from hlo_lens.questions.collectives.results import Collective
+    from hlo_lens.questions.collectives.collective import Collective
 
 _MOST = 1000
 """Most collectives of a module whose values are followed: those that move the most in one run."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.fact import fact
 from hlo_lens.program.flops import flops
 from hlo_lens.program.signature import entry_signature
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load import read_source
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.run_settings import Sieve
-from hlo_lens.questions.snapshots.reading import LINT, read_findings
+from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
 from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.portable_names import plain_name

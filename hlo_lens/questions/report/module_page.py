@@ -12,7 +12,7 @@ from hlo_lens.program.instructions import largest_instructions, opcodes, source_
 from hlo_lens.program.pages import with_marks
 from hlo_lens.program.signature import EntrySignature, entry_signature
 from hlo_lens.program.summary import backend_of_dump, hlo_text, no_hlo_text, summary
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import (
     collectives_object,
     collectives_table,
@@ -52,7 +52,7 @@ from hlo_lens.questions.sharding.page import (
     sum_text,
 )
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
-from hlo_lens.questions.snapshots.module_facts import module_facts
+from hlo_lens.questions.snapshots.module_snapshot import module_facts
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
 from hlo_lens.render.table import Section, Sections, Table, table_of

@@ -38,7 +38,7 @@ def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
     for byte for equal dumps and without paths of this machine, so that it can be committed.
     """
     from hlo_lens.questions.diff.sides import snapshot
-    from hlo_lens.questions.snapshots.module_snapshot import snapshot_text
+    from hlo_lens.questions.snapshots.snapshot_file import snapshot_text
 
     with progress_bar("reading") as progress:
         kept = snapshot(path, pattern=pattern, progress=progress)

@@ -18,8 +18,7 @@ from hlo_lens.call_trees.tree import CALLS, NO_PARENT, CallFrame, CallTree, with
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table, no_hlo_text
-from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.questions.collectives.results import parts_of
+from hlo_lens.questions.collectives.collective import collectives, parts_of
 from hlo_lens.questions.dumps.leading import training_step_first
 from hlo_lens.questions.memory.grouping import PARAMETERS, UNATTRIBUTED, nameless_group
 from hlo_lens.questions.memory.results import ESTIMATE, memory_results
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import Origins
-    from hlo_lens.questions.collectives.collectives import Collectives
+    from hlo_lens.questions.collectives.collective import Collectives
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.render.table import Report, Section
 

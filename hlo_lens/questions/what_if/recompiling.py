@@ -17,8 +17,8 @@ from hlo_lens.load.devices import Target, parse_target
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.questions.collectives.collective_groups import collectives_by
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.what_if.process.environments import environment_python
 from hlo_lens.questions.what_if.process.process import (

@@ -13,7 +13,7 @@ import pytest
 import hlo_lens
 from hlo_lens.hlo.framework import Framework
 from hlo_lens.program.signature import entry_signature
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.page import report_modules
 from hlo_lens.questions.sharding.savings import sharding_results

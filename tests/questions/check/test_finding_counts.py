@@ -10,7 +10,7 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.check.metric import Metric, finding_count
 from hlo_lens.questions.findings.finding import Finding, Severity
-from hlo_lens.questions.snapshots.facts import ModuleFacts
+from hlo_lens.questions.snapshots.figures import ModuleFacts
 from tests.corpus import ROOT
 
 ONE = Finding(code="M001", name="n", severity=Severity.WARNING, message="m", fix="f")

@@ -11,13 +11,13 @@ from hlo_lens.questions.check.judge import NO_CHANGE_JUDGED, Candidate, Judgemen
 from hlo_lens.questions.check.rules import default_rules, read_budget, short_rule
 from hlo_lens.questions.diff.module_diff import module_diff
 from hlo_lens.questions.memory.statement import MemoryStatement, PeakFacts, SpaceFacts
-from hlo_lens.questions.snapshots.facts import CollectivesFacts, ModuleFacts
+from hlo_lens.questions.snapshots.figures import CollectivesFacts, ModuleFacts
 from hlo_lens.text.amount import Kind
 from tests.snapshots import COLLECTIVE, FACTS, MEMORY, module
 
 if TYPE_CHECKING:
     from hlo_lens.questions.check.rules import Rule
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 COLLECTIVES = CollectivesFacts(
     static={"all-gather": 2}, dynamic={"all-gather": 2}, wire_bytes_per_device=10

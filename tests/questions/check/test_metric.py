@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens.questions.check.metric import Metric
 from hlo_lens.questions.memory.statement import SpaceFacts
-from hlo_lens.questions.snapshots.facts import CollectivesFacts, LoopFact, MeshFacts, ModuleFacts
+from hlo_lens.questions.snapshots.figures import CollectivesFacts, LoopFact, MeshFacts, ModuleFacts
 from hlo_lens.text.errors import UsageError
 from tests.snapshots import COLLECTIVE, ENTRY, MEMORY, module
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hlo_lens
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.explanation import Why, find_collectives, spec_words, why
 from hlo_lens.shapes.mesh import Mesh
 from tests.questions.texts import module_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.explanation import explain_collectives
 from tests.corpus import CORPUS, needs_corpus
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.collectives.loops import Loops, loops
-from hlo_lens.questions.collectives.loops_page import tree_lines
+from hlo_lens.questions.collectives.loop_levels import Loops, loops
+from hlo_lens.questions.collectives.page import tree_lines
 from tests.questions.collectives.test_collectives import NESTED
 from tests.questions.texts import LOOP, entry_module, module_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import movement_tables
 from tests.questions.texts import module_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from tests.questions.texts import module_of
 
 COMBINED = """HloModule jit_f, is_scheduled=true, num_partitions=2

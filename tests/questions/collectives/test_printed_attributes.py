@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from tests.questions.texts import module_of
 
 TEXT = """HloModule m, num_partitions=4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.fact import plant
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.schedule_places import SchedulePlace, schedule_places
 from hlo_lens.questions.memory.results import memory_results
 from tests.questions.texts import module_of

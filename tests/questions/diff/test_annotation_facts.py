@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens import snapshot
-from hlo_lens.questions.snapshots.module_snapshot import Snapshot
+from hlo_lens.questions.snapshots.snapshot_file import Snapshot
 
 _MESHES = r'frontend_attributes={xla.sdy.meshes="{mesh = #sdy.mesh<[\"x\"=2, \"y\"=4]>}"}'
 

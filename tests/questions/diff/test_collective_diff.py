@@ -8,7 +8,7 @@ from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from tests.snapshots import collective, module
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.snapshots.rows import CollectiveFact
+    from hlo_lens.questions.snapshots.figures import CollectiveFact
 
 LOOP = "jit(f)/while x48"
 

@@ -9,7 +9,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.check.metric import Metric
-from hlo_lens.questions.snapshots.module_facts import module_facts
+from hlo_lens.questions.snapshots.module_snapshot import module_facts
 from hlo_lens.render.result import facts_object
 from tests.corpus import SAMPLES
 

@@ -27,7 +27,7 @@ from tests.timing import cpu_seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.questions.snapshots.rows import EntryFact
+    from hlo_lens.questions.snapshots.figures import EntryFact
 
 Line = tuple[str, int, str]
 """Instruction without name and metadata, source line, operation path."""

@@ -11,8 +11,8 @@ from hlo_lens.questions.memory.statement import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.snapshots.module_snapshot import ModuleSnapshot
-    from hlo_lens.questions.snapshots.rows import SpacePeak
+    from hlo_lens.questions.snapshots.figures import SpacePeak
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 
 def _rows(diff: PeakDiff) -> list[tuple[str, int, str]]:

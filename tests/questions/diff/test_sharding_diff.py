@@ -10,7 +10,7 @@ from hlo_lens.questions.sharding.annotations import Annotation
 from tests.snapshots import entry, module
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.snapshots.rows import EntryFact
+    from hlo_lens.questions.snapshots.figures import EntryFact
 
 
 ANNOTATION = Annotation(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hlo_lens.questions.diff.page import findings_text
 from hlo_lens.questions.findings.changes import finding_changes, module_finding_changes
 from hlo_lens.questions.findings.finding import Finding, Severity
-from hlo_lens.questions.snapshots.facts import FindingsBasis, ModuleFacts, UndecidedFact
+from hlo_lens.questions.snapshots.figures import FindingsBasis, ModuleFacts, UndecidedFact
 
 ONE = Finding(
     code="M003",

@@ -10,8 +10,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.diff.sides import snapshot
-from hlo_lens.questions.snapshots.module_snapshot import snapshot_text
-from hlo_lens.questions.snapshots.snapshot_files import read_snapshot_file
+from hlo_lens.questions.snapshots.snapshot_file import read_snapshot_file, snapshot_text
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import SAMPLES
 

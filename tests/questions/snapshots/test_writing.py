@@ -7,8 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.sides import snapshot
-from hlo_lens.questions.snapshots.module_snapshot import snapshot_text
-from hlo_lens.questions.snapshots.reading import read_snapshot
+from hlo_lens.questions.snapshots.snapshot_file import read_snapshot, snapshot_text
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:

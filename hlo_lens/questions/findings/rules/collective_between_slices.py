@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import device_assignment, joined_gpus
 from hlo_lens.program.summary import backend_of_dump, num_devices
-from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.questions.collectives.sums import WIRE, run_sum
+from hlo_lens.questions.collectives.collective import WIRE, collectives, run_sum
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import bound_text, by_line, finding_of
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.results import Collective
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.findings.finding import Finding
 
 _MUCH, _LEAST_BYTES = 2, 1 << 20

@@ -24,8 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.questions.collectives.collectives import collectives
-from hlo_lens.questions.collectives.sums import UNCOVERED, known_sum
+from hlo_lens.questions.collectives.collective import UNCOVERED, collectives, known_sum
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import bound_text, by_line, finding_of, subject

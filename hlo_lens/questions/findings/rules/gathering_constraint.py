@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Remedy, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, ModuleRule
 from hlo_lens.questions.findings.transfers import finding_of
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.dropped_axes import DroppedAxes
-    from hlo_lens.questions.collectives.results import Collective
+    from hlo_lens.questions.collectives.collective import Collective
+    from hlo_lens.questions.collectives.operand_shardings import DroppedAxes
     from hlo_lens.questions.findings.finding import Finding
 
 
@@ -59,7 +59,7 @@ def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
     if before is None:
         is_early = known.stage == BEFORE
         raise MissingDumpError(_NO_COMPILED_TEXT if is_early else NO_TEXT_BEFORE)
-    from hlo_lens.questions.collectives.dropped_axes import dropped_axes
+    from hlo_lens.questions.collectives.operand_shardings import dropped_axes
 
     meshes = collectives(known).meshes
     dropped = dropped_axes(before, meshes[0].mesh if meshes else None)
@@ -75,7 +75,7 @@ def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _is_cause(dropped: DroppedAxes, gather: Collective) -> bool:
-    from hlo_lens.questions.collectives.operation_search import member_paths
+    from hlo_lens.questions.collectives.origin import member_paths
 
     paths = member_paths(gather.own_op_name or "")
     return not dropped.paths.isdisjoint(paths) and not set(dropped.axes).isdisjoint(

@@ -24,7 +24,7 @@ from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import COPIES, TUPLES, Route, Value, value_flow
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Saves
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import Transfer, by_line, finding_of, subject, transfers
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.computation import HloComputation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.results import Collective
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.findings.finding import Finding
 
 _MOST_STEPS = 500

@@ -24,7 +24,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import TARGET_ARGUMENTS, tpu_target
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 

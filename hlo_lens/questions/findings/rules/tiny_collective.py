@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.transfers import by_line, finding_of, subject
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.results import Collective
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.findings.finding import Finding
 
 TINY_BYTES = 16 * 1024

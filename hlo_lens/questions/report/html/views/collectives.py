@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.collectives.collective_groups import collectives_by
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.collectives.page import collectives_notes, collectives_text
 from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.questions.memory.results import memory_results

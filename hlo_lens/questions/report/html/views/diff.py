@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.memory.layout import MemoryLayout
     from hlo_lens.questions.report.html.page import Strings, Subject
-    from hlo_lens.questions.snapshots.rows import SpacePeak
+    from hlo_lens.questions.snapshots.figures import SpacePeak
 
 ORDER = 15
 KINDS = ("diff", "check")

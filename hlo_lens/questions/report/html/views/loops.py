@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.collectives.loops import loops
+from hlo_lens.questions.collectives.loop_levels import loops
 from hlo_lens.render.result import sum_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.instructions import largest_instructions
-from hlo_lens.questions.collectives.collectives import collectives
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import groups_table
 from hlo_lens.questions.memory.page import leading_table
 from hlo_lens.questions.report.html.page import section_object

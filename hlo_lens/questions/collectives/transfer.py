@@ -1,0 +1,386 @@
+"""Communication of one collective: payload, bytes on the wire per device, steps.
+
+Let S be the payload: the bytes of the full tensor of one group, which is the result of all-reduce
+and all-gather and the operand of all others, summed over the arrays of a combined collective; and n
+the devices of a group.
+
+    kind                 wire bytes per device   steps
+    all-reduce           2 (n-1)/n S             2 (n-1)
+    all-gather           (n-1)/n S               n-1
+    reduce-scatter       (n-1)/n S               n-1
+    all-to-all, ragged   (n-1)/n S               n-1
+    collective-permute   S x share of sources    1
+    collective-broadcast S                       n-1
+    send                 S x share of sources    1
+    recv                 0 (its send has them)   1
+
+These are bytes that leave a device in the ring algorithm (a chain for broadcast), which no other
+algorithm undercuts; for a ragged all-to-all, whose sizes are not in the text, an upper bound.
+Fractions are rounded up. If groups differ in size, the largest counts. A transfer between a device
+and its host moves nothing between devices; one that the multi-slice runtime forwards to another
+slice does.
+
+Sources: NCCL's tests, PERFORMANCE.md (bus bandwidth factors); nsys-jax. An all-reduce that TPU
+compilers fuse with the slice that each device keeps of it (``all-reduce-scatter``) moves what a
+reduce-scatter moves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.hlo.opcodes import Produced, opcode_traits, opcodes_where
+from hlo_lens.program.flops import NO_WORK, WorkFinder
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.program.flops import Work
+    from hlo_lens.program.runs import CallCounts
+    from hlo_lens.shapes.replica_groups import Groups
+    from hlo_lens.shapes.shape import Shape
+
+
+TRANSFERS = opcodes_where(lambda traits: traits.is_transfer)
+"""Kinds with sources and targets instead of groups."""
+
+RAGGED = "ragged-all-to-all"
+"""Kind whose sizes are data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Communication of one run of a collective.
+
+    Attributes:
+        wire_bytes: Bytes that leave each device; None if unknown.
+        steps: Rounds of the ring or chain; None if unknown.
+    """
+
+    wire_bytes: int | None
+    steps: int | None
+
+    def and_then(self, other: Moved) -> Moved:
+        """Return the bytes and steps of two operations that run one after the other."""
+        steps = (self.steps, other.steps)
+        return replace(
+            self.beside(other), steps=None if None in steps else sum(filter(None, steps))
+        )
+
+    def beside(self, other: Moved) -> Moved:
+        """Return the bytes of two operations that run in the steps of the first."""
+        sizes = (self.wire_bytes, other.wire_bytes)
+        return replace(self, wire_bytes=None if None in sizes else sum(filter(None, sizes)))
+
+
+UNKNOWN = Moved(wire_bytes=None, steps=None)
+NOTHING = Moved(wire_bytes=0, steps=0)
+
+
+def moved_by_groups(kind: str, payload_bytes: int | None, groups: Groups | None) -> Moved:
+    """Return the communication of a collective over groups.
+
+    Args:
+        kind: One of `COLLECTIVE_KINDS` that has groups.
+        payload_bytes: Bytes of the full tensor of one group.
+        groups: Ids of the devices of each group.
+    """
+    if groups is None:
+        return UNKNOWN
+    n = max((len(group) for group in groups), default=0)
+    if n <= 1:
+        return NOTHING
+    steps = 2 * (n - 1) if kind == "all-reduce" else n - 1
+    if payload_bytes is None:
+        return Moved(wire_bytes=None, steps=steps)
+    if kind == "collective-broadcast":
+        return Moved(wire_bytes=payload_bytes, steps=steps)
+    return Moved(wire_bytes=-(-payload_bytes * steps // n), steps=steps)
+
+
+def moved_by_pairs(
+    kind: str, payload_bytes: int | None, pairs: Groups | None, devices: int | None
+) -> Moved:
+    """Return the communication of transfers between devices.
+
+    Args:
+        kind: ``collective-permute``, ``send`` or ``recv``.
+        payload_bytes: Bytes that each source sends.
+        pairs: Source and target of each transfer; None if unknown.
+        devices: Number of devices that run the program; None if unknown.
+    """
+    if pairs is None:
+        return UNKNOWN
+    sources = {pair[0] for pair in pairs if pair[0] != pair[-1]}
+    if not sources:
+        return NOTHING
+    if kind == "recv":
+        return Moved(wire_bytes=0, steps=1)
+    if payload_bytes is None or not devices:
+        return Moved(wire_bytes=None, steps=1)
+    return Moved(wire_bytes=-(-payload_bytes * len(sources) // max(devices, len(sources))), steps=1)
+
+
+def is_scattered_at_once(instruction: HloInstruction) -> bool:
+    """Return whether an all-reduce is fused with the slice that each device keeps (TPU)."""
+    return instruction.opcode == "all-reduce" and instruction.computation.name.startswith(
+        "all-reduce-scatter"
+    )
+
+
+def is_payload_at_most(instruction: HloInstruction, kind: str) -> bool:
+    """Return whether the payload is an upper bound.
+
+    That of a ragged-all-to-all, whose sizes are data, and of dynamic shapes (``f32[<=8]``).
+    """
+    return kind == RAGGED or "<=" in instruction.shape_text
+
+
+def payload(
+    instruction: HloInstruction, kind: str, group_size: int | None
+) -> tuple[int | None, str | None]:
+    """Return bytes and element types of the payload; None if unknown."""
+    shape = _payload_shape(instruction, kind)
+    if shape is None:
+        return None, None
+    size = shape.size_bytes
+    arrays = [leaf for _, leaf in shape.leaves() if not leaf.is_token]
+    types = ",".join(dict.fromkeys(leaf.element_type for leaf in arrays)) or None
+    if kind == "reduce-scatter" and not _prints_operand(instruction):
+        size = None if size is None or group_size is None else size * group_size
+    return size, types
+
+
+def _prints_operand(instruction: HloInstruction) -> bool:
+    """Return whether the result of a ``-start`` repeats the operands.
+
+    Since 2026 that of an all-reduce-start may: ``((operands), result)``.
+    """
+    traits = opcode_traits(instruction.opcode)
+    if traits.phase == "start" and traits.produced is Produced.ALL:
+        shape = instruction.shape
+        return bool(shape and shape.tuple_shapes and shape.tuple_shapes[0].is_tuple)
+    return traits.produced is Produced.SECOND
+
+
+def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
+    """Return the shape of the payload, or for a plain reduce-scatter that of its result.
+
+    All other kinds have results as large as their operands, or count the result.
+    """
+    if kind == RAGGED:
+        return instruction.operand_shape(0)
+    shape = instruction.shape
+    if shape is None:
+        return None
+    if opcode_traits(kind).is_paired and instruction.opcode == kind:
+        return shape.tuple_shapes[0] if shape.tuple_shapes else shape
+    if not _prints_operand(instruction) or not shape.is_tuple:
+        return shape
+    wanted = 0 if kind == "reduce-scatter" else 1
+    return shape.tuple_shapes[wanted] if wanted < len(shape.tuple_shapes) else None
+
+
+_BYTES_EACH = 2
+_FLOPS_EACH = 50
+
+
+class Duration(NamedTuple):
+    """Time that work takes, at most.
+
+    Attributes:
+        known: Time of its known parts.
+        is_whole: Whether nothing about it is unknown.
+    """
+
+    known: float
+    is_whole: bool
+
+
+def transfer_time(size_bytes: int) -> float:
+    """Return the least time that a transfer of bytes takes."""
+    return float(size_bytes)
+
+
+def work_time(work: Work) -> Duration:
+    """Return the most time that work takes; reading and computing happen at the same time."""
+    size, flops = work
+    known = max((size or 0) / _BYTES_EACH, (flops or 0) / _FLOPS_EACH)
+    return Duration(known, size is not None and flops is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One asynchronous transfer.
+
+    Attributes:
+        start: The instruction that starts it with its operands.
+        done: The instruction that ends it, in the same computation.
+        size_bytes: Bytes to send each time; None if unknown.
+        link: Equal for transfers that share links.
+    """
+
+    start: HloInstruction
+    done: HloInstruction
+    size_bytes: int | None
+    link: Hashable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Work between start and end.
+
+    Attributes:
+        instructions: Number of instructions that work.
+        flops: Their multiplications and additions; None if not known.
+        size_bytes: Bytes that they read and write; None if not known.
+        covered_ratio: Largest share of the transfer that they cover, 0 to 1; None if not known.
+    """
+
+    instructions: int
+    flops: int | None
+    size_bytes: int | None
+    covered_ratio: float | None
+
+
+EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0, covered_ratio=0.0)
+
+
+def overlaps(
+    table: InstructionTable, calls: CallCounts, transfers: Mapping[int, Transfer]
+) -> dict[int, Overlap]:
+    """Return the overlap of each transfer of a scheduled module, by its key.
+
+    Args:
+        table: Table of the module.
+        calls: Trip counts of its loops.
+        transfers: The transfers by any number.
+    """
+    homes: dict[int, dict[int, Transfer]] = {}
+    for key, transfer in transfers.items():
+        homes.setdefault(transfer.start.computation.place, {})[key] = transfer
+    finder = WorkFinder(table, calls)
+    found: dict[int, Overlap] = {}
+    for place, inside in homes.items():
+        found |= _Schedule(table, finder, place, inside).overlaps()
+    return found
+
+
+class _Schedule:
+    """The instructions of one computation from its first start to its last end."""
+
+    def __init__(
+        self,
+        table: InstructionTable,
+        finder: WorkFinder,
+        place: int,
+        transfers: Mapping[int, Transfer],
+    ) -> None:
+        self._transfers = transfers
+        rows = table.module.computations[place].rows
+        self._starts = {key: bisect_left(rows, one.start.row) for key, one in transfers.items()}
+        self._ends = {key: bisect_left(rows, one.done.row) for key, one in transfers.items()}
+        self._first = min(self._starts.values())
+        last = max(self._ends.values())
+        is_open = self._open_positions(last)
+        self._work = [
+            finder.of(rows[place]) if is_open[place - self._first] else NO_WORK
+            for place in range(self._first, last)
+        ]
+
+    def _open_positions(self, last: int) -> Sequence[bool]:
+        """Return for each position whether it is inside a transfer."""
+        steps = [0] * max(last - self._first + 1, 0)
+        for key, start in self._starts.items():
+            end = self._ends[key]
+            if start < end:
+                steps[start - self._first] += 1
+                steps[end - self._first] -= 1
+        return [depth > 0 for depth in accumulate(steps)]
+
+    def overlaps(self) -> dict[int, Overlap]:
+        """Return the overlap of each transfer."""
+        counts = self._sums([work != NO_WORK for work in self._work])
+        sizes = self._sums([work.size_bytes or 0 for work in self._work])
+        flops = self._sums([work.flops or 0 for work in self._work])
+        no_size = self._sums([work.size_bytes is None for work in self._work])
+        no_flops = self._sums([work.flops is None for work in self._work])
+        covered = self._covered()
+        found = {}
+        for key in self._transfers:
+            start, end = self._starts[key] - self._first + 1, self._ends[key] - self._first
+            if end < start:  # in damaged text the end may come first
+                start = end = 0
+
+            def total(sums: Sequence[int], start: int = start, end: int = end) -> int:
+                return sums[end] - sums[start]
+
+            found[key] = Overlap(
+                instructions=total(counts),
+                flops=None if total(no_flops) else total(flops),
+                size_bytes=None if total(no_size) else total(sizes),
+                covered_ratio=covered[key],
+            )
+        return found
+
+    def _sums(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return the sums of the first numbers: none, one, two, ..."""
+        return list(accumulate(numbers, initial=0))
+
+    def _covered(self) -> dict[int, float | None]:
+        """Return the largest share of each transfer that work covers; None if not known."""
+        begun = _by_position(self._starts)
+        ended = _by_position(self._ends)
+        queues: dict[Hashable, deque[int]] = {}
+        left: dict[int, float] = {}
+        is_unknown: set[int] = set()
+        is_open: set[int] = set()
+        for place, work in enumerate(self._work, start=self._first):
+            for key in ended.get(place, ()):
+                is_open.discard(key)
+            if is_open and work != NO_WORK:
+                time = work_time(work)
+                if not time.is_whole:
+                    is_unknown |= is_open
+                for queue in queues.values():
+                    _spend(time.known, queue, left, is_open)
+            for key in begun.get(place, ()):
+                left[key] = transfer_time(self._transfers[key].size_bytes or 0)
+                queues.setdefault(self._transfers[key].link, deque()).append(key)
+                is_open.add(key)
+        return {key: self._ratio(key, left, is_unknown) for key in self._transfers}
+
+    def _ratio(self, key: int, left: Mapping[int, float], is_unknown: set[int]) -> float | None:
+        size = self._transfers[key].size_bytes
+        if size is None:
+            return None
+        whole, rest = transfer_time(size), left.get(key, 0.0)
+        if not whole:
+            return None
+        return None if rest and key in is_unknown else (whole - rest) / whole
+
+
+def _by_position(places: Mapping[int, int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for key, place in places.items():
+        found.setdefault(place, []).append(key)
+    return found
+
+
+def _spend(time: float, queue: deque[int], left: dict[int, float], is_open: set[int]) -> None:
+    """Take the time of work from the transfers of a queue, first started first."""
+    while time and queue:
+        key = queue[0]
+        if key in is_open:
+            spent = min(time, left[key])
+            left[key] -= spent
+            time -= spent
+            if left[key]:
+                return
+        queue.popleft()
