@@ -27,15 +27,18 @@ from hlo_lens.call_trees.tree import (
     CallTree as CallTree,
     CallTrees as CallTrees,
 )
-from hlo_lens.hlo.computation import HloComputation as HloComputation
-from hlo_lens.hlo.framework import Framework as Framework, FrameworkValue as FrameworkValue
 from hlo_lens.hlo.graph_export import (
     def_use_graph as def_use_graph,
     to_dot as to_dot,
     to_graphml as to_graphml,
 )
-from hlo_lens.hlo.instruction import HloInstruction as HloInstruction
-from hlo_lens.hlo.module import HloModule as HloModule
+from hlo_lens.hlo.module import (
+    Framework as Framework,
+    FrameworkValue as FrameworkValue,
+    HloComputation as HloComputation,
+    HloInstruction as HloInstruction,
+    HloModule as HloModule,
+)
 from hlo_lens.hlo.module_reader import parse_hlo as parse_hlo
 from hlo_lens.load import load as load
 from hlo_lens.load.capture import Capture as Capture, capture as capture

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.hlo.lowered_reader import parse_stablehlo
+from hlo_lens.hlo.lowered import parse_stablehlo
 from hlo_lens.load.protos import read_proto
 from hlo_lens.questions.check.rules import read_budget, short_rule
 from hlo_lens.questions.collectives.loop_levels import loops
@@ -45,7 +45,7 @@ from hlo_lens.questions.snapshots.snapshot_file import read_snapshot
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.render.table import RenderOptions, render_as
 from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.partition_spec import read_partition_spec
+from hlo_lens.shapes.named_sharding import read_partition_spec
 from hlo_lens.shapes.shardy import meshes_by_name
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.source import decode

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.module_reader import parse_hlo
 
 if TYPE_CHECKING:
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
 
 
 def read(text: str) -> HloModule:

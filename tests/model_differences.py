@@ -17,7 +17,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
 
 _LONGEST = 200
 """Characters of a value that are kept for the report."""

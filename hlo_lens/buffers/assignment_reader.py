@@ -34,13 +34,13 @@ from hlo_lens.buffers.lines import (
 )
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.shapes.shape_reader import SHAPE_NAMES
+from hlo_lens.shapes.shape import SHAPE_NAMES
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from hlo_lens.grammar.parsers import Spans
+    from hlo_lens.grammar.files import Spans
     from hlo_lens.hlo.module import HloModule
 
 

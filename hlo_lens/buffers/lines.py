@@ -16,7 +16,7 @@ from lark import Lark, Token, Tree
 
 from hlo_lens.grammar.parsers import grammar_tree
 from hlo_lens.hlo.patterns import LINE_SHAPE
-from hlo_lens.shapes.shape_reader import parse_shape
+from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.text.dump_kinds import (
     BUFFER_HEADERS,
     BUFFER_ROWS,
@@ -29,13 +29,13 @@ from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
+    from hlo_lens.grammar.files import Spans
     from hlo_lens.grammar.lines import LineParser, LineRule
-    from hlo_lens.grammar.parsers import Spans
 
 Node = Tree[Token]
 
@@ -343,21 +343,6 @@ class ShapeCheck:
         else:
             self.right.add(text)
         return None
-
-
-def find_all(node: Node, rule: str) -> Iterator[Node]:
-    """Yield the trees of a rule among the children of a tree, in order."""
-    return (c for c in node.children if isinstance(c, Tree) and c.data == rule)
-
-
-def optional_token(node: Node, kind: str) -> Token | None:
-    """Return the first child of a terminal, or None."""
-    return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)
-
-
-def tokens(node: Node, kind: str) -> list[str]:
-    """Return the texts of all children of a terminal."""
-    return [str(c) for c in node.children if isinstance(c, Token) and c.type == kind]
 
 
 def source_of(text: str | bytes | Source, path: str) -> Source:

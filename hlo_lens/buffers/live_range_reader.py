@@ -23,7 +23,7 @@ from hlo_lens.grammar.lines import LineParser, LineRule
 from hlo_lens.text.dump_kinds import DumpKind
 
 if TYPE_CHECKING:
-    from hlo_lens.grammar.parsers import Spans
+    from hlo_lens.grammar.files import Spans
     from hlo_lens.text.source import Source
 
 

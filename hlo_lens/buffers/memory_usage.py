@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.buffers.assignment import AllocationWords
-    from hlo_lens.grammar.parsers import Spans
+    from hlo_lens.grammar.files import Spans
     from hlo_lens.text.errors import Gap
     from hlo_lens.text.source import Source
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.call_trees.tree import CallFrame, CallTree
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 # ---- kinds --------------------------------------------------------------------------------------
 

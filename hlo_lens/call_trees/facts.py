@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, NO_PARENT, Places
 from hlo_lens.render.result import Column, Records, Row, Unit, columns_of
-from hlo_lens.text.errors import UsageError
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

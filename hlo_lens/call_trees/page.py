@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hlo_lens.call_trees.difference import CallTreeDiff
     from hlo_lens.call_trees.facts import OutlineLine
     from hlo_lens.call_trees.tree import CallTree, CallTrees
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 OUTLINE_LINES = 30
 """Default number of nodes of the outline."""

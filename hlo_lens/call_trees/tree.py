@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.text.library_files import INSTALLED, STANDARD, SYNTHETIC, is_library_file
+from hlo_lens.text.source_files import INSTALLED, STANDARD, SYNTHETIC, is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -20,8 +20,7 @@ import click
 
 import hlo_lens
 from hlo_lens.cli import exit_codes, standard_streams
-from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-from hlo_lens.text.printable import printable, printable_lines
+from hlo_lens.text.errors import DumpSyntaxError, HloLensError, printable, printable_lines
 
 _FIRST = ("report", "memory", "collectives", "lint", "diff", "check", "what-if")
 """Commands at the head of the list; the others follow by name."""
@@ -76,7 +75,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in commands() and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from hlo_lens.text.nearest_names import did_you_mean
+            from hlo_lens.text.names import did_you_mean
 
             hint = did_you_mean(args[0], commands()) or f"; commands: {', '.join(commands())}"
             if Path(args[0]).exists():

@@ -11,7 +11,7 @@ import click
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.output import Output, open_output, option_group
 from hlo_lens.render.table import RenderOptions, Report, render_as
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

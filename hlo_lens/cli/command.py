@@ -10,7 +10,7 @@ import click
 
 from hlo_lens.cli.output import open_output
 from hlo_lens.text.errors import UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

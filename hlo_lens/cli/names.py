@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.text.dump_files import AFTER, split_file_name, title_of
+from hlo_lens.text.dump_kinds import AFTER, split_file_name, title_of
 from hlo_lens.text.source import decode
 
 if TYPE_CHECKING:

@@ -12,9 +12,14 @@ import click
 from hlo_lens.cli.completion import complete_module
 from hlo_lens.cli.output import Output, option_group
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.text.errors import HloLensError, UnknownNameError, UsageError, show_gaps
-from hlo_lens.text.name_pattern import NamePattern
-from hlo_lens.text.printable import printable_lines
+from hlo_lens.text.errors import (
+    HloLensError,
+    UnknownNameError,
+    UsageError,
+    printable_lines,
+    show_gaps,
+)
+from hlo_lens.text.patterns import NamePattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -16,7 +16,7 @@ import click
 
 from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.render.table import FORMATS, RENDERERS, RenderOptions, Report
-from hlo_lens.text.dump_files import split_file_name
+from hlo_lens.text.dump_kinds import split_file_name
 from hlo_lens.text.errors import OutputError, UsageError
 
 if TYPE_CHECKING:

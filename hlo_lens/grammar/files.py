@@ -1,15 +1,18 @@
-"""The folder of the grammar files, and their texts."""
+"""The folder of the grammar files, their texts, and the places of what they read."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.text.errors import BrokenInstallError
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
+
+Spans: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
 
 
 @functools.cache

@@ -24,7 +24,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.grammar.files import grammar_text
+from hlo_lens.grammar.files import Spans, grammar_text
 from hlo_lens.text.source import Source
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from lark import Lark, Token, Tree
 
-    from hlo_lens.grammar.parsers import Spans
 
 READ_BY_LARK: Counter[str] = Counter()
 """Characters of the lines that Lark has read in this process."""

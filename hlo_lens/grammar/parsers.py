@@ -7,24 +7,21 @@ not called); a parser is built from the joined text of the files it needs.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lark import Lark, Token, Transformer, Tree, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
-from hlo_lens.grammar.files import grammar_text
+from hlo_lens.grammar.files import Spans, grammar_text
 from hlo_lens.grammar.misplaced import MisplacedError
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from lark.parsers.lalr_interactive_parser import InteractiveParser
-
-Spans: TypeAlias = "tuple[tuple[int, int], ...]"
-"""Start and end of the whole line and of each group; -1 and -1 for one that is absent."""
 
 
 SHOWN_ALTERNATIVES = 4
@@ -222,3 +219,13 @@ def build_parser(
         propagate_positions=has_positions,
         maybe_placeholders=has_placeholders,
     )
+
+
+def find_all(node: Tree[Token], rule: str) -> Iterator[Tree[Token]]:
+    """Yield the trees of a rule among the children of a tree, in order."""
+    return (c for c in node.children if isinstance(c, Tree) and c.data == rule)
+
+
+def optional_token(node: Tree[Token], kind: str) -> Token | None:
+    """Return the first child of a terminal, or None."""
+    return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule, alternatives, terminal
-from hlo_lens.hlo.instruction import CALLING_ATTRIBUTES
+from hlo_lens.hlo.module import CALLING_ATTRIBUTES
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.patterns import (
     ATTRIBUTE,
@@ -29,7 +29,7 @@ from hlo_lens.hlo.patterns import (
     TYPED_OPERANDS,
 )
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

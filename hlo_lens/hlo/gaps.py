@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
 
+from hlo_lens.hlo.columns import (
+    NAME,
+    NAME_END,
+    OPCODE,
+    OPERANDS,
+    OPERANDS_END,
+    STRIDE,
+    InstructionColumns,
+)
+from hlo_lens.hlo.patterns import (
+    HLO_MODULE,
+    INSTRUCTION_LIKE,
+    LINE_START,
+    LOOSE_PROGRAM_SHAPE,
+    MARKS,
+    TABLE_TITLES,
+)
 from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.patterns import lazy_pattern
 from hlo_lens.text.source import Source, Span
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hlo_lens.hlo.module import HloComputation, HloModule
+    from hlo_lens.hlo.reader import HloTextReader
+    from hlo_lens.shapes.shape import ProgramShape
+
 
 GRAMMAR_LIMIT = 1 << 20
 """Longest text, in characters, that the grammar parses."""
@@ -110,3 +139,267 @@ class HloGaps:
                 self.add_error(error)
                 return
         self.add(start, end, message)
+
+
+_HEADER = HLO_MODULE[:8]
+"""The first word of a header whose end is cut off, in any case."""
+
+_ATTRIBUTES = (
+    "backend_config|body|branch_computations|calls|called_computations|channel_id|condition"
+    "|control-predecessors|custom_call_target|dimensions|entry_computation_layout|frontend_attributes"
+    "|input_output_alias|is_scheduled|known_trip_count|metadata|num_partitions|operand_layout\\w*"
+    "|replica_count|replica_groups|sharding|slice_sizes|source_target_pairs|stack_frame_id|to_apply"
+)
+_TYPE = r"(?:pred|token|opaque|bf16|[suf]\d{1,3}|f8\w{1,20}|f4\w{1,10}|c64|c128)"
+_SIGN = lazy_pattern(
+    rf"(?<![\w%.])%[A-Za-z_][\w.-]*+|(?<![\w.]){_TYPE}\[[\d,<=? ]*+(?:\]|\Z)"
+    rf"|\b(?:{_ATTRIBUTES})=[{{\"%\d]"
+    r"|\bis_scheduled=true|\breplica_groups=(?:\[|mesh)|\bto_apply=[\w%]"
+    rf"|\A\s*+(?:{MARKS}|(?i:{_HEADER}))|\A\s*+\d++ (?:\"|\{{[a-z_]++=)"
+    rf"|\A\s*+(?:{TABLE_TITLES})\s*+\Z"
+)
+"""Signs of HLO in a line, whole or damaged."""
+
+_PROSE = lazy_pattern(
+    rf"\s*+(?:(?!{MARKS}|{HLO_MODULE})"
+    r"(?:[A-Za-z][a-z']*+ ++[A-Za-z][a-z']*+(?=[ ,.:;!?']|\Z)(?! *+(?:[=(]|-> ))"
+    r"|[A-Za-z][A-Za-z ]*+:(?=\s|\Z))|\[[A-Za-z ]++\] |[(\[]?\d[\d.]*+[)\]:] )"
+)
+"""Beginnings of sentences, labels and list items, with which no line of HLO begins."""
+
+_OTHER_IR = lazy_pattern(
+    r"\s*+(?:(?:%[\w:, ]++= )?\"?(?:stablehlo|mhlo|chlo|vhlo|sdy|func|arith|mpmd)\."
+    r"|module @|return %|#\w++ = |#loc\b|(?:\w++:\w++\[[^\]\n]*+\] ?)++= |\{ lambda )"
+)
+"""Beginnings of lines of MLIR and of jaxprs."""
+
+_PLAIN_LINES = lazy_pattern(
+    rf"(?:(?!\s*+(?:{MARKS}|(?:{TABLE_TITLES})\b|(?i:{_HEADER})))"
+    r"(?![ \t]*+\d++ \")[^\n%\[={}\0]*+\n)++"
+)
+"""Runs of lines without a character that a sign needs."""
+
+_LOOKED_AT = 1 << 12
+"""Characters of a line that are searched for a sign."""
+
+_INDENT = 1 << 8
+"""Largest indentation of a foreign line."""
+
+_BODY = 1 << 9
+"""Characters after a brace that are searched for a sign."""
+
+
+def is_foreign(line: str) -> bool:
+    """Return whether a line outside any computation is foreign."""
+    if _OTHER_IR.match(line) is not None or _PROSE.match(line) is not None:
+        return True
+    return _SIGN.search(line) is None and "\0" not in line
+
+
+def line_is_foreign(text: str, position: int, end: int) -> bool:
+    """Return whether the line from an offset to its end is foreign."""
+    return begins_line(text, position) and is_foreign(
+        text[position : min(end, position + _LOOKED_AT)]
+    )
+
+
+def begins_line(text: str, position: int) -> bool:
+    """Return whether only white space precedes an offset in its line."""
+    before = text[max(0, position - _INDENT) : position].rstrip(" \t")
+    return before.endswith("\n") or (not before and position < _INDENT)
+
+
+def follows_directly(text: str, position: int) -> bool:
+    """Return whether a line directly below another one begins no part of a module."""
+    before = text[max(0, position - _INDENT) : position].rstrip(" \t")
+    first = position - (len(text[max(0, position - _INDENT) : position]) - len(before))
+    return (
+        position < len(text)
+        and text[position] != "\n"
+        and not before[:-1].rstrip(" \t").endswith("\n")
+        and LINE_START.match(text, first) is None
+    )
+
+
+def has_body(text: str, position: int, *, named: bool) -> bool:
+    """Return whether instructions may follow a brace; a brace with a name may also be empty."""
+    if not named and INSTRUCTION_LIKE.match(text, position) is None:
+        return False
+    close = text.find("\n}", position, position + _BODY)
+    body = text[position : position + _BODY if close < 0 else close]
+    return _SIGN.search(body) is not None or not body.strip() or body[0] == "}"
+
+
+class ForeignLines:
+    """Separates foreign lines from lines of HLO; counts the open braces of foreign lines."""
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    def runs(
+        self, text: str, position: int, end: int, *, headless: bool
+    ) -> Iterator[tuple[int, int, bool]]:
+        """Yield start, end and whether it is foreign of each run of lines, in order.
+
+        Args:
+            text: The text.
+            position: Start of the first line.
+            end: End of the last line.
+            headless: Whether the first line is an instruction outside any computation; lines that
+                follow it directly belong to its body.
+        """
+        start, kind = position, False
+        while position < end:
+            plain = None if headless else _PLAIN_LINES.match(text, position, end)
+            if plain is not None:
+                foreign, stop = True, plain.end()
+            else:
+                line_end = text.find("\n", position, end)
+                stop = end if line_end < 0 else line_end + 1
+                line = text[position : min(stop, position + _LOOKED_AT)]
+                headless = headless and bool(line.strip())
+                foreign = not headless and self._takes(line)
+            if position > start and foreign != kind:
+                yield start, position, kind
+                start = position
+            kind = foreign
+            position = stop
+        if position > start:
+            yield start, position, kind
+
+    def _takes(self, line: str) -> bool:
+        """Return whether a line is foreign, or closes a brace of a foreign line."""
+        if not is_foreign(line) or (not self._open and line.lstrip().startswith("}")):
+            return False
+        self._open = max(0, self._open + line.count("{") - line.count("}"))
+        return True
+
+
+_PRINTED = frozenset({"is_scheduled", "input_output_alias", "buffer_donor", "num_partitions"})
+"""Header attributes of texts that XLA printed."""
+
+
+def missing_entry(module: HloModule, reader: HloTextReader, end: int) -> Gap | None:
+    """Return the gap of a module that marks no computation ENTRY; None if its last one is it.
+
+    XLA marks the entry in all that it prints; text without header attributes is hand-written,
+    and its last computation is the entry.
+
+    Args:
+        module: The module.
+        reader: Reads the interface that the header prints.
+        end: Offset of its end.
+    """
+    layout, what = module.header.get("entry_computation_layout"), "an ENTRY computation"
+    if layout is not None and LOOSE_PROGRAM_SHAPE.fullmatch(layout) is not None:
+        wanted = reader.program_shape(layout)
+        if module.computations and _has_interface(module.computations[-1], wanted):
+            return None
+        what = f"{what} of {plural(len(wanted.parameters), 'parameter')}"
+    elif module.computations and not module.header.keys() & _PRINTED:
+        return None
+    source = module.columns.source
+    while end > 1 and source.text[end - 1].isspace():
+        end -= 1
+    return Gap.at(source, Span(max(0, end - 1), end), f"expected {what}, found the end")
+
+
+def _has_interface(computation: HloComputation, wanted: ProgramShape) -> bool:
+    """Return whether a computation has the parameters and the result of a program, but layouts."""
+    found = [*computation.parameters, *([computation.root] if computation.root else [])]
+    shapes = (*wanted.parameters, wanted.result)
+    try:
+        return len(found) == len(shapes) and all(
+            one.shape is not None and one.shape.to_text(layout=False) == shape.to_text(layout=False)
+            for one, shape in zip(found, shapes, strict=True)
+        )
+    except DumpSyntaxError:  # a shape that is a gap
+        return False
+
+
+_MOST = 20
+"""Repetitions that become gaps."""
+
+_MOST_CHECKED = 100_000
+"""Instructions of the largest module that is checked, which takes a microsecond for each."""
+
+
+def repetitions(module: HloModule) -> list[Gap]:
+    """Return a gap for each name or parameter number that comes twice; the first few."""
+    rows = range(len(module.columns))
+    if len(rows) > _MOST_CHECKED:
+        return []
+    return list(islice(_all_of(module, rows), _MOST))
+
+
+def _all_of(module: HloModule, rows: range) -> Iterator[Gap]:
+    yield from _of_module(module)
+    columns, computations = module.columns, module.computation_columns
+    has_names = len(set(columns.names(rows))) < len(rows)
+    numbers = _parameter_numbers(columns)
+    for place in range(len(computations)):
+        own = computations.rows(place)
+        if has_names:
+            yield from _of_names(module, own)
+        if numbers:
+            yield from _of_numbers(module, own, numbers)
+
+
+def _of_module(module: HloModule) -> Iterator[Gap]:
+    """Yield a gap for each computation that has the name of one before it."""
+    names = module.computation_names
+    if len(set(names)) == len(names):
+        return
+    known: set[str] = set()
+    for computation, name in zip(module.computations, names, strict=True):
+        if name and name in known:
+            start = computation.start
+            message = f"expected another name: computation {name} is defined already"
+            yield Gap.at(module.columns.source, Span(start, start + 1), message)
+        known.add(name)
+
+
+def _of_names(module: HloModule, rows: Sequence[int]) -> Iterator[Gap]:
+    """Yield a gap for each instruction of a computation that has the name of one before it."""
+    names: set[str] = set()
+    for row, name in zip(rows, module.columns.names(rows), strict=True):
+        if name in names:
+            yield _gap(module, row, NAME, NAME_END, f"another name: {name} is defined already")
+        names.add(name)
+
+
+def _parameter_numbers(columns: InstructionColumns) -> dict[int, str]:
+    """Return the printed numbers of the parameters, by row."""
+    text = columns.source.text
+    starts = enumerate(columns.column(OPCODE))
+    rows = [row for row, start in starts if text.startswith("parameter(", start)]
+    return {row: columns.text(row, OPERANDS, OPERANDS_END) for row in rows}
+
+
+def _of_numbers(
+    module: HloModule, rows: Sequence[int], numbers: Mapping[int, str]
+) -> Iterator[Gap]:
+    """Yield a gap for each parameter of a computation that has the number of one before it.
+
+    Args:
+        module: The module.
+        rows: Rows of the computation.
+        numbers: Numbers of the parameters of the module, by row.
+    """
+    own = [row for row in rows if row in numbers]
+    if len({numbers[row] for row in own}) == len(own):
+        return
+    known: set[str] = set()
+    for row in own:
+        if numbers[row] in known:
+            number = numbers[row]
+            message = f"another parameter: the computation has a parameter {number} already"
+            yield _gap(module, row, OPERANDS, OPERANDS_END, message)
+        known.add(numbers[row])
+
+
+def _gap(module: HloModule, row: int, first: int, last: int, message: str) -> Gap:
+    columns = module.columns
+    base = row * STRIDE
+    start, end = columns.spans[base + first], columns.spans[base + last]
+    return Gap.at(columns.source, Span(start, max(end, start + 1)), f"expected {message}")

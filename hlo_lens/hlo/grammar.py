@@ -18,13 +18,13 @@ from lark.exceptions import UnexpectedInput, VisitError
 from hlo_lens.grammar.lines import READ_BY_LARK
 from hlo_lens.grammar.misplaced import MisplacedError
 from hlo_lens.grammar.parsers import build_parser, syntax_error
-from hlo_lens.hlo.instruction import CALLING_ATTRIBUTES
+from hlo_lens.hlo.metadata import tables_of_rows
+from hlo_lens.hlo.module import CALLING_ATTRIBUTES
 from hlo_lens.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
-from hlo_lens.hlo.stack_tables import tables_of_rows
 from hlo_lens.hlo.text import parse_string
-from hlo_lens.shapes.replica_groups_reader import DEVICE_LIST_NAMES
-from hlo_lens.shapes.shape_reader import SHAPE_NAMES
-from hlo_lens.shapes.sharding_reader import SHARDING_NAMES
+from hlo_lens.shapes.replica_groups import DEVICE_LIST_NAMES
+from hlo_lens.shapes.shape import SHAPE_NAMES
+from hlo_lens.shapes.sharding import SHARDING_NAMES
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 

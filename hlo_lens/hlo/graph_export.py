@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloModule
 
 _LONGEST_LABEL = 120
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -169,8 +168,7 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, str | int | float | 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
     """Yield the names and values that an attribute is exported as."""
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloComputation, HloInstruction
 
     if isinstance(value, (str, bool, int, float)):
         yield name, value

@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 from hlo_lens.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.hlo.columns import InstructionColumns
-from hlo_lens.hlo.inferred_shapes import infer_shapes
+from hlo_lens.hlo.gaps import repetitions
 from hlo_lens.hlo.module import HloModule
 from hlo_lens.hlo.reader import HloTextReader
-from hlo_lens.hlo.repeated import repetitions
-from hlo_lens.hlo.rows import HloRows, ReadComputation, first_values, new_module
+from hlo_lens.hlo.rows import HloRows, ReadComputation, first_values, infer_shapes, new_module
 from hlo_lens.hlo.scan import HloScan, start_ahead
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode

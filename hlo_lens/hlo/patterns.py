@@ -1,4 +1,4 @@
-r"""The compiled regular expressions of the scanner, made from the terminals of ``hlo_module.lark``.
+"""The compiled regular expressions of the scanner, made from the terminals of ``hlo_module.lark``.
 
 Every repetition is possessive (``*+``): a text that does not match costs one pass, whatever it is.
 *Line* patterns take the layout of XLA's printer (one instruction a line), *loose* ones any white
@@ -11,7 +11,7 @@ import functools
 import re
 
 from hlo_lens.grammar.lines import LineRule, terminal
-from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.patterns import lazy_pattern
 
 GRAMMARS = ("hlo_tokens", "shape", "sharding", "replica_groups", "hlo_module")
 
@@ -169,3 +169,58 @@ LOOSE_PROGRAM_SHAPE = lazy_pattern(
 
 SHAPE_ITEM = lazy_pattern(rf"{SPACE}({SHAPE}){SPACE}(?:,|\Z)")
 """One shape of a comma-separated list."""
+
+
+LONG_LINE = 1 << 14
+"""A line longer than this may hold many instructions."""
+
+
+class HloUnits:
+    """Finds ends in a text; remembers the last line end, for lines of many megabytes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._line = (0, -1)
+        self._last_comment: int | None = None
+
+    def blank(self, position: int) -> int:
+        """Return the end of the white space and comments at an offset."""
+        text = self.text
+        while True:
+            match = BLANK.match(text, position)
+            position = position if match is None else match.end()
+            if not text.startswith("/*", position):
+                return position
+            if self._last_comment is None:
+                self._last_comment = text.rfind("*/")
+            if self._last_comment < position + 2:
+                return position
+            position = text.index("*/", position + 2) + 2  # longer than the patterns allow
+
+    def unit_end(self, position: int) -> int:
+        """Return the offset at which reading resumes: the next line that begins an item.
+
+        On a line that is too long for one instruction, also an offset inside the line.
+        """
+        text = self.text
+        keyword = KEYWORD.match(text, position)
+        if keyword is not None:  # which may be on a line of its own
+            position = keyword.end()
+        line_end = self.line_end(position)
+        if line_end - position > LONG_LINE:
+            head = INSTRUCTION_LIKE.match(text, position, line_end)
+            start = position + 1 if head is None else head.end()
+            inside = INLINE_START.search(text, start, line_end)
+            if inside is not None:
+                return inside.start()
+        match = LINE_START.search(text, line_end + 1) if line_end < len(text) else None
+        return len(text) if match is None else match.start()
+
+    def line_end(self, position: int) -> int:
+        """Return the end of the line of an offset; the last line is remembered."""
+        start, end = self._line
+        if not start <= position <= end:
+            found = self.text.find("\n", position)
+            end = len(self.text) if found < 0 else found
+            self._line = (position, end)
+        return end

@@ -8,6 +8,7 @@ distinct text.
 from __future__ import annotations
 
 import functools
+import re
 from array import array
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -19,9 +20,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
     from hlo_lens.hlo.text_reader import HloReader
     from hlo_lens.shapes.shape import Shape
 
@@ -268,3 +267,23 @@ class _Sizes(dict[str, "int | None"]):
             return self._reader.shape(text)
         except DumpSyntaxError:
             return None
+
+
+_PRINTED = re.compile(r"%?(\.\.\.)?(.*?)(\{[\d,\s]*\})?")
+
+
+def names_printed_as(text: str, names: Collection[str]) -> list[str]:
+    """Return the names that a printed name may be, in their order; several only for an end.
+
+    >>> names_printed_as("while.3{2}", ["while.3", "add_fusion.12", "mul_fusion.12"])
+    ['while.3']
+    >>> names_printed_as("...d_fusion.12", ["while.3", "add_fusion.12", "mul_fusion.12"])
+    ['add_fusion.12']
+    """
+    printed = _PRINTED.fullmatch(text.strip())
+    if printed is None:
+        return []
+    dots, name, _ = printed.groups()
+    if dots:
+        return [one for one in names if one.endswith(name)]
+    return [name] if name in names else []

@@ -5,11 +5,15 @@ from __future__ import annotations
 from hlo_lens.hlo import text as hlo_text
 from hlo_lens.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
 from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.replica_groups_reader import parse_device_list
-from hlo_lens.shapes.shape import ProgramShape, Shape
-from hlo_lens.shapes.shape_reader import REMEMBERED_LENGTH, parse_shape, remembered_shape
-from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.sharding_reader import parse_sharding
+from hlo_lens.shapes.replica_groups import parse_device_list
+from hlo_lens.shapes.shape import (
+    REMEMBERED_LENGTH,
+    ProgramShape,
+    Shape,
+    parse_shape,
+    remembered_shape,
+)
+from hlo_lens.shapes.sharding import HloSharding, parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 

@@ -14,7 +14,7 @@ from hlo_lens.hlo.columns import HloOperand
 from hlo_lens.hlo.metadata import OpMetadata
 from hlo_lens.hlo.module import InputOutputAlias
 from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, GRAMMARS, NAME, SHAPE, SPACE
-from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

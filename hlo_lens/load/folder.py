@@ -53,10 +53,14 @@ from hlo_lens.load.readers import (
     outline_of,
     proto_buffers,
 )
-from hlo_lens.text.dump_files import (
+from hlo_lens.text.dump_kinds import (
     BEFORE,
     PACKED,
+    PROTO,
     DumpFileName,
+    DumpKind,
+    archive_form,
+    part_of,
     split_file_name,
     stage_order,
     stage_rank,
@@ -64,7 +68,6 @@ from hlo_lens.text.dump_files import (
     without_archive_end,
     without_stamp,
 )
-from hlo_lens.text.dump_kinds import PROTO, DumpKind, archive_form, part_of
 from hlo_lens.text.errors import UnreadableError
 
 if TYPE_CHECKING:

@@ -15,17 +15,14 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.hlo.framework import Framework, FrameworkValue
+from hlo_lens.hlo.module import Framework, FrameworkValue
 from hlo_lens.load.module import BufferTexts, Lazy, ModuleDump, already_read
 from hlo_lens.load.readers import later_buffers
-from hlo_lens.shapes.mesh import AxisRef, Mesh
+from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import DimensionSharding, NamedSharding
-from hlo_lens.shapes.primitive_type import xla_name
-from hlo_lens.shapes.shape import Shape
+from hlo_lens.shapes.shape import Shape, xla_name
 from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.tile_assignment import TileAssignment
-from hlo_lens.text.dump_files import AFTER, BEFORE
-from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind
+from hlo_lens.text.dump_kinds import AFTER, BEFORE, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import (
     DumpSyntaxError,
     HloLensError,

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from hlo_lens.text.dump_files import AFTER, BEFORE, module_address
+from hlo_lens.text.dump_kinds import AFTER, BEFORE, module_address
 from hlo_lens.text.errors import Gap, UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import did_you_mean, shell_word
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.call_trees.tree import CallTrees
-    from hlo_lens.hlo.framework import Framework
     from hlo_lens.hlo.lowered import LoweredModule
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import Framework, HloModule
     from hlo_lens.logs.log import LogText
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.text.dump_kinds import DumpKind

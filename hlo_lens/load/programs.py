@@ -13,8 +13,8 @@ from hlo_lens.program.summary import instruction_table
 from hlo_lens.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
-from hlo_lens.text.name_pattern import NamePattern
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
+from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.units import listed, plural
 
 

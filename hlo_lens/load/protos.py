@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens.buffers.assignment import HeapEvent, HeapEventKind, HeapTrace
 from hlo_lens.load.module import BufferTexts, Lazy, already_read
-from hlo_lens.shapes.shape import Layout, Shape
-from hlo_lens.shapes.tiling import SplitConfig, Tile
+from hlo_lens.shapes.shape import Layout, Shape, SplitConfig, Tile
 from hlo_lens.text.dump_kinds import proto_message
 from hlo_lens.text.errors import DumpSyntaxError, MissingPackageError
 from hlo_lens.text.source import clean

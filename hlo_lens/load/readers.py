@@ -20,7 +20,6 @@ from hlo_lens.load.files import (
 )
 from hlo_lens.load.module import BufferTexts, Lazy, ModuleDump, already_read
 from hlo_lens.text import log_words
-from hlo_lens.text.dump_files import split_file_name
 from hlo_lens.text.dump_kinds import (
     BRANCHES,
     BUFFER_HEADERS,
@@ -35,6 +34,7 @@ from hlo_lens.text.dump_kinds import (
     draws_calls,
     proto_message,
     sniff,
+    split_file_name,
 )
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_prefixes import without_entries, without_leads, without_quotation
@@ -423,7 +423,7 @@ def _text_modules(
     if kind is DumpKind.HLO:
         yield from _hlo_modules(file, source, parts, others, progress)
     elif kind is DumpKind.MLIR:
-        from hlo_lens.hlo.lowered_reader import parse_stablehlo  # imports Lark
+        from hlo_lens.hlo.lowered import parse_stablehlo
 
         yield replace(named_by_file, lowered_text=already_read(parse_stablehlo(source)))
     elif parts:

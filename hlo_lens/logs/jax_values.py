@@ -15,11 +15,10 @@ from lark import Lark, Transformer
 
 from hlo_lens.grammar.parsers import build_parser, parse_with
 from hlo_lens.hlo.text_reader import reader
-from hlo_lens.shapes.dtypes import element_type
-from hlo_lens.shapes.mesh import MOST_DEVICES, Mesh
+from hlo_lens.shapes.mesh import MOST_DEVICES, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import named_sharding
+from hlo_lens.shapes.shape import element_type
 from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import Source
 

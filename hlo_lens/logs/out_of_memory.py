@@ -14,7 +14,7 @@ from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.hlo.metadata import OpMetadata
 from hlo_lens.hlo.text_reader import reader
 from hlo_lens.logs.messages import Fields, Found, Lines, MessageRule, read_first, read_metadata
-from hlo_lens.shapes.dtypes import element_type
+from hlo_lens.shapes.shape import element_type
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:

@@ -34,13 +34,7 @@ from hlo_lens.logs.shortage import (
 )
 from hlo_lens.render.result import Column, Row, Unit, row_objects, rows_of
 from hlo_lens.render.table import Section, Table, filled, table_of
-from hlo_lens.text.units import (
-    flops_text,
-    format_bytes,
-    format_count,
-    listed,
-    plural,
-)
+from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
 
 T = TypeVar("T")
 

@@ -21,11 +21,9 @@ from hlo_lens.logs.jax_values import JaxMesh, JaxValue, axes_of
 from hlo_lens.logs.records import columns_of
 from hlo_lens.logs.shardings import ShardingBoxes  # noqa: TC001 # columns_of resolves it
 from hlo_lens.render.result import Column, Result, Unit
-from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.partition_spec import partition_spec_text
+from hlo_lens.shapes.mesh import Mesh, TileAssignment
+from hlo_lens.shapes.named_sharding import ShardingKind, partition_spec_text
 from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:

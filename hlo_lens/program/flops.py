@@ -51,7 +51,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.runs import CallCounts

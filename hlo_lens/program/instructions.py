@@ -35,8 +35,7 @@ from hlo_lens.text.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import Origin, Origins, Stack

@@ -26,14 +26,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
-from hlo_lens.hlo.instruction import HloInstruction
 from hlo_lens.hlo.metadata import SourceLocation
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import SOURCELESS, STORING, Value, value_flow
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.library_files import makes_every_operation
+from hlo_lens.text.source_files import makes_every_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

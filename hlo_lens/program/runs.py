@@ -28,8 +28,8 @@ from hlo_lens.program.trip_counts import trip_counts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hlo_lens.hlo.calls import Call
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.links import Call
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
 

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import ArgumentNames
 from hlo_lens.program.summary import instruction_table

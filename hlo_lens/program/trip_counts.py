@@ -32,7 +32,7 @@ from hlo_lens.render.result import Records, Unit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hlo_lens.hlo.calls import Call
+    from hlo_lens.hlo.links import Call
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape, ShapeIndex

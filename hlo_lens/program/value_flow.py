@@ -31,9 +31,8 @@ from hlo_lens.hlo.opcodes import OPCODES, Produced, opcode_traits, opcodes_where
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.hlo.calls import Call
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.links import Call
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.text.dump_files import AFTER, BEFORE
+from hlo_lens.text.dump_kinds import AFTER, BEFORE
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import (
     get_origin,
 )
 
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 from hlo_lens.text.units import (
     format_bytes,
     format_count,

@@ -12,7 +12,7 @@ import json
 import re
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
     from hlo_lens.render.result import Cell

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.text.checkout import Checkout
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
+from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from hlo_lens.render.result import Unit
 from hlo_lens.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 
 DEFAULT_ROWS = 10
 _WIDEST = 80

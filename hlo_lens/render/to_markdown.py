@@ -14,7 +14,7 @@ from typing import TextIO
 
 from hlo_lens.render.result import Unit
 from hlo_lens.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 from hlo_lens.text.units import plural
 
 DEFAULT_ROWS = 20

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.render.table import RenderOptions, Report, Section, Table, cell_width, cut_table
 from hlo_lens.render.text_table import joined, separated, table_lines, with_short_paths
-from hlo_lens.text.printable import printable, printable_lines
+from hlo_lens.text.errors import printable, printable_lines
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -12,16 +12,29 @@ August 2026.
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+from hlo_lens.grammar.misplaced import MisplacedError, present
+from hlo_lens.grammar.small import SmallLanguage
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.text.errors import DumpMismatchError
+from hlo_lens.shapes.sharding import (
+    MESH_NAMES,
+    Axis,
+    Iota,
+    MeshRules,
+    Sizes,
+    device_array,
+    positive,
+    resolved,
+)
+from hlo_lens.text.errors import DumpMismatchError, UsageError
 
 if TYPE_CHECKING:
-    from hlo_lens.shapes.mesh import AxisRef, Mesh
-    from hlo_lens.shapes.tile_assignment import TileAssignment
+    from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
+
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 """Ids of each group, in rank order."""
@@ -241,3 +254,49 @@ def _rows(assignment: TileAssignment) -> Groups:
     ids = assignment.devices()
     size = assignment.dimensions[1]
     return tuple(ids[start : start + size] for start in range(0, len(ids), size))
+
+
+DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
+"""Names of the terminals of replica_groups.lark for users."""
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def parse_device_list(text: str) -> CollectiveDeviceList:
+    """Return the device list of a ``replica_groups`` value; each distinct text is parsed once.
+
+    Raises:
+        DumpSyntaxError: If it is malformed; line and column are those within the text.
+    """
+    return cast("CollectiveDeviceList", DEVICE_LISTS.parse(text))
+
+
+class _DeviceListRules(MeshRules):
+    """Rules of replica_groups.lark to objects of the model."""
+
+    def replica_groups(self, *groups: tuple[int, ...] | None) -> ReplicaGroups:
+        return ReplicaGroups(groups=tuple(present(groups)))
+
+    def replica_group(self, ids: Sizes | None) -> tuple[int, ...]:
+        return ids.values if ids else ()
+
+    def replica_groups_iota(
+        self, _: str, count: str, size: str, iota: Iota
+    ) -> IotaReplicaGroupList:
+        dimensions = (positive(count), positive(size))
+        return IotaReplicaGroupList(assignment=device_array(count, dimensions, iota))
+
+    def replica_groups_mesh(self, mesh: Mesh, axes: list[Axis]) -> MeshAxesReplicaGroupList:
+        found = resolved(mesh, axes)
+        try:
+            mesh.split(found)
+        except UsageError as error:
+            raise MisplacedError.at_token(axes[0].token, str(error)) from error
+        return MeshAxesReplicaGroupList(mesh=mesh, axes=found)
+
+
+DEVICE_LISTS = SmallLanguage(
+    "device_list",
+    *("hlo_tokens", "sharding", "replica_groups"),
+    results=_DeviceListRules(),
+    names=DEVICE_LIST_NAMES,
+)

@@ -16,11 +16,10 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from hlo_lens.shapes.mesh import MOST_DEVICES, Mesh
+from hlo_lens.shapes.mesh import MOST_DEVICES, Mesh, TileAssignment
 from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.patterns import lazy_pattern
 
 Meshes: TypeAlias = "Mapping[str, Mesh]"
 

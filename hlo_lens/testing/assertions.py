@@ -36,9 +36,8 @@ from hlo_lens.testing.evidence import (
     shape_text,
     understood,
 )
-from hlo_lens.text.amount import MARGIN
 from hlo_lens.text.errors import HloLensError, UsageError
-from hlo_lens.text.units import format_bytes, format_ratio, parse_size, plural
+from hlo_lens.text.units import MARGIN, format_bytes, format_ratio, parse_size, plural
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
 

@@ -11,8 +11,8 @@ from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
 from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.text.argument_pattern import matches
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.patterns import matches
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.statement import SpaceFacts
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.text.amount import Amount
+    from hlo_lens.text.units import Amount
 
 SHOWN = 5
 """Contributors that a failure lists; the others are counted."""

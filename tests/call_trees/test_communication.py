@@ -15,7 +15,7 @@ from hlo_lens.call_trees.communication import (
 )
 from hlo_lens.call_trees.reader import parse_call_trees
 from hlo_lens.call_trees.tree import CallFrame
-from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.patterns import NamePattern
 from tests.call_trees.trees import tree_of
 from tests.corpus import SAMPLES, SHARED
 

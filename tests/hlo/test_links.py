@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.hlo.calls import Call, operand_number
 from hlo_lens.hlo.columns import NOTHING
+from hlo_lens.hlo.links import Call, operand_number
 from tests.corpus import read, sample_hlo
 from tests.hlo_texts import entry
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.hlo.lowered_reader import parse_stablehlo
+from hlo_lens.hlo.lowered import parse_stablehlo
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.hlo.name_index import NameIndex
+from hlo_lens.hlo.columns import NameIndex
 
 
 @given(st.lists(st.text("ab.", max_size=3), max_size=40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.hlo.printed_names import names_printed_as
+from hlo_lens.hlo.query import names_printed_as
 
 NAMES = ("while.3", "add_fusion.12", "mul_fusion.12", "dot.1")
 

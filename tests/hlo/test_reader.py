@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.hlo.reader import HloTextReader
-from hlo_lens.shapes.shape_reader import REMEMBERED_LENGTH
+from hlo_lens.shapes.shape import REMEMBERED_LENGTH
 from hlo_lens.text.errors import DumpSyntaxError
 
 LONG = f"({', '.join(['f32[2]{0}'] * (REMEMBERED_LENGTH // 10))})"

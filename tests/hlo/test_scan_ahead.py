@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from hlo_lens.hlo import module_reader as hlo_module, rows, scan as scan_ahead
+from hlo_lens.hlo import module_reader as hlo_module, rows as rows, scan as scan_ahead
 from hlo_lens.hlo.module_reader import parse_hlo_modules
 from hlo_lens.hlo.scan import RowsAhead, ScanAhead, rows_from
 from hlo_lens.text.errors import DumpSyntaxError

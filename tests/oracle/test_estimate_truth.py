@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from hlo_lens.text.amount import MARGIN
+from hlo_lens.text.units import MARGIN
 from tests.corpus import needs_corpus
 from tests.estimate_table import TOPIC, all_cases, topic_text
 

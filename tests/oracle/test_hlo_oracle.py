@@ -23,9 +23,7 @@ from tests.strategies.modules import modules
 from tests.strategies.printing import STYLES, print_module
 
 if TYPE_CHECKING:
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
     from hlo_lens.text.errors import Gap
     from tests.strategies.programs import Module
 

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from hlo_lens.shapes.mesh import AxisRef, Mesh
+from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
-from hlo_lens.shapes.replica_groups import MeshAxesReplicaGroupList, ReplicaGroups
-from hlo_lens.shapes.replica_groups_reader import parse_device_list
-from hlo_lens.shapes.shape_reader import parse_shape
+from hlo_lens.shapes.replica_groups import (
+    MeshAxesReplicaGroupList,
+    ReplicaGroups,
+    parse_device_list,
+)
+from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.tile_assignment import TileAssignment
 from tests.oracle import xla
 
 if TYPE_CHECKING:
-    from hlo_lens.shapes.partition_spec import PartitionSpec
+    from hlo_lens.shapes.named_sharding import PartitionSpec
 
 pytest.importorskip("jaxlib._hlo", reason="jaxlib is not installed, or its binding has moved")
 

@@ -16,7 +16,7 @@ from hlo_lens.load import load
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.sharding.shard import sharding_spellings
 from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.partition_spec import read_partition_spec
+from hlo_lens.shapes.named_sharding import read_partition_spec
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.shapes.sharding import HloSharding
 from tests import corpus
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import ShardingResults
-    from hlo_lens.shapes.partition_spec import PartitionSpec
+    from hlo_lens.shapes.named_sharding import PartitionSpec
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="jax is not installed"

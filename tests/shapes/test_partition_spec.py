@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.shapes.partition_spec import partition_spec_text, read_partition_spec
+from hlo_lens.shapes.named_sharding import partition_spec_text, read_partition_spec
 from hlo_lens.text.errors import UsageError
 
 

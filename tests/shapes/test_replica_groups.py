@@ -16,8 +16,8 @@ from hlo_lens.shapes.replica_groups import (
     connected_devices,
     device_groups,
     expand_replica_groups,
+    parse_device_list,
 )
-from hlo_lens.shapes.replica_groups_reader import parse_device_list
 from hlo_lens.text.errors import DumpMismatchError
 
 

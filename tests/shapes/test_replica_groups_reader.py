@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hlo_lens.grammar.parsers import build_parser
-from hlo_lens.shapes.replica_groups import ReplicaGroups
-from hlo_lens.shapes.replica_groups_reader import parse_device_list
+from hlo_lens.shapes.replica_groups import ReplicaGroups, parse_device_list
 from hlo_lens.text.errors import DumpSyntaxError
 
 ERRORS = [

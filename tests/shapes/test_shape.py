@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import Shape
-from hlo_lens.shapes.primitive_type import PRIMITIVE_TYPES, primitive_type
-from hlo_lens.shapes.shape import Layout, ProgramShape
-from hlo_lens.shapes.tiling import Tile
+from hlo_lens.shapes.shape import PRIMITIVE_TYPES, Layout, ProgramShape, Tile, primitive_type
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from hlo_lens.shapes import shape_reader
-from hlo_lens.shapes.shape import Layout, Shape
-from hlo_lens.shapes.shape_reader import parse_shape
-from hlo_lens.shapes.tiling import SplitConfig, Tile
+from hlo_lens.shapes import shape as shape_reader
+from hlo_lens.shapes.shape import Layout, Shape, SplitConfig, Tile, parse_shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hlo_lens import HloSharding, Shape
-from hlo_lens.shapes.mesh import AxisRef, Mesh
+from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
-from hlo_lens.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.shapes.partition_spec import PartitionSpec
+    from hlo_lens.shapes.named_sharding import PartitionSpec
 
 X4Y2 = Mesh(axis_names=("x", "y"), axis_sizes=(4, 2))
 IN_X4Y2 = "mesh['x'=4,'y'=2]"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.sharding import HloSharding, ShardGroup
-from hlo_lens.shapes.sharding_reader import parse_sharding
+from hlo_lens.shapes.sharding import HloSharding, ShardGroup, parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 FORMS = [

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.grammar.small import SmallLanguage
-from hlo_lens.shapes.replica_groups_reader import DEVICE_LISTS
-from hlo_lens.shapes.shape_reader import SHAPES
-from hlo_lens.shapes.sharding_reader import SHARDINGS
+from hlo_lens.shapes.replica_groups import DEVICE_LISTS
+from hlo_lens.shapes.shape import SHAPES
+from hlo_lens.shapes.sharding import SHARDINGS
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import decode
 from tests import corpus

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.text.amount import Amount, Kind
-from hlo_lens.text.units import flops_text, format_bytes
+from hlo_lens.text.units import Amount, Kind, flops_text, format_bytes
 
 
 @pytest.mark.parametrize(

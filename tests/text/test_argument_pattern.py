@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.text.argument_pattern import matches
+from hlo_lens.text.patterns import matches
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.text.checkout import Checkout
+from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
     from pathlib import Path

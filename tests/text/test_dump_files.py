@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from hlo_lens.text.dump_files import DumpFileName, split_file_name
+from hlo_lens.text.dump_kinds import DumpFileName, split_file_name
 from tests import corpus
 
 

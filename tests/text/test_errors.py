@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.text import errors
+from hlo_lens.text import errors as errors
 from hlo_lens.text.errors import DumpSyntaxError, Gap, HloLensError, show_excerpt, show_gaps
 from hlo_lens.text.source import Source, Span, clean
 

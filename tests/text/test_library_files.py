@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.text.library_files import is_library_file
+from hlo_lens.text.source_files import is_library_file
 
 
 @pytest.mark.parametrize(

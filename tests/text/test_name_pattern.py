@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hlo_lens import UsageError
-from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.patterns import NamePattern
 
 
 def test_pattern_is_found_anywhere_in_a_name() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.text.nearest_names import did_you_mean, nearest_names
+from hlo_lens.text.names import did_you_mean, nearest_names
 from tests.timing import cpu_seconds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.text.portable_names import portable_path
+from hlo_lens.text.names import portable_path
 
 
 @pytest.mark.parametrize(

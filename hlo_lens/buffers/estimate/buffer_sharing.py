@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate.values import ELEMENTWISE, NODES, FusedBody, Part
 from hlo_lens.hlo.opcodes import opcodes_where
-from hlo_lens.shapes.primitive_type import primitive_type
+from hlo_lens.shapes.shape import primitive_type
 
 if TYPE_CHECKING:
     from hlo_lens.buffers.estimate.values import Dataflow

@@ -44,7 +44,7 @@ from hlo_lens.buffers.estimate.values import (
 )
 from hlo_lens.buffers.estimate.walk import COMPUTATION, Invocation, Rule, Walk
 from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END
-from hlo_lens.hlo.computation import HloComputation
+from hlo_lens.hlo.module import HloComputation
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 
 if TYPE_CHECKING:

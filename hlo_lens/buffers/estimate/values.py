@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, SHAPE, SHAPE_END
-from hlo_lens.hlo.computation import HloComputation
+from hlo_lens.hlo.module import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where
 from hlo_lens.shapes.shape import Shape, ShapeIndex
 from hlo_lens.text.errors import DumpSyntaxError

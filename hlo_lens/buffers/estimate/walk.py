@@ -30,7 +30,7 @@ from hlo_lens.buffers.estimate.values import (
     in_place_pairs,
 )
 from hlo_lens.hlo.columns import NOTHING, SHAPE, SHAPE_END, STRIDE
-from hlo_lens.hlo.computation import HloComputation
+from hlo_lens.hlo.module import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from hlo_lens.questions.diff.sides import (
     load_sides,
 )
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.programs import Progress
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_github import Annotation
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 _SUBJECTS = ("memory", "collectives", "sharding")
 """Subjects that contributors to failures come from."""

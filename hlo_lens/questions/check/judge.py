@@ -21,9 +21,8 @@ from hlo_lens.questions.check.metric import (
 )
 from hlo_lens.questions.check.rules import rule_value, weakness
 from hlo_lens.questions.diff.memory import TOTAL, code_problem, memory_problem
-from hlo_lens.text.amount import MARGIN, Amount, Kind
-from hlo_lens.text.portable_names import plain_name
-from hlo_lens.text.units import format_bytes, format_count, format_ratio
+from hlo_lens.text.names import plain_name
+from hlo_lens.text.units import MARGIN, Amount, Kind, format_bytes, format_count, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

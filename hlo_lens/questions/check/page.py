@@ -20,9 +20,16 @@ from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, facts_object, row_objects
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_github import Annotation
-from hlo_lens.text.amount import MARGIN, Kind
-from hlo_lens.text.shell_words import shell_word
-from hlo_lens.text.units import format_bytes, format_change, format_delta, format_ratio, plural
+from hlo_lens.text.names import shell_word
+from hlo_lens.text.units import (
+    MARGIN,
+    Kind,
+    format_bytes,
+    format_change,
+    format_delta,
+    format_ratio,
+    plural,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

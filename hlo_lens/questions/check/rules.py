@@ -25,9 +25,9 @@ from hlo_lens.questions.check.metric import (
     undecided_text,
 )
 from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
-from hlo_lens.text.amount import Kind
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.units import Kind
 
 if TYPE_CHECKING:
     from hlo_lens.program.summary import Coverage

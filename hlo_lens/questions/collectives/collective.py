@@ -70,8 +70,7 @@ from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.runs import Branches, SumBounds
     from hlo_lens.questions.sharding.mesh_axes import ModuleMesh

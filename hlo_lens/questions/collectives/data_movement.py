@@ -21,7 +21,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.program.origins import Origins
     from hlo_lens.program.runs import CallCounts

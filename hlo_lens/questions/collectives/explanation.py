@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.hlo.printed_names import names_printed_as
+from hlo_lens.hlo.query import names_printed_as
 from hlo_lens.program.origins import is_inferred
 from hlo_lens.program.value_flow import Neighbour, Neighbourhood
 from hlo_lens.questions.collectives.collective import (
@@ -35,13 +35,12 @@ from hlo_lens.questions.collectives.origin import is_asked_path, last_part
 from hlo_lens.questions.sharding.placement import ShardedValue, module_shardings, sharding_table
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.errors import UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.value_flow import Neighbour
     from hlo_lens.questions.collectives.collective import Collective

@@ -32,8 +32,7 @@ from hlo_lens.render.result import Records, Unit, sum_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloComputation, HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.collective import Collective, Collectives

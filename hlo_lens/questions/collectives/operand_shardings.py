@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
-from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import TUPLES, Route, Value, ValueFlow, value_flow
 from hlo_lens.questions.collectives.operations import CUSTOM_CALL

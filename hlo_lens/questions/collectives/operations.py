@@ -32,9 +32,7 @@ from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.program.runs import CallCounts
 

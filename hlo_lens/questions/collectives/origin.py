@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.origins import Basis, InstructionPlaces, Origin, stack_texts
 from hlo_lens.program.value_flow import Value
-from hlo_lens.shapes.primitive_type import primitive_type
+from hlo_lens.shapes.shape import primitive_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
-    from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.program.origins import Origins, Stack
     from hlo_lens.program.runs import CallCounts
     from hlo_lens.questions.collectives.operations import CollectiveOp, PrintedAttributes

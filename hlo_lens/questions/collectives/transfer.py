@@ -39,7 +39,7 @@ from hlo_lens.program.flops import NO_WORK, WorkFinder
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.program.flops import Work
     from hlo_lens.program.runs import CallCounts

@@ -12,7 +12,7 @@ from hlo_lens.questions.collectives.collective import COUNT, UNKNOWN_TIMES, WIRE
 from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
 from hlo_lens.questions.snapshots.figures import CollectiveFact
 from hlo_lens.render.result import Column, Result, Row, Unit
-from hlo_lens.text.portable_names import last_scopes
+from hlo_lens.text.names import last_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping

@@ -12,7 +12,7 @@ from hlo_lens.cli.output import Output, output_options
 from hlo_lens.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 
 _SUBJECTS = "memory,collectives,sharding,program"

@@ -10,7 +10,7 @@ from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.questions.diff.pairs import pair_modules
-from hlo_lens.text.dump_files import BEFORE
+from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hlo_lens.questions.report.html.page import (
     unique_titles,
 )
 from hlo_lens.text.dump_kinds import DumpKind
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

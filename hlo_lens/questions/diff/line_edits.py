@@ -27,15 +27,14 @@ from hlo_lens.questions.diff.matching.edits import in_head
 from hlo_lens.questions.diff.pairs import renamed_files, renamed_source
 from hlo_lens.questions.memory.roles import RECOMPUTED
 from hlo_lens.questions.sharding.placement import custom_call_target
-from hlo_lens.text.library_files import is_library_file
-from hlo_lens.text.portable_names import portable_path, portable_source, split_source
+from hlo_lens.text.names import portable_path, portable_source, split_source
+from hlo_lens.text.source_files import is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.questions.diff.matching.edits import Edit
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
 

@@ -14,8 +14,8 @@ from hlo_lens.questions.memory.results import MOST_ESTIMATED, not_estimated_text
 from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, SpaceFacts
 from hlo_lens.questions.snapshots.figures import AliveGroup, SpacePeak
 from hlo_lens.render.result import Column, Result, Row, Unit
-from hlo_lens.text.amount import Kind
-from hlo_lens.text.portable_names import last_scopes
+from hlo_lens.text.names import last_scopes
+from hlo_lens.text.units import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

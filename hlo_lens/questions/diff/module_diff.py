@@ -17,7 +17,7 @@ from hlo_lens.questions.diff.shardings import (
     sharding_diff,
 )
 from hlo_lens.questions.findings.changes import FindingChanges, module_finding_changes
-from hlo_lens.text.dump_files import BEFORE
+from hlo_lens.text.dump_kinds import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

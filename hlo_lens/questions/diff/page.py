@@ -19,8 +19,9 @@ from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Result, Row, Unit, columns_of, facts_object, rows_of
 from hlo_lens.render.table import Report, Section, Table, filled, table_of
-from hlo_lens.text.amount import Amount, Kind
 from hlo_lens.text.units import (
+    Amount,
+    Kind,
     format_bytes,
     format_change,
     format_count,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from hlo_lens.text.portable_names import plain_name, split_source
+from hlo_lens.text.names import plain_name, split_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

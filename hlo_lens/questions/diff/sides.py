@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.dumps.listing_facts import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.findings.run_settings import Sieve
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 _LONG = 1 << 19
 """Bytes of the files of a side that is worth a second process."""
@@ -334,7 +334,7 @@ def _module_of(
     from hlo_lens.questions.findings.module_findings import module_findings
     from hlo_lens.questions.plans.proof import sifted_module_findings
     from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
-    from hlo_lens.text.portable_names import plain_name
+    from hlo_lens.text.names import plain_name
 
     analysis = dump.stating(limits_estimate=limits_estimate)
     findings = sifted_module_findings(analysis, sieve) if analysis.has_hlo else None
@@ -378,7 +378,7 @@ _Key: TypeAlias = "tuple[str, str | None]"
 
 
 def _keys(side: LoadedSide) -> list[_Key]:
-    from hlo_lens.text.portable_names import plain_name
+    from hlo_lens.text.names import plain_name
 
     return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
 

@@ -24,7 +24,7 @@ from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_d
 from hlo_lens.questions.dumps.module_groups import process_of, processes_of
 from hlo_lens.questions.dumps.text_comparison import Line, first_difference
 from hlo_lens.render.result import Column, Result, Row, Unit
-from hlo_lens.text.dump_files import without_archive_end
+from hlo_lens.text.dump_kinds import without_archive_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -13,8 +13,7 @@ from typing import Annotated, ClassVar
 from hlo_lens.load.module import REFUSED, Dump, ModuleDump, SkippedFiles
 from hlo_lens.questions.dumps.xla_flags import ERROR, FINE, NOTE, WARNING, Finding
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.text.dump_files import AFTER, BEFORE, title_of
-from hlo_lens.text.dump_kinds import AS_TEXT, BUFFER_ROWS, DumpKind
+from hlo_lens.text.dump_kinds import AFTER, AS_TEXT, BEFORE, BUFFER_ROWS, DumpKind, title_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

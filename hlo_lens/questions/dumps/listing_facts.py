@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.query import evident_partitions
 from hlo_lens.load.fact import fact
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump, coverage_of, instruction_table
 from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
-from hlo_lens.text.dump_files import BEFORE, title_of
+from hlo_lens.text.dump_kinds import BEFORE, title_of
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:

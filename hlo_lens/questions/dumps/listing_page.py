@@ -20,8 +20,16 @@ from hlo_lens.questions.memory.results import MOST_ESTIMATED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
-from hlo_lens.text.amount import Amount, Kind
-from hlo_lens.text.units import flops_text, format_bytes, format_count, format_flops, listed, plural
+from hlo_lens.text.units import (
+    Amount,
+    Kind,
+    flops_text,
+    format_bytes,
+    format_count,
+    format_flops,
+    listed,
+    plural,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -30,7 +30,7 @@ from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.estimate import memory_estimate
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.text.dump_files import AFTER, BEFORE
+from hlo_lens.text.dump_kinds import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from hlo_lens.questions.dumps.passes_page import passes_page
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hlo_lens.text.units import format_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
 
 TEXTS_COMPARED = (

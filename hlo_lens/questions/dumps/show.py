@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.hlo.printed_names import names_printed_as
-from hlo_lens.hlo.query import rows_named
+from hlo_lens.hlo.query import names_printed_as, rows_named
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, analysis_of, with_progress
 from hlo_lens.program.instructions import InstructionDetails, instruction_details, instruction_list
@@ -20,7 +19,7 @@ from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import InstructionValues, instruction_values, memory_roles
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.text.errors import UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:

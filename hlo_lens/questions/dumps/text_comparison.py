@@ -15,13 +15,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import END, NAME_END
-from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloModule
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _METADATA = lazy_pattern(

@@ -15,7 +15,7 @@ from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Report, Section, Table
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.render.to_json import Objects
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:

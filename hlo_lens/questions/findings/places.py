@@ -16,7 +16,7 @@ from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.values import maker_of, operands_of
-from hlo_lens.text.argument_pattern import steps_of
+from hlo_lens.text.patterns import steps_of
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import StackFrames

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings import rules as package
 from hlo_lens.text.errors import UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.rule import Rule

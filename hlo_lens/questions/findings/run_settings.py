@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.load import read_source
 from hlo_lens.questions.findings.selection import LeastSaving, Selection, checked_codes, severity_of
 from hlo_lens.questions.findings.settings import TABLE, LintSettings, read_settings, sifted
-from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,7 +121,7 @@ class Sieve:
         if self.known is None:
             return sifted_ones
         from hlo_lens.questions.findings.changes import finding_changes
-        from hlo_lens.text.portable_names import plain_name
+        from hlo_lens.text.names import plain_name
 
         base = self.known.get(plain_name(module), ())
         if is_of_dump:

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from hlo_lens.questions.findings.finding import Saves
 from hlo_lens.questions.findings.savings_text import savings_text
-from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.source_files import Checkout
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:

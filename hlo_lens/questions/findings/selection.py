@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.registry import all_rules
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:

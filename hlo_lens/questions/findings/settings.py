@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.selection import LeastSaving, Selection, checked_codes, severity_of
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.name_pattern import NamePattern
-from hlo_lens.text.nearest_names import did_you_mean
+from hlo_lens.text.names import did_you_mean
+from hlo_lens.text.patterns import NamePattern
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Finding, Severity
     from hlo_lens.questions.findings.findings import Findings
-    from hlo_lens.text.checkout import Checkout
+    from hlo_lens.text.source_files import Checkout
 
 TABLE = "lint"
 KEYS = ("select", "ignore", "min_saving", "fail_on", "baseline", "per_module_ignores")

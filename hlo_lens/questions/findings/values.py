@@ -11,8 +11,7 @@ from hlo_lens.program.value_flow import Value, value_flow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 _MOST_STEPS = 64

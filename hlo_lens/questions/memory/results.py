@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import OPCODE, OPCODE_END
-from hlo_lens.hlo.printed_names import names_printed_as
-from hlo_lens.hlo.query import rows_named, unknown_names
+from hlo_lens.hlo.query import names_printed_as, rows_named, unknown_names
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import backend_of_dump, instruction_table
 from hlo_lens.questions.memory.layout import (
@@ -31,8 +30,7 @@ from hlo_lens.questions.memory.statement import (
 )
 from hlo_lens.text.dump_kinds import ROW_OF, TEXT_FLAGS, DumpKind
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError
-from hlo_lens.text.nearest_names import did_you_mean
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import did_you_mean, shell_word
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import InstructionPlaces
     from hlo_lens.program.signature import EntrySignature

@@ -28,8 +28,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
 from hlo_lens.render.result import NOT_SAVED, Records, Unit, since
 from hlo_lens.shapes.shape import HOST_SPACE
-from hlo_lens.text.amount import Amount, Kind
-from hlo_lens.text.units import format_bytes
+from hlo_lens.text.units import Amount, Kind, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,8 +22,7 @@ from hlo_lens.questions.memory.roles import ROLES, role_series
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.text.errors import UsageError
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import UsageError, printable
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from hlo_lens.questions.what_if.process.process import (
 from hlo_lens.questions.what_if.process.requests import SourceProgram, source_program
 from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_again
 from hlo_lens.text.errors import HloLensError, MissingDumpError, OutputError, UsageError
-from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from hlo_lens.cli.output import (
     output_options,
 )
 from hlo_lens.cli.progress import progress_bar
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Severity
     from hlo_lens.questions.findings.run_settings import Sieve
     from hlo_lens.questions.plans.lint import Lint
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 
 _EXAMPLE = """\b

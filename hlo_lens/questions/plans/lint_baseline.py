@@ -11,9 +11,9 @@ from hlo_lens.load import read_source
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.run_settings import Sieve
 from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
-from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.portable_names import plain_name
+from hlo_lens.text.names import plain_name
+from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Finding

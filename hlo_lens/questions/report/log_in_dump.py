@@ -34,14 +34,13 @@ from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.shapes.shape import Shape
-from hlo_lens.text.dump_files import title_of
+from hlo_lens.text.dump_kinds import title_of
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.logs.compiler_warnings import CompilerWarning, PrintedInstruction
     from hlo_lens.logs.log import LogText

@@ -57,15 +57,14 @@ from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
 from hlo_lens.render.table import Section, Sections, Table, table_of
 from hlo_lens.render.to_json import JoinedObjects, RowObjects
-from hlo_lens.text.dump_files import BEFORE
-from hlo_lens.text.dump_kinds import TEXT_FLAGS
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.dump_kinds import BEFORE, TEXT_FLAGS
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import flops_text, format_bytes, format_ratio, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.framework import Framework
+    from hlo_lens.hlo.module import Framework
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.program.flops import Flops

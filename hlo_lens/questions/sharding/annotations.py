@@ -25,14 +25,13 @@ from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.render.result import NOT_SAVED, Records, Unit
 from hlo_lens.shapes import shardy
-from hlo_lens.shapes.partition_spec import partition_spec_text
+from hlo_lens.shapes.named_sharding import partition_spec_text
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.shapes.mesh import Mesh

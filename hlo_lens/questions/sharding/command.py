@@ -100,7 +100,7 @@ def _sharding(
 ) -> tuple[HloSharding, Mesh | None]:
     """Return the sharding given by its text, or by a mesh and a PartitionSpec, and its mesh."""
     from hlo_lens.questions.sharding.shard import read_sharding
-    from hlo_lens.shapes.partition_spec import read_partition_spec
+    from hlo_lens.shapes.named_sharding import read_partition_spec
     from hlo_lens.shapes.sharding import HloSharding
 
     if (text is None) == (spec is None):
@@ -117,8 +117,7 @@ def _sharding(
 
 def _shape(text: str, dtype: str | None) -> Shape:
     """Return the shape given by sizes, with or without an element type."""
-    from hlo_lens.shapes.primitive_type import xla_name
-    from hlo_lens.shapes.shape import Shape
+    from hlo_lens.shapes.shape import Shape, xla_name
 
     if "[" not in text:
         sizes = text.strip().strip("()").rstrip(",")

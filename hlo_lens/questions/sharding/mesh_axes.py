@@ -26,14 +26,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import evident_partitions
 from hlo_lens.load.devices import slices_of
-from hlo_lens.shapes.mesh import AxisRef, Mesh
+from hlo_lens.shapes.mesh import AxisRef, Mesh, nested_loops
 from hlo_lens.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
 from hlo_lens.shapes.shardy import MESHES, shardy_meshes
-from hlo_lens.shapes.tile_assignment import nested_loops
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.units import plural
 

@@ -41,20 +41,17 @@ from hlo_lens.program.signature import EntrySignature, EntryValue, braces, signa
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.shapes import shardy
-from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.partition_spec import partition_spec_text
+from hlo_lens.shapes.named_sharding import ShardingKind, partition_spec_text
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.framework import Framework, FrameworkValue
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import Framework, FrameworkValue, HloInstruction, HloModule
     from hlo_lens.program.signature import EntryValue
     from hlo_lens.shapes.mesh import Mesh
-    from hlo_lens.shapes.partition_spec import PartitionSpec
+    from hlo_lens.shapes.named_sharding import PartitionSpec
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 

@@ -42,7 +42,7 @@ from hlo_lens.questions.sharding.placement import (
 )
 from hlo_lens.render.result import Column, Records, Result, Row, Unit
 from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.tiling import smaller_tiles
+from hlo_lens.shapes.shape import smaller_tiles
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:

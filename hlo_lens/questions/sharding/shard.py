@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.render.table import Report, Section, Table
-from hlo_lens.shapes.mesh import AxisRef, Mesh
+from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import (
     DimensionSharding,
     NamedSharding,
+    PartitionSpec,
     ShardingKind,
     named_sharding,
+    partition_spec_text,
 )
-from hlo_lens.shapes.partition_spec import PartitionSpec, partition_spec_text
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.shapes.shardy import shardy_shardings
-from hlo_lens.shapes.tile_assignment import TileAssignment
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 from hlo_lens.text.units import format_bytes, plural
 

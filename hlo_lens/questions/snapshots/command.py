@@ -12,7 +12,7 @@ from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
-    from hlo_lens.text.name_pattern import NamePattern
+    from hlo_lens.text.patterns import NamePattern
 
 _EXAMPLE = """\b
 Example:

@@ -49,15 +49,14 @@ from hlo_lens.questions.snapshots.figures import (
 from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 from hlo_lens.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.portable_names import portable_path, portable_source, split_source
+from hlo_lens.text.names import portable_path, portable_source, split_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.hlo.text_reader import HloReader
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.value_flow import Value

@@ -14,14 +14,13 @@ from hlo_lens.questions.sharding.placement import (
     module_shardings,
     sharding_table,
 )
-from hlo_lens.text.argument_pattern import matches, steps_of
+from hlo_lens.text.patterns import matches, steps_of
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 

@@ -30,10 +30,10 @@ from hlo_lens.questions.what_if.arguments import (
     is_optimizer_state,
 )
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.shapes.partition_spec import partition_spec_text, spec_of_axes
-from hlo_lens.shapes.primitive_type import xla_name
-from hlo_lens.text.argument_pattern import matches
+from hlo_lens.shapes.named_sharding import partition_spec_text, spec_of_axes
+from hlo_lens.shapes.shape import xla_name
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.patterns import matches
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from hlo_lens.text.source import Span
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
 
 
 @dataclass(frozen=True, slots=True, order=True)

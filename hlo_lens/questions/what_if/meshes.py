@@ -13,8 +13,12 @@ from hlo_lens.questions.what_if.arguments import EntryArrays, result_name
 from hlo_lens.questions.what_if.edits import Change, ProgramEdit, TextEdits
 from hlo_lens.shapes import shardy
 from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.named_sharding import ShardingKind, named_sharding
-from hlo_lens.shapes.partition_spec import PartitionSpec, partition_spec_text
+from hlo_lens.shapes.named_sharding import (
+    PartitionSpec,
+    ShardingKind,
+    named_sharding,
+    partition_spec_text,
+)
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import listed
@@ -22,8 +26,7 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
 
 
 _SHOWN = 4

@@ -10,7 +10,7 @@ from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:

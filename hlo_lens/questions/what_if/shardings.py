@@ -30,8 +30,12 @@ from hlo_lens.questions.what_if.edits import Change, ProgramEdit, TextEdits
 from hlo_lens.questions.what_if.meshes import MeshSharding, ProgramMeshes, why_uneven
 from hlo_lens.questions.what_if.stored_types import donated_results
 from hlo_lens.shapes import shardy
-from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.partition_spec import PartitionSpec, partition_spec_text, read_partition_spec
+from hlo_lens.shapes.named_sharding import (
+    PartitionSpec,
+    ShardingKind,
+    partition_spec_text,
+    read_partition_spec,
+)
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import listed
@@ -39,9 +43,8 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
     from hlo_lens.hlo.metadata import SourceLocation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import Shape

@@ -26,14 +26,13 @@ from hlo_lens.questions.what_if.arguments import (
     shape_of,
 )
 from hlo_lens.questions.what_if.edits import Change, ProgramEdit, TextEdits, set_header
-from hlo_lens.shapes.primitive_type import PRIMITIVE_TYPES, xla_name
+from hlo_lens.shapes.shape import PRIMITIVE_TYPES, xla_name
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.questions.sharding.placement import ShardedValue
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hlo_lens
-from hlo_lens.hlo.framework import Framework
+from hlo_lens.hlo.module import Framework
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results

@@ -12,7 +12,7 @@ from hlo_lens.questions.check.rules import default_rules, read_budget, short_rul
 from hlo_lens.questions.diff.module_diff import module_diff
 from hlo_lens.questions.memory.statement import MemoryStatement, PeakFacts, SpaceFacts
 from hlo_lens.questions.snapshots.figures import CollectivesFacts, ModuleFacts
-from hlo_lens.text.amount import Kind
+from hlo_lens.text.units import Kind
 from tests.snapshots import COLLECTIVE, FACTS, MEMORY, module
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from hlo_lens.load.devices import device_assignment
 from hlo_lens.load.fact import plant
 from hlo_lens.questions.collectives.collective import Collective, Collectives, collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
-from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.tile_assignment import TileAssignment
+from hlo_lens.shapes.mesh import Mesh, TileAssignment
 from tests.questions.texts import entry_module, module_of
 
 ADD = """

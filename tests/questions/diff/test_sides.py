@@ -13,7 +13,7 @@ from hlo_lens.questions.diff import sides
 from hlo_lens.questions.diff.sides import load_sides, snapshot
 from hlo_lens.questions.snapshots.snapshot_file import snapshot_text
 from hlo_lens.text.errors import HloLensError
-from hlo_lens.text.name_pattern import NamePattern
+from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.processes import SecondProcess
 from tests.corpus import SAMPLES
 

@@ -15,8 +15,8 @@ import hlo_lens
 from hlo_lens.questions.findings import sarif
 from hlo_lens.questions.findings.sarif import sarif_object
 from hlo_lens.render.table import RENDERERS, RenderOptions
-from hlo_lens.text.checkout import Checkout
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.source_files import Checkout
 from tests.corpus import ROOT
 
 _TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"minLength": 1}}}

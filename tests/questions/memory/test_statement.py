@@ -18,7 +18,7 @@ from hlo_lens.questions.memory.statement import (
     most_temp_bytes,
     space_name,
 )
-from hlo_lens.text.amount import Amount, Kind
+from hlo_lens.text.units import Amount, Kind
 from tests.corpus import SAMPLES
 from tests.questions.memory.layouts import layout
 

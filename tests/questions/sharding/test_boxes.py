@@ -14,7 +14,7 @@ import pytest
 from hlo_lens import HloSharding, Shape
 from hlo_lens.questions.sharding.shard import device_slices, draw_boxes
 from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.partition_spec import read_partition_spec
+from hlo_lens.shapes.named_sharding import read_partition_spec
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="jax is not installed"

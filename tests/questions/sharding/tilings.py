@@ -7,8 +7,8 @@ import math
 from hypothesis import strategies as st
 
 from hlo_lens import HloSharding
+from hlo_lens.shapes.mesh import TileAssignment
 from hlo_lens.shapes.named_sharding import ShardingKind
-from hlo_lens.shapes.tile_assignment import TileAssignment
 
 
 @st.composite

@@ -9,7 +9,7 @@ from operator import ne
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import SHAPE, SHAPE_END
-from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.diff.matching.edits import Change
 from hlo_lens.questions.diff.matching.graphs import impure_nodes, operands_of, parameter_numbers

@@ -29,8 +29,7 @@ from hlo_lens.questions.diff.matching.meanings import Labels
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence, Set
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
 
 _SIZE = 16
 _UNKNOWN = bytes(_SIZE)

@@ -16,7 +16,7 @@ from hlo_lens.render.result import Unit, sum_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.questions.diff.matching.edits import Change, Edit
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
 

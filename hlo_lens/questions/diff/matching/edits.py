@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
 
 
 @dataclass(frozen=True, slots=True)

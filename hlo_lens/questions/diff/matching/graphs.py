@@ -21,7 +21,7 @@ from operator import add, eq, gt, sub
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
-from hlo_lens.hlo.instruction import HloInstruction
+from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import value_flow
 from hlo_lens.questions.diff.matching.meanings import (
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from hlo_lens.hlo.calls import Call
     from hlo_lens.hlo.columns import InstructionColumns
+    from hlo_lens.hlo.links import Call
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.shapes.shape import ShapeIndex
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.rule import DumpRule
 from hlo_lens.text.dump_kinds import AS_TEXT
-from hlo_lens.text.shell_words import shell_word
+from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

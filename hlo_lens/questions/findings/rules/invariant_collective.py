@@ -34,8 +34,7 @@ from hlo_lens.render.result import sum_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.findings.finding import Finding

@@ -35,8 +35,7 @@ from hlo_lens.text.units import format_bytes, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hlo_lens.hlo.instruction import HloInstruction
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
 
 _TARGET = "annotate_device_placement"

@@ -53,7 +53,7 @@ from hlo_lens.questions.memory.roles import (
 )
 from hlo_lens.questions.sharding.savings import result_growth, sharding_results
 from hlo_lens.questions.what_if.arguments import index_of
-from hlo_lens.shapes.partition_spec import partition_spec_text
+from hlo_lens.shapes.named_sharding import partition_spec_text
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, plural
 

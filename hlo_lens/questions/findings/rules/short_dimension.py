@@ -49,7 +49,7 @@ from hlo_lens.text.units import format_flops, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.hlo.instruction import HloInstruction
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.shapes.shape import Shape
 

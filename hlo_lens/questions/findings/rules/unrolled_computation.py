@@ -29,7 +29,7 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
-from hlo_lens.text.library_files import is_library_file
+from hlo_lens.text.source_files import is_library_file
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.questions.report.html.page import Encoded, compact, encoded, page_of_sections
 from hlo_lens.render.to_json import render_json
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from hlo_lens.questions.report.module_page import command_on, others_sections
 from hlo_lens.questions.what_if.process.requests import own_target
 from hlo_lens.render.result import Unit
 from hlo_lens.render.table import RenderOptions, cut_table
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 from hlo_lens.text.units import plural
 from hlo_lens.text.version import __version__
 

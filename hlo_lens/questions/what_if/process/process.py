@@ -22,7 +22,7 @@ from hlo_lens.load import load
 from hlo_lens.questions.what_if.process.cache import COMPILES, USED, bound_compiles, cache_folder
 from hlo_lens.questions.what_if.process.requests import WORKER, CompileRequest
 from hlo_lens.render.result import sum_of
-from hlo_lens.text.dump_files import AFTER
+from hlo_lens.text.dump_kinds import AFTER
 from hlo_lens.text.errors import HloLensError, MissingPackageError, OutputError
 from hlo_lens.text.units import plural
 

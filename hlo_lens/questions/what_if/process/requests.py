@@ -18,7 +18,7 @@ from hlo_lens.load.devices import (
     gpu_topology,
     tpu_target,
 )
-from hlo_lens.text.dump_files import BEFORE
+from hlo_lens.text.dump_kinds import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

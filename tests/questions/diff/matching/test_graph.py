@@ -18,8 +18,7 @@ from tests.strategies.printing import STYLES, print_module
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.hlo.computation import HloComputation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloComputation, HloModule
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.shapes.shape import ShapeIndex
     from tests.strategies.programs import Module

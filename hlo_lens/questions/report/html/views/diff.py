@@ -15,7 +15,7 @@ from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.questions.report.html.page import differences
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from hlo_lens.questions.collectives.loop_levels import loops
 from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results, peak_of
-from hlo_lens.text.printable import printable
+from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

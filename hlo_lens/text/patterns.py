@@ -1,19 +1,74 @@
-"""Patterns for arguments: paths as jax writes them, matched step by step.
-
-``params['w3']`` and ``state.opt[0].mu`` are paths; a pattern is a path, or a prefix of one, whose
-steps may have ``*`` and ``?``. Brackets are literal: they enclose a key. ``/`` separates steps too.
-"""
+"""Regular expressions compiled on first use, and patterns of users for names and arguments."""
 
 from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from hlo_lens.text.lazy_pattern import lazy_pattern
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class _LazyPattern:
+    """A regular expression whose methods are those of the compiled one."""
+
+    def __init__(self, pattern: str, flags: re.RegexFlag) -> None:
+        self.pattern = pattern
+        self.flags = flags
+
+    def __getattr__(self, name: str) -> object:
+        """Compile the pattern, and keep the method, so that this is not called for it again."""
+        method: object = getattr(re.compile(self.pattern, self.flags), name)
+        setattr(self, name, method)
+        return method
+
+
+def lazy_pattern(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """Return a pattern as `re.compile` does; it is compiled when a method is first used."""
+    return cast("re.Pattern[str]", _LazyPattern(pattern, flags))
+
+
+_SECONDS = 1.0
+"""Most seconds that a search in one name may take; usual ones take microseconds."""
+
+
+class NamePattern:
+    """A regular expression of the user, to find in names of modules, functions or files.
+
+    A pattern whose search grows exponentially with the name (``(a+)+$``) ends in an error.
+
+    Attributes:
+        text: The pattern as given.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Read a pattern; raises UsageError if it is no regular expression."""
+        import regex
+
+        self.text = text
+        try:
+            self._pattern = regex.compile(text)
+        except regex.error as error:
+            raise UsageError(f"not a regular expression: {text!r}: {error}") from error
+
+    def found_in(self, name: str) -> bool:
+        """Whether the pattern is found in a name; raises UsageError after one second."""
+        try:
+            return self._pattern.search(name, timeout=_SECONDS) is not None
+        except TimeoutError as error:
+            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+            raise UsageError(
+                f"the search of {self.text!r} in {shown!r} takes more than {_SECONDS:g} s;"
+                " write it without a repetition inside a repetition"
+            ) from error
+
+
+_SHOWN = 60
+"""Most characters of a name in a message."""
+
 
 _KEY = r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]"""
 _STEP = lazy_pattern(rf"{_KEY}|([^.\[]+)")
