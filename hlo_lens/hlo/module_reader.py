@@ -7,16 +7,27 @@ match: see `hlo_lens.hlo.scan`. The grammar alone is its reference: slower, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
-from hlo_lens.grammar.reader_choice import ReaderName, uses_grammar
 from hlo_lens.hlo.columns import InstructionColumns
 from hlo_lens.hlo.gaps import repetitions
 from hlo_lens.hlo.module import HloModule
 from hlo_lens.hlo.reader import HloTextReader
 from hlo_lens.hlo.rows import HloRows, ReadComputation, first_values, infer_shapes, new_module
 from hlo_lens.hlo.scan import HloScan, start_ahead
-from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.errors import DumpSyntaxError, Gap, UsageError
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+
+ReaderName: TypeAlias = Literal["scanner", "grammar"]
+"""``scanner`` is fast and notes gaps; ``grammar`` is slow and raises at the first error."""
+
+
+def uses_grammar(reader: str) -> bool:
+    """Return whether a text is to be read by the grammar; raises UsageError for a wrong name."""
+    if reader not in ("scanner", "grammar"):
+        raise UsageError(f"reader is 'scanner' or 'grammar', found {reader!r}")
+    return reader == "grammar"
+
 
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 

@@ -466,7 +466,7 @@ def _hlo_modules(
     progress: Progress | None,
 ) -> Iterator[ModuleDump]:
     """Yield the modules in an HLO text or log, and the log's messages around them."""
-    from hlo_lens.hlo.module_reader import parse_hlo_modules  # imports Lark; --help must not
+    from hlo_lens.hlo.module_reader import parse_hlo_modules
 
     size = len(source.text)
     report = None if progress is None else lambda offset: progress(offset, size)
