@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hlo_lens.grammar.lines import LineRule
 from hlo_lens.hlo.columns import LONG_NUMBER
 from hlo_lens.hlo.patterns import (
     BLANK,
+    GRAMMARS,
     PLAIN_FRAME,
     PLAIN_LOCATION,
     TABLE,
@@ -17,7 +20,7 @@ from hlo_lens.hlo.patterns import (
     TABLE_RECORD,
     TABLE_STRING,
 )
-from hlo_lens.hlo.text import parse_string
+from hlo_lens.hlo.text import LONGEST_NUMBER, parse_string
 from hlo_lens.text.rows import Records
 from hlo_lens.text.source_files import is_library_file
 
@@ -60,6 +63,40 @@ class OpMetadata:
     scheduling_name: str | None = None
     deduplicated_name: str | None = None
     other: Mapping[str, str] = field(default_factory=dict)
+
+
+_METADATA_FIELD = LineRule("loose_field", *GRAMMARS, is_line=False, is_loose=True)
+_INTEGERS = frozenset(
+    {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
+)
+_NOTHING: Mapping[str, str] = {}
+_STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
+
+
+def parse_metadata_string(text: str, name: str) -> str | None:
+    """Return a text field of a ``metadata={...}`` value, as `parse_metadata` does."""
+    found = None
+    for match in _METADATA_FIELD.pattern.finditer(text):
+        if match[1] == name:
+            found = match[2] or match[3]
+    return None if found is None else parse_string(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_metadata(text: str) -> OpMetadata:
+    """Return the fields of a ``metadata={...}`` value, unknown ones included."""
+    known: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    for match in _METADATA_FIELD.pattern.finditer(text):
+        name, quoted, plain = match[1], match[2], match[3]
+        value = plain if quoted is None else parse_string(quoted)
+        if name in _STRINGS:
+            known[name] = value
+        elif name in _INTEGERS and len(value) < LONGEST_NUMBER and value.lstrip("-").isdecimal():
+            known[name] = int(value)
+        else:
+            other[name] = value
+    return OpMetadata(**known, other=other or _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

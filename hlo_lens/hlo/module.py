@@ -34,7 +34,6 @@ from hlo_lens.hlo.columns import (
     NameIndex,
     Overlay,
 )
-from hlo_lens.hlo.links import Links
 from hlo_lens.hlo.metadata import OpMetadata, SourceLocation, StackFrames
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -44,6 +43,7 @@ from hlo_lens.text.source_files import is_library_file, makes_every_operation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hlo_lens.hlo.links import Links
     from hlo_lens.hlo.metadata import OpMetadata
     from hlo_lens.hlo.text_reader import HloReader
     from hlo_lens.shapes.mesh import Mesh
@@ -795,6 +795,8 @@ class HloModule:
     @functools.cached_property
     def links(self) -> Links:
         """Operands, users, calls and callers."""
+        from hlo_lens.hlo.links import Links
+
         return Links(self)
 
     def instruction(self, row: int) -> HloInstruction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.hlo import text as hlo_text
+from hlo_lens.hlo.metadata import parse_metadata, parse_metadata_string
 from hlo_lens.hlo.patterns import LOOSE_PROGRAM_SHAPE, SHAPE_ITEM
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.replica_groups import parse_device_list
@@ -26,8 +27,8 @@ class HloTextReader:
 
     sharding = staticmethod(parse_sharding)
     device_list = staticmethod(parse_device_list)
-    metadata = staticmethod(hlo_text.parse_metadata)
-    metadata_string = staticmethod(hlo_text.parse_metadata_string)
+    metadata = staticmethod(parse_metadata)
+    metadata_string = staticmethod(parse_metadata_string)
     operands = staticmethod(hlo_text.parse_operands)
     attributes = staticmethod(hlo_text.parse_attributes)
     attribute = staticmethod(hlo_text.parse_attribute)

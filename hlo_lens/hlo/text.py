@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule
 from hlo_lens.hlo.columns import HloOperand
-from hlo_lens.hlo.metadata import OpMetadata
 from hlo_lens.hlo.module import InputOutputAlias
 from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, GRAMMARS, NAME, SHAPE, SPACE
 from hlo_lens.text.patterns import lazy_pattern
@@ -29,7 +28,6 @@ _PLAIN_OPERAND = lazy_pattern(r"%?([\w.-]+)((?:#\d+)*)")
 _OPERAND = lazy_pattern(
     rf"[,\s]*+{SPACE}(?:({SHAPE}){SPACE})?+(?:{NAME}((?:{SPACE}#{SPACE}\d++)*+))?+{SPACE}(?:,|\Z)"
 )
-_METADATA_FIELD = LineRule("loose_field", *GRAMMARS, is_line=False, is_loose=True)
 _FRONTEND = LineRule(
     "loose_frontend", *GRAMMARS, is_line=False, is_loose=True, after=rf"{SPACE}(?=,|\Z)"
 )
@@ -43,14 +41,8 @@ _ALIAS = lazy_pattern(
 _DONOR = lazy_pattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
 _HIDDEN_INDEX = lazy_pattern(r"#\d+")
 _LIST_NAME = lazy_pattern(r"%?([A-Za-z_%][\w.-]*)")
-_INTEGERS = frozenset(
-    {"source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"}
-)
-_LONGEST = 20
+LONGEST_NUMBER = 20
 """Digits of the largest 64-bit number, plus one."""
-
-_NOTHING: Mapping[str, str] = {}
-_STRINGS = frozenset({"op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name"})
 
 
 def unescape(text: str) -> str:
@@ -98,7 +90,7 @@ def _index(text: str) -> ShapeIndex:
 
 def _number(digits: str) -> int:
     """Return a number; of one that no number of XLA is as long as, the first beyond 64 bits."""
-    return int(digits) if len(digits) < _LONGEST else 1 << 64
+    return int(digits) if len(digits) < LONGEST_NUMBER else 1 << 64
 
 
 @functools.lru_cache(maxsize=256)
@@ -139,32 +131,6 @@ def parse_frontend_attributes(text: str) -> Mapping[str, str]:
             found[key] = parse_string(quoted) if is_strict else unescape(quoted)
         position = match.end() + 1
     return found
-
-
-def parse_metadata_string(text: str, name: str) -> str | None:
-    """Return a text field of a ``metadata={...}`` value, as `parse_metadata` does."""
-    found = None
-    for match in _METADATA_FIELD.pattern.finditer(text):
-        if match[1] == name:
-            found = match[2] or match[3]
-    return None if found is None else parse_string(found)
-
-
-@functools.lru_cache(maxsize=1024)
-def parse_metadata(text: str) -> OpMetadata:
-    """Return the fields of a ``metadata={...}`` value, unknown ones included."""
-    known: dict[str, Any] = {}
-    other: dict[str, str] = {}
-    for match in _METADATA_FIELD.pattern.finditer(text):
-        name, quoted, plain = match[1], match[2], match[3]
-        value = plain if quoted is None else parse_string(quoted)
-        if name in _STRINGS:
-            known[name] = value
-        elif name in _INTEGERS and len(value) < _LONGEST and value.lstrip("-").isdecimal():
-            known[name] = int(value)
-        else:
-            other[name] = value
-    return OpMetadata(**known, other=other or _NOTHING)
 
 
 def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.grammar.lines import LineRule
-from hlo_lens.hlo.text import parse_metadata
+from hlo_lens.hlo.metadata import parse_metadata
 from hlo_lens.text.errors import Gap
 from hlo_lens.text.source import Source, Span
 
