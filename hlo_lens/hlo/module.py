@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.links import Links
     from hlo_lens.hlo.metadata import OpMetadata
+    from hlo_lens.hlo.text import InputOutputAlias
     from hlo_lens.hlo.text_reader import HloReader
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.replica_groups import CollectiveDeviceList
@@ -620,23 +621,6 @@ class HloComputation:
 _HTML_OPCODES = 10
 _PLACES = "_places_by_name"
 """Not pickled, but made again: an index, whose hashes are those of one process."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputOutputAlias:
-    """Output buffer that shares a parameter's memory: an entry of ``input_output_alias``.
-
-    Attributes:
-        output_index: Index into the result shape of the entry computation.
-        parameter_number: Number of the entry parameter.
-        parameter_index: Index into that parameter's shape.
-        kind: ``may-alias`` or ``must-alias``.
-    """
-
-    output_index: ShapeIndex
-    parameter_number: int
-    parameter_index: ShapeIndex
-    kind: str = "may-alias"
 
 
 @dataclass(eq=False)

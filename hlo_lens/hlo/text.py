@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule
 from hlo_lens.hlo.columns import HloOperand
-from hlo_lens.hlo.module import InputOutputAlias
 from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, GRAMMARS, NAME, SHAPE, SPACE
 from hlo_lens.text.patterns import lazy_pattern
 
@@ -43,6 +43,23 @@ _HIDDEN_INDEX = lazy_pattern(r"#\d+")
 _LIST_NAME = lazy_pattern(r"%?([A-Za-z_%][\w.-]*)")
 LONGEST_NUMBER = 20
 """Digits of the largest 64-bit number, plus one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOutputAlias:
+    """Output buffer that shares a parameter's memory: an entry of ``input_output_alias``.
+
+    Attributes:
+        output_index: Index into the result shape of the entry computation.
+        parameter_number: Number of the entry parameter.
+        parameter_index: Index into that parameter's shape.
+        kind: ``may-alias`` or ``must-alias``.
+    """
+
+    output_index: ShapeIndex
+    parameter_number: int
+    parameter_index: ShapeIndex
+    kind: str = "may-alias"
 
 
 def unescape(text: str) -> str:

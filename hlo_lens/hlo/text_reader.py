@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.columns import HloOperand
     from hlo_lens.hlo.metadata import OpMetadata
-    from hlo_lens.hlo.module import InputOutputAlias
+    from hlo_lens.hlo.text import InputOutputAlias
     from hlo_lens.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.shapes.shape import ProgramShape, Shape, ShapeIndex
     from hlo_lens.shapes.sharding import HloSharding

@@ -31,8 +31,9 @@ from hlo_lens.text.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.hlo.module import HloModule, InputOutputAlias
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.hlo.text import InputOutputAlias
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.render.result import Row
     from hlo_lens.shapes.shape import Shape, ShapeIndex

@@ -8,8 +8,8 @@ import pickle
 import subprocess
 import sys
 
-from hlo_lens.hlo.module import InputOutputAlias
 from hlo_lens.hlo.module_reader import parse_hlo, parse_hlo_modules
+from hlo_lens.hlo.text import InputOutputAlias
 from hlo_lens.text.source import clean
 from tests.hlo_texts import E2, E3, E4, E5, entry, names, one, read
 
