@@ -41,11 +41,9 @@ from hlo_lens.hlo.module import (
 )
 from hlo_lens.hlo.module_reader import parse_hlo as parse_hlo
 from hlo_lens.load import load as load
-from hlo_lens.load.capture import Capture as Capture, capture as capture
-from hlo_lens.load.graphs import call_graph as call_graph
 from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump
-from hlo_lens.load.programs import modules_of as modules_of
+from hlo_lens.load.programs import call_graph as call_graph, modules_of as modules_of
 from hlo_lens.logs.buffer_statistics import BufferLog as BufferLog
 from hlo_lens.logs.log import (
     LogText as LogText,
@@ -69,6 +67,7 @@ from hlo_lens.questions.what_if.api import WhatIf as WhatIf, what_if as what_if
 from hlo_lens.shapes.replica_groups import expand_replica_groups as expand_replica_groups
 from hlo_lens.shapes.shape import Layout as Layout, Shape as Shape
 from hlo_lens.shapes.sharding import HloSharding as HloSharding
+from hlo_lens.testing.capture import Capture as Capture, capture as capture
 from hlo_lens.text.errors import (
     DumpMismatchError as DumpMismatchError,
     DumpSyntaxError as DumpSyntaxError,

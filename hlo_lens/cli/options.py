@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from hlo_lens.cli.completion import complete_module
-from hlo_lens.cli.output import Output, option_group
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.output import Output, option_group, progress_bar
 from hlo_lens.text.errors import (
     HloLensError,
     UnknownNameError,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.cli.output import Decorator
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.what_if.recompiling import Means
     from hlo_lens.render.envelope import ModulePage
     from hlo_lens.render.table import Report
@@ -158,7 +157,7 @@ def answer_pages(
         choose: Returns the modules that get a page, with what the user states of them.
     """
     from hlo_lens.load.programs import with_progress
-    from hlo_lens.questions.dumps.leading import training_step_first
+    from hlo_lens.questions.dumps.groups import training_step_first
     from hlo_lens.render.envelope import report_of_pages
 
     def ask(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:

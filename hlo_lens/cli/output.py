@@ -1,9 +1,11 @@
-"""Output of commands: its options, and the file or stream that a report is written to."""
+"""Output of commands: options, files and streams, the progress bar, and what CI reads."""
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,13 +16,75 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import click
 
+from hlo_lens.cli import exit_codes
 from hlo_lens.render.replaced_file import replaced_file
-from hlo_lens.render.table import FORMATS, RENDERERS, RenderOptions, Report
+from hlo_lens.render.table import FORMATS, RENDERERS, RenderOptions, Report, render_as
 from hlo_lens.text.dump_kinds import split_file_name
-from hlo_lens.text.errors import OutputError, UsageError
+from hlo_lens.text.errors import OutputError, UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.progress import Progress, TaskID
+
+    from hlo_lens.questions.check.api import Checked
+    from hlo_lens.questions.diff.dump_diff import Diff
+    from hlo_lens.render.to_github import Annotation
+
+
+_QUIET_SECONDS = 0.5
+_SECONDS_BETWEEN = 0.1
+
+
+class _Bar:
+    """Bar that appears after half a second of work; rich is imported then."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._next = time.monotonic() + _QUIET_SECONDS
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _SECONDS_BETWEEN
+        if self._shown is None:
+            self._shown = self._start(total)
+        bar, task = self._shown
+        bar.update(task, completed=done, total=total)
+
+    def _start(self, total: int) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+            transient=True,
+        )
+        bar.start()
+        return bar, bar.add_task(self._title, total=total)
+
+    def stop(self) -> None:
+        """Remove the bar from the screen."""
+        if self._shown is not None:
+            self._shown[0].stop()
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Provide a callback for progress (done, total); None where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    bar = _Bar(title)
+    try:
+        yield bar
+    finally:
+        bar.stop()
 
 
 Decorator: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
@@ -190,3 +254,98 @@ output_options = _output_options(FORMATS)
 
 finding_output_options = _output_options(tuple(RENDERERS))
 """The same with the formats of findings."""
+
+
+_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CiOutput:
+    """Output for GitHub besides the report.
+
+    Attributes:
+        has_summary: Whether the report is appended, as Markdown, to the summary of the step.
+        has_annotations: Whether regressions are written as workflow commands.
+    """
+
+    has_summary: bool
+    has_annotations: bool
+
+    def write(self, report: Report, output: Output, annotations: Sequence[Annotation]) -> None:
+        """Write the report, then the summary and the annotations if they are enabled.
+
+        Workflow commands are written to standard output, or to standard error where standard
+        output has a report for programs; GitHub reads both.
+        """
+        output.write(report)
+        if self.has_summary:
+            self._append_summary(report)
+        if self.has_annotations:
+            from hlo_lens.render.to_github import annotation_lines
+
+            is_free = output.format == "text" or output.path_out not in (None, "-")
+            for line in annotation_lines(annotations):
+                click.echo(line, err=not is_free)
+
+    def _append_summary(self, report: Report) -> None:
+        path = os.environ.get(_VARIABLE)
+        if not path:
+            click.echo(f"hlo-lens: {_VARIABLE} is not set: no summary written", err=True)
+            return
+        with open_output(path, "a") as out:
+            render_as("markdown", report, out, RenderOptions())
+
+
+ci_options = option_group(
+    "ci",
+    CiOutput,
+    click.option(
+        "--github-step-summary",
+        "has_summary",
+        is_flag=True,
+        help=f"Append the report as Markdown to the file ${_VARIABLE}.",
+    ),
+    click.option(
+        "--github-annotations",
+        "has_annotations",
+        is_flag=True,
+        help="Print ::warning commands on the lines of your program: what got worse, findings.",
+    ),
+)
+"""The options about continuous integration; the command gets them as ``ci``."""
+
+
+def finish(checked: Checked | None, diff: Diff | None = None) -> None:
+    """Exit with 1 if a rule failed, 4 if one cannot be decided, else 0.
+
+    Args:
+        checked: Verdicts on rules, if there are any.
+        diff: Differences, each of which is a failure; None if none is.
+    """
+    is_changed = diff is not None and not diff.identical and not diff.is_undecided
+    code = exit_codes.DONE
+    if is_changed or (checked is not None and checked.judgement.is_failed):
+        code = exit_codes.RULE_FAILED
+    else:
+        unknown = {} if diff is None else diff.unknown
+        texts = [
+            f"{name}: whether it changed is not known: {', '.join(subjects)}"
+            for name, subjects in unknown.items()
+        ]
+        for text in (*texts, *_undecided(checked)):
+            code = exit_codes.UNPARSABLE
+            click.echo(f"hlo-lens: error: {printable(text)}", err=True)
+    click.get_current_context().exit(code)
+
+
+def _undecided(checked: Checked | None) -> Iterator[str]:
+    """Yield the rules that cannot be decided, with the reason."""
+    if checked is None or not checked.judgement.is_undecided:
+        return
+    undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
+    for verdict in undecided:
+        where = f" of {verdict.module}" if verdict.module else ""
+        text = f"{verdict.rule.metric.label}{where} cannot be decided: {verdict.reason}"
+        yield f"{verdict.rule.place}: {text}"
+    if not undecided:
+        yield "no rule could be decided, not even an informational one"

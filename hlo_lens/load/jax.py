@@ -9,6 +9,7 @@ numbered otherwise than in a dump.
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
 
 FAILURES = (RuntimeError, NotImplementedError, ValueError, TypeError, AttributeError)
 """Errors of jax for features that a version or backend lacks; XLA's own is the first."""
+
+
+def import_jax() -> Any:
+    """Return the module jax; raises MissingPackageError if it is not installed."""
+    try:
+        return importlib.import_module("jax")
+    except ImportError as error:
+        raise MissingPackageError("jax is not installed: pip install 'hlo-lens[jax]'") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from hlo_lens.hlo import graph_export
 from hlo_lens.hlo.module import HloModule
 from hlo_lens.load import load, load_log
 from hlo_lens.load.module import Dump, ModuleDump, already_read
-from hlo_lens.program.summary import instruction_table
-from hlo_lens.shapes.mesh import Mesh, MeshLike
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.patterns import NamePattern
-from hlo_lens.text.units import listed, plural
+from hlo_lens.text.units import listed
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Compiled(Protocol):
@@ -110,48 +112,6 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
     return found[0]
 
 
-def analysis_of(
-    program: Program, module: str | None = None, mesh: MeshLike | None = None
-) -> ModuleDump:
-    """Return the analysis of the only module of a program.
-
-    Raises:
-        UsageError: If there are several modules, or the mesh is none of the program.
-    """
-    named = None if mesh is None else Mesh.of(mesh)
-    (known,) = analyses_of((one_module(program, module),), named)
-    return known
-
-
-def analyses_of(modules: Sequence[ModuleDump], mesh: Mesh | None) -> list[ModuleDump]:
-    """Return the analyses of some modules, with a mesh that names the axes of those it fits.
-
-    Raises:
-        UsageError: If it fits none of them.
-    """
-    if mesh is None:
-        return list(modules)
-    from hlo_lens.questions.sharding.mesh_axes import mesh_misfit
-
-    found: list[ModuleDump] = []
-    misfits: dict[str, list[str]] = {}
-    for one in modules:
-        known = one.stating(mesh=mesh)
-        table = instruction_table(known) if known.has_hlo else None
-        misfit = mesh_misfit(mesh, table, one.before, one.lowered_meshes) if table else ""
-        found.append(one if misfit else known)
-        if misfit:
-            misfits.setdefault(misfit, []).append(one.name)
-    if misfits and sum(map(len, misfits.values())) == len(modules):
-        sizes = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
-        text = ",".join(f"{name}={size}" for name, size in sizes)
-        raise UsageError(
-            f"mesh {text} of {plural(mesh.size, 'device')} does not fit: "
-            f"{'; '.join(f'{listed(names, 2)} {what}' for what, names in misfits.items())}"
-        )
-    return found
-
-
 def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:
     """Yield modules; report the number done before each, if there are several."""
     for done, module in enumerate(modules):
@@ -199,3 +159,21 @@ def _dump_of(module: HloModule) -> ModuleDump:
         module_text=already_read(module),
         framework=module.framework,
     )
+
+
+def call_graph(program: Program, *, module: str | None = None) -> nx.MultiDiGraph[str]:
+    """Return the graph of a module, with edges from each computation to those that it calls.
+
+    Nodes and edges have the attributes of `hlo_lens.hlo.graph_export.call_graph`.
+
+    Args:
+        program: A module, or what other functions take: a path, HLO text, an executable of jax.
+        module: Regular expression that selects one of several modules.
+
+    Raises:
+        UsageError: If there is not exactly one module, or it has no HLO text.
+    """
+    hlo = program if isinstance(program, HloModule) else one_module(program, module).hlo
+    if hlo is None:
+        raise UsageError("there is no HLO text, so there are no computations")
+    return graph_export.call_graph(hlo)

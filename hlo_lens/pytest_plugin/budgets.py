@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hlo_lens.load.capture import Capture
     from hlo_lens.pytest_plugin.compiling import Compiling
+    from hlo_lens.testing.capture import Capture
 
 _BETWEEN = " :: "
 """Separator between the name of a test and that of a module that it compiled."""
@@ -41,7 +41,7 @@ def captured() -> Iterator[Capture | None]:
     if find_spec("jax") is None:
         yield None
         return
-    from hlo_lens.load.capture import capture
+    from hlo_lens.testing.capture import capture
 
     with capture() as found:
         yield found

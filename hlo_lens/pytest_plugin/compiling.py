@@ -41,8 +41,7 @@ class Compiling:
         Raises:
             MissingPackageError: If jax is not installed.
         """
-        from hlo_lens.load.capture import import_jax
-        from hlo_lens.load.jax import from_compiled
+        from hlo_lens.load.jax import from_compiled, import_jax
 
         jax = import_jax()
         jitted = function if hasattr(function, "lower") else jax.jit(function)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hlo_lens.load.programs import Program, analysis_of
+from hlo_lens.load.programs import Program, one_module
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.diff.dump_diff import compare_programs
 from hlo_lens.questions.diff.page import program_diff_facts
@@ -68,7 +68,7 @@ def assert_collectives(
         AssertionError: If a number differs or is not known.
     """
     __tracebackhide__ = True
-    known = analysis_of(program)
+    known = one_module(program)
     chosen = list(chosen_collectives(known, axis, min_bytes))
     counts: Counter[str] = Counter()
     for one in chosen:
@@ -106,7 +106,7 @@ def assert_no_collectives(
         AssertionError: If there is one, or if it is not known whether there is.
     """
     __tracebackhide__ = True
-    known = analysis_of(program)
+    known = one_module(program)
     found = chosen_collectives(known, axis, min_bytes)
     chosen = [one for one in found if one.loop_path or not inside_loops]
     if chosen:
@@ -135,7 +135,7 @@ def assert_memory_below(
     __tracebackhide__ = True
     if of not in _MEASURES:
         raise UsageError(f"of={of!r}: expected one of {', '.join(_MEASURES)}")
-    known, bound = analysis_of(program), parse_size(limit)
+    known, bound = one_module(program), parse_size(limit)
     try:
         results = memory(known)
     except HloLensError as error:
@@ -206,7 +206,7 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
         AssertionError: If one is not donated, or if no argument matches a pattern.
     """
     __tracebackhide__ = True
-    known = analysis_of(program)
+    known = one_module(program)
     wrong: list[str] = []
     total = 0
     for pattern in arguments:
@@ -247,7 +247,7 @@ def assert_no_findings(
         UsageError: If there is no such severity, or no rule of a code.
     """
     __tracebackhide__ = True
-    known = understood(analysis_of(program))
+    known = understood(one_module(program))
     wrong = findings_at_least(known, severity, select=select, ignore=ignore)
     if wrong:
         lines = [f"{one.code} {one.severity}: {finding_text(one)}" for one in wrong]
@@ -271,7 +271,7 @@ def assert_sharded(
         AssertionError: If one is not sharded so, if that is not known, or if no parameter matches.
     """
     __tracebackhide__ = True
-    known = analysis_of(program)
+    known = one_module(program)
     values, _ = find_arguments(known, pattern)
     wanted = {axis} if isinstance(axis, str) else set(axis)
     unknown = [value for value in values if value.spec is None]
@@ -311,7 +311,7 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
     __tracebackhide__ = True
     if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():
         fail_unknown(f"the golden program: {golden} is not there; write compiled.as_text() to it")
-    head, base = understood(analysis_of(program)), understood(analysis_of(golden))
+    head, base = understood(one_module(program)), understood(one_module(golden))
     diff = compare_programs(hlo_text(base), hlo_text(head), heed=tuple(heed))
     if diff.identical:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.shell_completion import BashComplete
 
-from hlo_lens.cli import main, names
+from hlo_lens.cli import completion as names, main
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hlo_lens.cli import progress
+from hlo_lens.cli import output as progress
 
 if TYPE_CHECKING:
     import pytest

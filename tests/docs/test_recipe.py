@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import load
-from hlo_lens.questions.dumps.listing_facts import listing_facts
+from hlo_lens.questions.dumps.listing import listing_facts
 from tests.corpus import SAMPLES
 from tests.docs.documents import MANUAL
 from tests.timing import PATIENCE_SECONDS

@@ -123,7 +123,7 @@ def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
         "import os, signal, time\n"
         # ignored where the tests were started in the background of a script
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import hlo_lens.questions.dumps.listing_facts as facts\n"
+        "import hlo_lens.questions.dumps.listing as facts\n"
         "def slow(*arguments):\n"
         f"    os.write({writing}, b'.')\n"
         f"    time.sleep({PATIENCE_SECONDS})\n"

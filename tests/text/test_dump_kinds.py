@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from hlo_lens.load.module import BufferTexts
-from hlo_lens.questions.dumps.xla_flags import DUMP_FLAGS
+from hlo_lens.questions.dumps.doctor import DUMP_FLAGS
 from hlo_lens.text.dump_kinds import BUFFER_ROWS, ROWS, DumpKind, KindRow, part_of, sniff
 
 

@@ -28,10 +28,11 @@ def collectives(
         module: Regular expression for the name of the module, where there are several.
         mesh: Mesh that names the axes, where no text does: ``{"data": 2, "model": 4}``.
     """
-    from hlo_lens.load.programs import analysis_of
+    from hlo_lens.load.programs import one_module
     from hlo_lens.questions.collectives.collective import collectives as fact
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
 
-    return fact(analysis_of(program, module, mesh))
+    return fact(*stating_mesh([one_module(program, module)], mesh))
 
 
 def loops(program: Program, *, module: str | None = None) -> Loops:
@@ -41,7 +42,7 @@ def loops(program: Program, *, module: str | None = None) -> Loops:
     >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()
     ['main.10_spmd', 'while.30', 'while.35']
     """
-    from hlo_lens.load.programs import analysis_of
+    from hlo_lens.load.programs import one_module
     from hlo_lens.questions.collectives.loop_levels import loops as fact
 
-    return fact(analysis_of(program, module))
+    return fact(one_module(program, module))

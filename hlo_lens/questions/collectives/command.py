@@ -60,14 +60,14 @@ def collectives(
     Meshes that the optimized text does not name are read from the before_optimizations text next
     to it.
     """
-    from hlo_lens.load.programs import analyses_of
     from hlo_lens.questions.collectives.explanation import modules_with_collective
     from hlo_lens.questions.collectives.page import pages
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
 
     view = partial(pages, by=by, is_dynamic=not is_static, why=why)
 
     def choose(modules: Sequence[ModuleDump]) -> Sequence[ModuleDump]:
-        stated = analyses_of(modules, mesh)
+        stated = stating_mesh(modules, mesh)
         return stated if why is None else modules_with_collective(stated, why)
 
     answer_pages(path, reading, output, "collectives", view, choose=choose)
@@ -91,7 +91,9 @@ def loops(path: str, mesh: Mesh | None, reading: Reading, output: Output) -> Non
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Trip counts are XLA's where it prints them, else derived from start, step and condition.
     """
-    from hlo_lens.load.programs import analyses_of
     from hlo_lens.questions.collectives.page import loop_pages
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
 
-    answer_pages(path, reading, output, "loops", loop_pages, choose=partial(analyses_of, mesh=mesh))
+    answer_pages(
+        path, reading, output, "loops", loop_pages, choose=partial(stating_mesh, mesh=mesh)
+    )

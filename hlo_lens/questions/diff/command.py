@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.ci import CiOutput, ci_options, finish
 from hlo_lens.cli.options import comma_separated, force_option, module_option
-from hlo_lens.cli.output import Output, output_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.output import CiOutput, Output, ci_options, finish, output_options, progress_bar
 
 if TYPE_CHECKING:
     from hlo_lens.text.patterns import NamePattern

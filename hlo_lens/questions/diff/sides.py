@@ -14,7 +14,7 @@ from hlo_lens.load import STDIN, load
 from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
-from hlo_lens.questions.dumps.text_copies import text_copies
+from hlo_lens.questions.diff.matching.digest import text_copies
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
     Snapshot,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.findings.run_settings import Sieve
     from hlo_lens.text.patterns import NamePattern
@@ -330,7 +330,7 @@ def _module_of(
     dump: ModuleDump, sieve: Sieve, *, limits_estimate: bool, is_hashed: bool
 ) -> SideModule:
     from hlo_lens.load.fact import plant
-    from hlo_lens.questions.dumps.listing_facts import hashed_facts, listing_facts
+    from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts
     from hlo_lens.questions.findings.module_findings import module_findings
     from hlo_lens.questions.plans.proof import sifted_module_findings
     from hlo_lens.questions.snapshots.module_snapshot import module_snapshot

@@ -8,8 +8,7 @@ import click
 
 from hlo_lens.cli.completion import complete_instruction, complete_subject
 from hlo_lens.cli.options import Reading, answer, reading_options
-from hlo_lens.cli.output import Output, output_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.output import Output, output_options, progress_bar
 from hlo_lens.text.errors import UnreadableError
 
 _EXAMPLE = """\b
@@ -38,8 +37,7 @@ def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> No
     processes are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
     """
     from hlo_lens.load.programs import read_dump
-    from hlo_lens.questions.dumps.listing import list_modules
-    from hlo_lens.questions.dumps.listing_page import ls_page
+    from hlo_lens.questions.dumps.page import list_modules, ls_page
 
     with progress_bar("listing files") as progress:
         dump = read_dump(path, progress=progress)
@@ -131,8 +129,7 @@ def doctor(path: str | None, clear_cache: bool, output: Output) -> None:
     Prints the flags to set, the texts that a dump lacks, and why a folder has nothing to read. jax
     is not imported and nothing is compiled. Exit code 3 if PATH has nothing to read.
     """
-    from hlo_lens.questions.dumps.doctor import examine
-    from hlo_lens.questions.dumps.doctor_page import doctor_page
+    from hlo_lens.questions.dumps.doctor import doctor_page, examine
 
     if clear_cache:
         from hlo_lens.questions.what_if.process.cache import clear_cache as clear

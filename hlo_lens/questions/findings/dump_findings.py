@@ -11,7 +11,7 @@ from hlo_lens.questions.findings.rule import DumpRule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.finding import Finding
 
 

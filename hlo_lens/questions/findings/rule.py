@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.questions.dumps.listing_facts import ListingFacts
+from hlo_lens.questions.dumps.listing import ListingFacts
 from hlo_lens.questions.findings.finding import Finding
 
 FindInModule: TypeAlias = Callable[[ModuleDump], Iterable[Finding]]

@@ -31,13 +31,13 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     """
     from dataclasses import replace
 
-    from hlo_lens.load.programs import analysis_of
+    from hlo_lens.load.programs import one_module
     from hlo_lens.program.summary import no_hlo_text
     from hlo_lens.questions.memory.results import memory_results
     from hlo_lens.questions.memory.timeline import timeline_image, timelines
     from hlo_lens.text.errors import MissingDumpError
 
-    dump = analysis_of(program, module)
+    dump = one_module(program, module)
     results = memory_results(dump)
     if results is None and dump.lowered is not None:
         raise MissingDumpError(f"{dump.name}: {no_hlo_text(dump)}")

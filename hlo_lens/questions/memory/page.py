@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head, with_marked_groups, with_marks
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.questions.dumps.single_texts import SingleTexts
+from hlo_lens.program.texts import SingleTexts
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import instructions_by_name, loop_path

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.ci import CiOutput, ci_options
 from hlo_lens.cli.options import (
     Reading,
     comma_separated,
@@ -17,13 +16,15 @@ from hlo_lens.cli.options import (
     reading_options,
 )
 from hlo_lens.cli.output import (
+    CiOutput,
     Output,
+    ci_options,
     finding_output_options,
     format_option,
     option_group,
     output_options,
+    progress_bar,
 )
-from hlo_lens.cli.progress import progress_bar
 from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
 from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
-from hlo_lens.questions.dumps.text_copies import text_copies
+from hlo_lens.questions.diff.matching.digest import text_copies
 from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.findings.page import FindingsView, Trial, finding_annotations, lint_report

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.what_if.recompiling import Figures, Recompiled
 
 

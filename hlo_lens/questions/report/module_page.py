@@ -20,8 +20,8 @@ from hlo_lens.questions.collectives.page import (
     groups_table,
     movement_tables,
 )
-from hlo_lens.questions.dumps.leading import lead_of
-from hlo_lens.questions.dumps.listing_page import estimate_notes, modules_table
+from hlo_lens.questions.dumps.groups import lead_of
+from hlo_lens.questions.dumps.page import estimate_notes, modules_table
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.questions.findings.places import argument_of
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from hlo_lens.program.instructions import LargestInstructions, Opcodes, SourceBytes
     from hlo_lens.program.signature import EntryValue
     from hlo_lens.program.summary import Summary
-    from hlo_lens.questions.dumps.module_groups import Lead, ModuleGroups
+    from hlo_lens.questions.dumps.groups import Lead, ModuleGroups
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.sharding.annotations import ShardingForms

@@ -89,7 +89,7 @@ def page_of_module(known: ModuleDump) -> ModulePage:
     """Return text and JSON object of a module."""
     if known.has_hlo:
         return module_page(known)
-    from hlo_lens.questions.dumps.single_texts import SingleTexts
+    from hlo_lens.program.texts import SingleTexts
 
     texts = SingleTexts(known)
     sections = () if memory_results(known) is not None else tuple(texts.sections())

@@ -32,12 +32,13 @@ def shardings(
         module: Regular expression for the name of the module, where there are several.
         mesh: Mesh that names the axes; None for the one that arguments or texts name.
     """
-    from hlo_lens.load.programs import analysis_of
+    from hlo_lens.load.programs import one_module
     from hlo_lens.program.summary import no_hlo_text
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
     from hlo_lens.questions.sharding.savings import sharding_results
     from hlo_lens.text.errors import MissingDumpError
 
-    dump = analysis_of(program, module, mesh)
+    (dump,) = stating_mesh([one_module(program, module)], mesh)
     results = sharding_results(dump)
     if results is None:
         raise MissingDumpError(f"{dump.name}: {no_hlo_text(dump)}")
@@ -52,7 +53,7 @@ def signature(program: Program, *, module: str | None = None) -> EntrySignature:
     >>> first.name, first.shape, first.aliased_with
     ("params['b_in']", 'f32[4,1024]', '{0}')
     """
-    from hlo_lens.load.programs import analysis_of
+    from hlo_lens.load.programs import one_module
     from hlo_lens.program.signature import entry_signature
 
-    return entry_signature(analysis_of(program, module))
+    return entry_signature(one_module(program, module))

@@ -46,11 +46,11 @@ def sharding(
     PATH is an HLO text or a folder of dumps. Global shapes, and the shardings that newer XLA leaves
     out of its final text, are read from the before_optimizations text next to it.
     """
-    from hlo_lens.load.programs import analyses_of
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
     from hlo_lens.questions.sharding.page import pages
 
     view = partial(pages, min_bytes=parse_size(min_size), is_parameters_only=params)
-    answer_pages(path, reading, output, "sharding", view, choose=partial(analyses_of, mesh=mesh))
+    answer_pages(path, reading, output, "sharding", view, choose=partial(stating_mesh, mesh=mesh))
 
 
 _SHARD_EXAMPLE = """\b

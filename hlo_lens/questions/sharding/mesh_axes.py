@@ -30,17 +30,20 @@ from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import evident_partitions
 from hlo_lens.load.devices import slices_of
+from hlo_lens.program.summary import instruction_table
 from hlo_lens.shapes.mesh import AxisRef, Mesh, nested_loops
 from hlo_lens.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
 from hlo_lens.shapes.shardy import MESHES, shardy_meshes
-from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.units import plural
+from hlo_lens.text.errors import DumpSyntaxError, UsageError
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.shapes.mesh import MeshLike
     from hlo_lens.shapes.replica_groups import Groups
 
 
@@ -283,9 +286,9 @@ def _inferred(module: HloModule, groups: Iterable[Groups]) -> Mesh | None:
     """
     edges: set[int] = {1}
     most = 0
-    for listed in dict.fromkeys(groups):
-        most = max(most, 1 + max((max(group) for group in listed if group), default=-1))
-        for group in listed[:1]:
+    for ids in dict.fromkeys(groups):
+        most = max(most, 1 + max((max(group) for group in ids if group), default=-1))
+        for group in ids[:1]:
             edges |= _edges(sorted(group))
     edges |= _sharding_edges(module)
     edges |= {most} if most > 1 else set()
@@ -424,6 +427,32 @@ def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | No
         if found is not None:
             return GroupAxes(axes=found.axes, parts=found.axes)
     return None
+
+
+def stating_mesh(modules: Sequence[ModuleDump], mesh: MeshLike | None) -> list[ModuleDump]:
+    """Return modules with a mesh that names the axes of those it fits.
+
+    Raises:
+        UsageError: If it fits none of them, or is none.
+    """
+    if mesh is None:
+        return list(modules)
+    mesh = Mesh.of(mesh)
+    found: list[ModuleDump] = []
+    misfits: dict[str, list[str]] = {}
+    for one in modules:
+        stated = one.stating(mesh=mesh)
+        table = instruction_table(stated) if one.has_hlo else None
+        misfit = mesh_misfit(mesh, table, one.before, one.lowered_meshes) if table else ""
+        found.append(one if misfit else stated)
+        if misfit:
+            misfits.setdefault(misfit, []).append(one.name)
+    if misfits and sum(map(len, misfits.values())) == len(modules):
+        raise UsageError(
+            f"mesh {_sizes_text(mesh)} of {plural(mesh.size, 'device')} does not fit: "
+            f"{'; '.join(f'{listed(names, 2)} {what}' for what, names in misfits.items())}"
+        )
+    return found
 
 
 _BETWEEN_SLICES = "xla_megascale_runtime"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.questions.dumps.single_texts import SingleTexts
+from hlo_lens.program.texts import SingleTexts
 from hlo_lens.questions.sharding.placement import (
     ALIAS,
     SHAPES,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.options import module_option
-from hlo_lens.cli.output import open_output
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.output import open_output, progress_bar
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import click
 from hlo_lens.call_trees.page import TreeView
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import Reading, reading_options, regular_expression
-from hlo_lens.cli.output import Output, open_output, option_group, output_options
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.output import Output, open_output, option_group, output_options, progress_bar
 from hlo_lens.text.dump_kinds import ROW_OF, TREE_FORMS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 

@@ -8,8 +8,7 @@ import click
 
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import compiling_options, module_option
-from hlo_lens.cli.output import Output, format_option
-from hlo_lens.cli.progress import progress_bar
+from hlo_lens.cli.output import Output, format_option, progress_bar
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:

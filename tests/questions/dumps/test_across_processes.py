@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.questions.dumps import across_processes as home
-from hlo_lens.questions.dumps.across_processes import across_processes
+from hlo_lens.questions.dumps import processes as home
 from hlo_lens.questions.dumps.listing import facts_of
+from hlo_lens.questions.dumps.processes import across_processes
 from tests.load.test_load import hlo, write
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from hlo_lens.questions.dumps.across_processes import ProcessDifference
+    from hlo_lens.questions.dumps.processes import ProcessDifference
 
 NAME = "module_0001.jit_f.cpu_after_optimizations.txt"
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hlo_lens.cli import main
-from hlo_lens.questions.dumps.process_differences import TEXTS_COMPARED
+from hlo_lens.questions.dumps.processes import TEXTS_COMPARED
 from tests.corpus import SAMPLES
 from tests.load.test_load import STAGES, hlo, write
 
@@ -219,7 +219,7 @@ def test_memory_left_out_for_size_is_reported(
     text = hlo("jit_f").replace("HloModule jit_f", "HloModule jit_f, is_scheduled=true", 1)
     (tmp_path / "module_0001.jit_f.cpu_after_optimizations.txt").write_text(text)
     monkeypatch.setattr("hlo_lens.questions.memory.results.MOST_ESTIMATED", 1)
-    monkeypatch.setattr("hlo_lens.questions.dumps.listing_page.MOST_ESTIMATED", 1)
+    monkeypatch.setattr("hlo_lens.questions.dumps.page.MOST_ESTIMATED", 1)
     out = " ".join(run(tmp_path).stdout.split())
     note = "memory of 1 module of more than 1 instructions is not estimated; for an estimate: "
     assert f"{note}hlo-lens memory PATH" in out

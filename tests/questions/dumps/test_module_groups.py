@@ -7,10 +7,16 @@ from dataclasses import replace
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.dumps.across_processes import across_processes
-from hlo_lens.questions.dumps.listing_facts import ListingFacts, hashed_facts
-from hlo_lens.questions.dumps.module_groups import module_groups, process_of
-from hlo_lens.questions.dumps.text_comparison import Fingerprint, fingerprint, first_difference
+from hlo_lens.questions.dumps.groups import module_groups
+from hlo_lens.questions.dumps.listing import (
+    Fingerprint,
+    ListingFacts,
+    fingerprint,
+    first_difference,
+    hashed_facts,
+    process_of,
+)
+from hlo_lens.questions.dumps.processes import across_processes
 from tests.corpus import SAMPLES
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, load
-from hlo_lens.questions.dumps.pass_track import (
+from hlo_lens.questions.dumps.passes import (
     PassTrack,
     Subject,
+    modules_with_passes,
     pass_of,
     subject_of,
+    track,
     tracked_stages,
 )
-from hlo_lens.questions.dumps.passes import modules_with_passes, track
 from tests.corpus import SAMPLES
 from tests.load.test_load import write
 

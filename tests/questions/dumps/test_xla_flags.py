@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.dumps.xla_flags import check_debug_options, check_flags, check_variables
+from hlo_lens.questions.dumps.doctor import check_debug_options, check_flags, check_variables
 
 GOOD = "--xla_dump_to=/tmp/d --xla_dump_hlo_as_text"
 

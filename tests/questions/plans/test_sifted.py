@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hlo_lens
-from hlo_lens.load.programs import analysis_of
+from hlo_lens.load.programs import one_module
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.plans.lint import findings_at_least
 from tests.corpus import SAMPLES
@@ -77,7 +77,7 @@ def test_commands_have_the_same_findings_about_several_modules(tmp_path: Path) -
 
 def test_tests_judge_what_lint_prints() -> None:
     path = SAMPLES / "cpu" / "wasteful"
-    mine = [(one.code, one.saves) for one in findings_at_least(analysis_of(path), "info")]
+    mine = [(one.code, one.saves) for one in findings_at_least(one_module(path), "info")]
     assert mine == [(one.code, one.saves) for one in hlo_lens.lint(path).findings]
 
 

@@ -30,7 +30,7 @@ from hlo_lens.text.names import shell_word
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
 
 _SLICES = {
     **{2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"},

@@ -27,14 +27,15 @@ from hlo_lens.questions.findings.rule import DumpRule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
 
 
 def different_hosts(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Yield a finding for each program that differs between processes."""
     if len({one.folder for one in modules}) < 2:
         return  # without importing the comparison
-    from hlo_lens.questions.dumps.across_processes import DIFFERENT, across_processes, has_processes
+    from hlo_lens.questions.dumps.listing import has_processes
+    from hlo_lens.questions.dumps.processes import DIFFERENT, across_processes
 
     for program in across_processes(modules).programs if has_processes(modules) else ():
         if program.verdict != DIFFERENT or program.modules is None:

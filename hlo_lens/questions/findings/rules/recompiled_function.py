@@ -28,7 +28,7 @@ from hlo_lens.questions.findings.rule import DumpRule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.questions.dumps.listing import ListingFacts
 
 _LEAST, _MANY = 3, 8
 """Fewest shapes of a finding, and of a warning."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from hlo_lens.load.devices import device_assignment, topology_of
 from hlo_lens.program.summary import backend_of_dump, hlo_text
-from hlo_lens.questions.dumps.leading import module_order
+from hlo_lens.questions.dumps.groups import module_order
 from hlo_lens.questions.report.html import views
 from hlo_lens.questions.report.module_page import command_on, others_sections
 from hlo_lens.questions.what_if.process.requests import own_target

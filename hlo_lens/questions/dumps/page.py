@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.dumps.across_processes import (
+from hlo_lens.questions.dumps.groups import (
+    MOST_MEMORY,
+    STEP,
+    ModuleGroup,
+    ModuleGroups,
+    module_groups,
+)
+from hlo_lens.questions.dumps.listing import facts_of
+from hlo_lens.questions.dumps.processes import (
     DIFFERENT,
     MISSING,
     SAME,
@@ -13,9 +21,10 @@ from hlo_lens.questions.dumps.across_processes import (
     UNKNOWN,
     AcrossProcesses,
     ProcessDifference,
+    across_processes,
+    difference_lines,
+    process_difference,
 )
-from hlo_lens.questions.dumps.module_groups import MOST_MEMORY, STEP, ModuleGroup, ModuleGroups
-from hlo_lens.questions.dumps.process_differences import difference_lines
 from hlo_lens.questions.memory.results import MOST_ESTIMATED
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, rows_of
@@ -34,8 +43,9 @@ from hlo_lens.text.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.load.module import Dump
-    from hlo_lens.questions.dumps.listing_facts import ListingFacts
+    from hlo_lens.load.module import Dump, ModuleDump
+    from hlo_lens.load.programs import Progress
+    from hlo_lens.questions.dumps.listing import ListingFacts
 
 _PROBLEMS_SHOWN = 5
 _PROCESSES_SHOWN = 4
@@ -63,6 +73,37 @@ class Listing:
     groups: ModuleGroups
     across: AcrossProcesses | None = None
     difference: ProcessDifference | None = None
+
+
+def list_modules(
+    dump: Dump,
+    modules: Sequence[ModuleDump],
+    *,
+    sort: str = "peak",
+    is_grouped: bool = True,
+    progress: Progress | None = None,
+) -> Listing:
+    """Return the listing of some modules of a dump.
+
+    Args:
+        dump: The dump.
+        modules: Those of its modules to list.
+        sort: Order of the groups: ``peak``, ``size``, ``flops`` or ``name``.
+        is_grouped: Whether the compiles of one function are one row.
+        progress: Called with modules done and modules in all.
+    """
+    facts = facts_of(modules, progress=progress)
+    groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
+    across = across_processes(facts) if len(groups.processes) > 1 else None
+    return Listing(
+        dump=dump,
+        facts=facts,
+        sort=sort,
+        is_grouped=is_grouped,
+        groups=groups,
+        across=across,
+        difference=None if across is None else process_difference(across, modules),
+    )
 
 
 def ls_page(listing: Listing) -> Report:

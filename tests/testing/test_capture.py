@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hlo_lens
-from hlo_lens.load import capture as module
+from hlo_lens.testing import capture as module
 from tests.load.jax import programs  # which skips where there is no jax
 
 import jax  # isort: skip

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hlo_lens.load.jax import dump_of_compile
+from hlo_lens.load.jax import dump_of_compile, import_jax
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.text.errors import HloLensError, MissingPackageError
+from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,14 +98,6 @@ def _targets() -> tuple[list[Any], tuple[str, ...]]:
     outer = _owner(*_OUTER)
     note = "this version of jax compiles in an unknown place: only calls of .compile() are seen"
     return ([] if outer is None else [outer]), (note,)
-
-
-def import_jax() -> Any:
-    """Return the module jax; raises MissingPackageError if it is not installed."""
-    try:
-        return importlib.import_module("jax")
-    except ImportError as error:
-        raise MissingPackageError("jax is not installed: pip install 'hlo-lens[jax]'") from error
 
 
 def _owner(module: str, name: str) -> Any:
