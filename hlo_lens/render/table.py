@@ -220,7 +220,7 @@ class Report:
         data: JSON object for scripts.
         first_page: Sections for people; None for those of CSV.
         most_characters: Limit on the length of its Markdown, with folded tables; None for no limit.
-        make_page: Makes the data of its page of HTML; None for a page of its sections.
+        subject: Subject of its page of HTML: modules, or compiles; None for a page of sections.
     """
 
     kind: str
@@ -228,7 +228,7 @@ class Report:
     data: Mapping[str, object]
     first_page: Sequence[Section] | None = None
     most_characters: int | None = None
-    make_page: Callable[[], Mapping[str, object]] | None = None
+    subject: object = None
 
     @property
     def pages(self) -> Sequence[Section]:

@@ -28,7 +28,7 @@ from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hlo_lens.load.programs import Progress
@@ -62,8 +62,7 @@ class Checked:
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens check`` prints."""
-        report = self.verdicts(self._facts())
-        return dataclasses.replace(report, make_page=lambda: self._page_data(report))
+        return dataclasses.replace(self.verdicts(self._facts()), subject=self)
 
     def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
         """Return the report on the verdicts alone, below some facts."""
@@ -75,16 +74,9 @@ class Checked:
         base = "" if self.diff is None else self.diff.base.source
         return check_report(self.judgement, facts, dumps=dumps, base=base)
 
-    def _page_data(self, report: Report) -> Mapping[str, object]:
-        from hlo_lens.questions.check.html_page import check_page  # only for HTML
-
-        whole = self.diff
-        if whole is not None:  # with the programs, which rules do not need
-            whole = diff_sides(whole.base, whole.head, is_forced=self.is_forced)
-        return check_page(self.head, whole, report, self._command())
-
-    def _command(self) -> str:
-        """Return the command that prints the verdicts."""
+    @property
+    def command(self) -> str:
+        """Command that prints the verdicts."""
         baseline = None if self.diff is None else self.diff.base.path
         options = [("--baseline", baseline), ("--budget", self.budget)]
         options += [("--fail-on", rule) for rule in self.rules]
@@ -264,12 +256,11 @@ class Comparison:
         if self.checked is None:
             return report
         judged = self.checked.verdicts()
-        made = dataclasses.replace(
+        return dataclasses.replace(
             report,
             sections=(*judged.sections, *report.sections),
             data={**report.data, "rules": judged.data["rules"]},
         )
-        return dataclasses.replace(made, make_page=lambda: self.diff.page_data(made))
 
     def annotations(self) -> list[Annotation]:
         """Return the notes on failed rules, then on figures that got worse."""

@@ -14,7 +14,7 @@ from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pandas as pd
 
@@ -55,13 +55,7 @@ class Diff(DumpDiff):
         from hlo_lens.questions.diff.page import diff_report
 
         report = diff_report(self, (self.base.path, self.head.path), by=by)
-        return replace(report, make_page=lambda: self.page_data(report))
-
-    def page_data(self, report: Report) -> Mapping[str, object]:
-        """Return the data of the page of HTML, with the sections of a report on it."""
-        from hlo_lens.questions.diff.html_page import diff_page  # only for HTML
-
-        return diff_page(self, report)
+        return replace(report, subject=self)
 
     def __str__(self) -> str:
         return str(self.report())

@@ -64,21 +64,28 @@ from hlo_lens.text.units import flops_text, format_bytes, format_ratio, listed, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.module import Framework
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.program.flops import Flops
-    from hlo_lens.program.instructions import LargestInstructions, Opcodes, SourceBytes
     from hlo_lens.program.signature import EntryValue
     from hlo_lens.program.summary import Summary
-    from hlo_lens.questions.dumps.groups import Lead, ModuleGroups
-    from hlo_lens.questions.findings.findings import Findings
+    from hlo_lens.questions.dumps.groups import Lead
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.sharding.annotations import ShardingForms
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import ShardingResults
-    from hlo_lens.text.errors import Gap
 
+MOST_LINES = 60
+"""Lines of the first page where no number of rows is asked for."""
+
+RANKING = 100
+"""Rows of an open-ended ranking in JSON; ``row_count`` is the number of all."""
+
+_NAMES_SHOWN = 5
+_FINDINGS_SHOWN = 3
+_DONATIONS_SHOWN = 3
+"""Arrays that are listed; more are listed by argument of the function."""
+
+_MORE = "values at the peak, largest instructions, parameters, outputs, opcodes:"
 
 GAP_COLUMNS = (
     Column("line", Unit.NONE, "1-based line of the file"),
@@ -88,136 +95,186 @@ GAP_COLUMNS = (
 )
 
 
-def module_tables(analysis: ModuleDump) -> Iterator[Table]:
-    """Yield all tables of a module with HLO text."""
-    yield Table.of(summary(analysis), title="Summary", is_data_only=True)
-    memory = memory_results(analysis)
-    if memory is not None:
-        yield from memory_tables(memory, peak_by_source(analysis))
-    yield groups_table(analysis)
-    yield from detail_tables(analysis)
+def module_page(dump: ModuleDump) -> ModulePage:
+    """Return the page of a module with HLO text."""
+
+    def sections() -> Iterator[Section]:
+        title = summary(dump).name or dump.name
+        yield Section(title=title, tables=tuple(_module_tables(dump)))
+
+    return ModulePage(sections=Sections(sections), make_object=partial(module_object, dump))
 
 
-def detail_tables(analysis: ModuleDump) -> Iterator[Table]:
-    """Yield the tables for looking things up."""
-    yield largest_table(largest_instructions(analysis))
-    yield _sources_table(source_bytes(analysis))
-    yield _values_table("parameters", "Parameters", entry_signature(analysis).parameters)
-    yield _values_table("outputs", "Outputs", entry_signature(analysis).outputs)
-    yield collectives_table(collectives(analysis))
-    yield from movement_tables(collectives(analysis).movement)
-    yield _opcodes_table(opcodes(analysis))
-    yield _shardings_table(sharding_forms(analysis))
-    yield _gaps_table(hlo_text(analysis).gaps)
-
-
-def largest_table(result: LargestInstructions) -> Table:
-    """Return the table of the instructions that produce the most bytes."""
-    left_out = (
-        f"left out: {plural(result.left_out_views, 'view')} (tuples, bitcasts, loops), "
-        f"{plural(result.left_out_embedded, 'instruction')} inside fusions and reducers"
-    )
-    table = Table.of(
-        result,
-        title="Largest instructions by the bytes they produce",
-        shown=("result_bytes", "name", "source", "opcode", "shape", "op_name"),
-        notes=(left_out, *_unknown_sizes(result.unknown_sizes)),
-    )
-    return with_marks(table)
-
-
-def _unknown_sizes(count: int) -> tuple[str, ...]:
-    return (f"{plural(count, 'value')} of unknown size",) if count else ()
-
-
-def _sources_table(result: SourceBytes) -> Table:
-    return Table.of(
-        result,
-        title="Source lines by the bytes their instructions produce",
-        shown=("result_bytes", "instructions", "source_file", "source_line"),
-        notes=_unknown_sizes(result.unknown_sizes),
-    )
-
-
-def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
-    columns = [c for c in EntrySignature.COLUMNS if c.name != "kind"]
-    if name == "outputs":
-        columns = [c for c in columns if c.name != "number"]
-    shown = [c.name for c in columns if _is_worth_showing(c.name, values)]
-    return Table(
-        name=name,
-        title=title,
-        columns=tuple(columns),
-        read_rows=lambda: rows_of(values, columns),
-        row_count=len(values),
-        totals={
-            "size_bytes": sum(value.size_bytes or 0 for value in values),
-            "padded_size_bytes": sum(value.padded_size_bytes or 0 for value in values),
-        },
-        shown=tuple(shown),
-        notes=_unknown_sizes([value.size_bytes for value in values].count(None)),
-    )
-
-
-def _is_worth_showing(name: str, values: Sequence[EntryValue]) -> bool:
-    """Return whether a column has information for people."""
-    if name == "layout":
-        return False
-    if name == "padded_size_bytes":
-        return any(value.padded_size_bytes != value.size_bytes for value in values)
-    if name in ("index", "sharding", "donation", "aliased_with"):
-        return any(getattr(value, name) for value in values)
-    return True
-
-
-def _opcodes_table(result: Opcodes) -> Table:
-    shown = ["opcode", "instructions", "result_bytes"]
-    if result.totals()["unknown_sizes"]:
-        shown.append("unknown_sizes")
-    return Table.of(
-        result,
-        title="Opcodes as written; result bytes repeat what tuples and fusions pass on",
-        shown=shown,
-    )
-
-
-def _shardings_table(result: ShardingForms) -> Table:
-    notes = [f"{plural(result.unsharded, 'instruction')} without sharding"]
-    return Table.of(result, title="Shardings by form", notes=notes if result.forms else ())
-
-
-def _gaps_table(gaps: Sequence[Gap]) -> Table:
-    rows, lines = [*rows_of(gaps, GAP_COLUMNS)], sum(gap.lines for gap in gaps)
-    title = "Gaps: text that was not understood"
-    return table_of("gaps", title, GAP_COLUMNS, rows, totals={"lines": lines})
-
-
-_NAMES_SHOWN = 5
-"""Names that a line lists."""
-_DONATIONS_SHOWN = 3
-"""Arrays that are listed; more are listed by argument of the function."""
-
-
-def head_facts(analysis: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the lines at the head of a module with HLO text.
+def page_of_texts(
+    dump: ModuleDump,
+    sections: Sequence[Section],
+    make_objects: Callable[[], Mapping[str, object]],
+) -> ModulePage:
+    """Return the page of a module without HLO text: its other texts, or its memory.
 
     Args:
-        analysis: The module.
+        dump: The module.
+        sections: Sections on its other texts.
+        make_objects: Makes the JSON objects of these.
+    """
+    if not sections:
+        facts = (("files", ", ".join(dump.files)), *memory_lines(dump))
+        section, memory = Section(title=dump.name, facts=facts), memory_results(dump)
+        if memory is not None:
+            tables = tuple(memory_tables(memory, peak_by_source(dump)))
+            section = replace(section, tables=tables, notes=tuple(memory_notes(memory)))
+        sections = (section,)
+    return ModulePage(
+        sections=tuple(sections),
+        make_object=lambda: {**_object_without_hlo(dump), **make_objects()},
+    )
+
+
+# ---- first page --------------------------------------------------------------------------------
+
+
+def first_pages(
+    dumps: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
+) -> Iterator[Section]:
+    """Yield the page of the likely training step, with the others in one line each, and of logs.
+
+    Args:
+        dumps: The modules.
+        pages: Their pages.
+        progress: Called with modules done and modules in all.
+    """
+    modules = [k for k, dump in enumerate(dumps) if dump.log is None]
+    place, lead = lead_of([dumps[k] for k in modules], progress)
+    if modules:
+        dump, page = dumps[modules[place]], pages[modules[place]]
+        if dump.has_hlo:
+            yield _first_section(dump, lead)
+        else:
+            yield from page.sections
+            yield from others_sections(dump, lead)
+    for dump, page in zip(dumps, pages, strict=True):
+        if dump.log is not None:
+            yield from page.sections
+
+
+def _first_section(dump: ModuleDump, lead: Lead) -> Section:
+    """Return the page of a module with HLO text, the others of its dump in one line each."""
+    findings = module_findings(dump)
+    count = counts_text(findings, is_whole=not summary(dump).coverage.problem)
+    if count != NONE:
+        count = f"{count}: {command_on('lint', dump)}"
+    head = (*head_facts(dump, lead.role), ("findings", count))
+    shown = [tuple(finding_facts([finding])) for finding in findings.counted[:_FINDINGS_SHOWN]]
+    others = (table for section in others_sections(dump, lead) for table in section.tables)
+
+    def more() -> Iterator[Table]:
+        memory = memory_results(dump)
+        if memory is not None:
+            yield from statement_tables(memory)
+            if memory.peak is not None:
+                yield peak_table(memory, memory.peak)
+        yield from _detail_tables(dump)
+
+    return Section(
+        title=summary(dump).name or dump.name,
+        facts=(*head, *chain.from_iterable(shown)),
+        tables=(*leading_tables(dump, path_words(dump)), *others),
+        notes=(*head_notes(dump), f"{_MORE} {command_on('report', dump, '-n 10')}"),
+        make_more=more,
+        most_lines=MOST_LINES,
+        least_facts=len(head) + len(shown[0] if shown else ()),
+    )
+
+
+def others_sections(dump: ModuleDump, lead: Lead) -> Iterator[Section]:
+    """Yield the section on the other modules of a dump, largest first, if there are any."""
+    groups = lead.others
+    if groups is None or not groups.groups:
+        return
+    modules = [module for group in groups.groups for module in group.modules]
+    left_out = [module for module in modules if module.is_estimate_left_out]
+    path = shell_word(dump.path) if dump.path else "PATH"
+    notes = [*estimate_notes(modules)]
+    if left_out:
+        names = listed([module.key for module in left_out], 1)
+        command = f"hlo-lens memory {path} {left_out[0].module_option}".rstrip()
+        notes.append(f"memory of {names} is not estimated for size; the estimate: {command}")
+    shown = (
+        "name",
+        *(("process",) if len(groups.processes) > 1 else ()),
+        *("total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
+        *(("problem",) if any(module.problem for module in modules) else ()),
+    )
+    table = modules_table(groups, plural(len(modules), "other module"), shown)
+    table = replace(table, notes=tuple(notes), command=f"hlo-lens ls {path}")
+    yield Section(title=dump.path or "other modules", tables=(table,))
+
+
+def path_words(dump: ModuleDump) -> str:
+    """Return path and module as arguments of a command on a module alone."""
+    return f"{shell_word(dump.path) if dump.path else 'PATH'} {dump.module_option}".rstrip()
+
+
+def command_on(name: str, dump: ModuleDump, options: str = "") -> str:
+    """Return a command on a module alone."""
+    return f"hlo-lens {name} {path_words(dump)} {options}".rstrip()
+
+
+def leading_tables(dump: ModuleDump, words: str) -> Iterator[Table]:
+    """Yield the tables that a page begins with: memory or instructions, then collectives.
+
+    Args:
+        dump: The module.
+        words: Path and module, as arguments of a command.
+    """
+    leading = leading_table(dump)
+    if leading is not None:
+        table, option = leading
+        yield replace(table, command=f"hlo-lens memory {words} {option}".rstrip())
+    elif largest_instructions(dump).row_count:
+        yield _largest_table(dump)
+    if collectives(dump).collectives:
+        yield replace(groups_table(dump), command=f"hlo-lens collectives {words}")
+
+
+# ---- facts at the head -------------------------------------------------------------------------
+
+
+def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the lines at the head of a module with HLO text.
+
+    What it is and where it runs, what must fit, what could be donated, communication, replicated
+    values, arithmetic, and how much of the text was understood.
+
+    Args:
+        dump: The module.
         role: Its place among the modules of the dump, such as the training step.
     """
-    facts, shardings = summary(analysis), sharding_results(analysis)
-    stage = f"{analysis.stage}, " if analysis.stage else ""
-    backend = backend_of_dump(analysis) or "backend unknown"
+    facts, shardings = summary(dump), sharding_results(dump)
+    stage = f"{dump.stage}, " if dump.stage else ""
+    backend = backend_of_dump(dump) or "backend unknown"
     order = "scheduled" if facts.is_scheduled else "not scheduled"
     yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
-    mesh = "" if shardings is None else mesh_text(shardings.table.meshes)
-    slices = "" if shardings is None else _slices_text(facts, shardings.table.num_devices)
-    yield "devices", f"{_devices_text(facts)}{slices}{mesh}"
-    yield from memory_lines(analysis)
+    yield "devices", _devices_text(facts, shardings)
+    yield from memory_lines(dump)
     if not facts.computations:
         yield "interface", "not known: no computation was read"
     else:
-        yield from _computation_facts(analysis)
+        signature = entry_signature(dump)
+        if memory_results(dump) is None:
+            yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
+            outputs = len(signature.outputs) if signature.has_outputs else None
+            yield "outputs", _interface_text(outputs, signature.outputs)
+        if shardings is not None:
+            yield "donation", _donation_text(shardings)
+        yield "collectives", _collectives_text(dump)
+        if shardings is not None and shardings.table.num_devices > 1:
+            yield "replicated", replicated_text(shardings)
+        work = work_text(flops(dump), is_partial=facts.coverage.gaps > 0)
+        devices = facts.evident_partitions or 1
+        if dump.stage == BEFORE and devices > 1 and flops(dump).at_least:
+            work += f", before division over {devices} devices"
+        yield "work", work
     size = (
         f"{plural(facts.instructions, 'instruction')} in "
         f"{plural(facts.computations, 'computation')}"
@@ -225,50 +282,28 @@ def head_facts(analysis: ModuleDump, role: str = "") -> Iterator[tuple[str, str]
     yield "coverage", f"{_coverage_text(facts)}; {size}"
 
 
-def _computation_facts(analysis: ModuleDump) -> Iterator[tuple[str, str]]:
-    """Yield the lines on interface, donation, communication, replication and arithmetic."""
-    signature, shardings = entry_signature(analysis), sharding_results(analysis)
-    if memory_results(analysis) is None:
-        yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
-        outputs = len(signature.outputs) if signature.has_outputs else None
-        yield "outputs", _interface_text(outputs, signature.outputs)
-    if shardings is not None:
-        yield "donation", _donations(shardings)
-    yield "collectives", _collectives_text(analysis)
-    if shardings is not None and shardings.table.num_devices > 1:
-        yield "replicated", replicated_text(shardings)
-    is_partial = summary(analysis).coverage.gaps > 0
-    work = work_text(flops(analysis), is_partial=is_partial)
-    devices = summary(analysis).evident_partitions or 1
-    if analysis.stage == BEFORE and devices > 1 and flops(analysis).at_least:
-        work += f", before division over {devices} devices"
-    yield "work", work
-
-
-def memory_lines(analysis: ModuleDump) -> Iterator[tuple[str, str]]:
+def memory_lines(dump: ModuleDump) -> Iterator[tuple[str, str]]:
     """Yield the lines on the memory of a module; why it is not known, and how to get it."""
-    memory = memory_results(analysis)
+    memory = memory_results(dump)
     if memory is not None:
         space = space_name(DEFAULT_SPACE, memory.backend)
         for label, text in memory_facts(memory):
             yield space if label == "memory" else label, text
-        others = other_spaces(memory)
-        if others:
+        if others := _other_spaces(memory):
             yield "others", others
-    elif is_estimate_left_out(analysis):
-        text = not_estimated_text(summary(analysis).instructions, analysis.path, analysis.address)
-        yield "memory", text
-    elif analysis.has_hlo and not hlo_text(analysis).is_scheduled:
+    elif is_estimate_left_out(dump):
+        yield "memory", not_estimated_text(summary(dump).instructions, dump.path, dump.address)
+    elif dump.has_hlo and not hlo_text(dump).is_scheduled:
         yield (
             "memory",
             "not known: no buffer assignment next to this text, and no schedule in it; XLA writes "
             f"both with {TEXT_FLAGS}",
         )
-    elif not analysis.has_hlo:
-        yield "memory", no_hlo_text(analysis)
+    elif not dump.has_hlo:
+        yield "memory", no_hlo_text(dump)
 
 
-def other_spaces(memory: MemoryResults) -> str:
+def _other_spaces(memory: MemoryResults) -> str:
     """Return the bytes of memory spaces besides the default one; the smallest ones together."""
     others = [space for space in memory.statement.spaces if space.color != DEFAULT_SPACE]
     sizes = [(space.total_bytes, space.name) for space in others if space.total_bytes]
@@ -283,29 +318,25 @@ def other_spaces(memory: MemoryResults) -> str:
     return ", ".join(parts)
 
 
-def _donations(shardings: ShardingResults) -> str:
+def _donation_text(shardings: ShardingResults) -> str:
     """Return the outcomes of donation, and the largest arguments that could be donated."""
     text = donation_text(shardings)
-    is_whole = shardings.is_complete
-    possible = shardings.donations.of(DonationStatus.DONATABLE) if is_whole else ()
+    possible = shardings.donations.of(DonationStatus.DONATABLE) if shardings.is_complete else ()
     if not possible:
         return text
     leaves: dict[str, list[ShardedValue]] = {}
-    for one in possible:
-        name = one.value.value.name or ""
+    for donation in possible:
+        name = donation.value.value.name or ""
         whole = argument_of(name) if len(possible) > _DONATIONS_SHOWN else name
-        leaves.setdefault(whole, []).append(one.value)
-    largest = sorted(leaves.items(), key=lambda item: -sum(v.device_bytes or 0 for v in item[1]))
-    names = [_donatable_text(name, values) for name, values in largest]
+        leaves.setdefault(whole, []).append(donation.value)
+    names = []
+    for name, values in sorted(
+        leaves.items(), key=lambda item: -sum(value.device_bytes or 0 for value in item[1])
+    ):
+        size = sum_text(value.device_bytes for value in values)
+        arrays = f"{name} ({plural(len(values), 'array')})"
+        names.append(f"{values[0].value.name if len(values) == 1 else arrays} {size}")
     return f"{text}: {listed(names, _DONATIONS_SHOWN)}"
-
-
-def _donatable_text(name: str, leaves: Sequence[ShardedValue]) -> str:
-    """Return an argument, the number of its arrays if it has several, and their bytes."""
-    size = sum_text(value.device_bytes for value in leaves)
-    if len(leaves) == 1:
-        return f"{leaves[0].value.name} {size}"
-    return f"{name} ({plural(len(leaves), 'array')}) {size}"
 
 
 def work_text(flops: Flops, *, is_partial: bool = False) -> str:
@@ -325,50 +356,47 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
         unknown = f"; {plural(flops.opaque, 'custom call')} of unknown arithmetic"
     if flops.unknown_opcodes:
         unknown += f"; arithmetic of {', '.join(flops.unknown_opcodes)} not known"
-    if flops.total is None:
-        known = f"at least {flops_text(least)} of products in one run" if least else "not known"
-        return f"{known}{unknown or _unknown_trips(flops)}"
-    bound = "at most " * flops.is_at_most
-    source = ", in part by estimates of kernels" * flops.is_estimate
-    return f"{bound}{flops_text(flops.total)} of products in one run{source}{unknown}"
+    if flops.total is not None:
+        bound = "at most " * flops.is_at_most
+        source = ", in part by estimates of kernels" * flops.is_estimate
+        return f"{bound}{flops_text(flops.total)} of products in one run{source}{unknown}"
+    if not unknown:
+        once = flops.of_single_trips
+        unknown = "; a trip count or a shape is not known"
+        if once:
+            unknown = f"; {flops_text(once)} of products if loops of unknown trip count run once"
+    known = f"at least {flops_text(least)} of products in one run" if least else "not known"
+    return f"{known}{unknown}"
 
 
-def _unknown_trips(flops: Flops) -> str:
-    once = flops.of_single_trips
-    if not once:
-        return "; a trip count or a shape is not known"
-    return f"; {flops_text(once)} of products if loops of unknown trip count run once"
-
-
-def _devices_text(facts: Summary) -> str:
-    """Return partitions and replicas; partitions by the shardings if the header has none."""
-    replicas = plural(facts.replica_count, "replica")
-    if facts.num_partitions is not None:
-        return f"{plural(facts.num_partitions, 'partition')} x {replicas}"
-    evident = plural(facts.evident_partitions or 1, "partition")
-    return f"{evident} x {replicas} by its shardings; the header has no number"
-
-
-def _slices_text(facts: Summary, devices: int) -> str:
-    """Return in how many slices the program runs; empty where the text has all its devices."""
-    own = (facts.num_partitions or facts.evident_partitions or 1) * facts.replica_count
-    count, rest = divmod(devices, own)
-    return f" in each of {count} slices" if count > 1 and not rest else ""
+def _devices_text(facts: Summary, shardings: ShardingResults | None) -> str:
+    """Return partitions, replicas, slices and mesh; partitions by shardings without a number."""
+    stated = facts.num_partitions
+    partitions = facts.evident_partitions or 1 if stated is None else stated
+    text = f"{plural(partitions, 'partition')} x {plural(facts.replica_count, 'replica')}"
+    if stated is None:
+        text += " by its shardings; the header has no number"
+    if shardings is None:
+        return text
+    slices, rest = divmod(shardings.table.num_devices, (partitions or 1) * facts.replica_count)
+    if slices > 1 and not rest:  # the text has the devices of one slice
+        text += f" in each of {slices} slices"
+    return f"{text}{mesh_text(shardings.table.meshes)}"
 
 
 def _coverage_text(facts: Summary) -> str:
-    found = facts.coverage
-    is_empty = not found.instructions and not found.gaps
-    parts = ["nothing to read" if is_empty else f"{format_ratio(found.ratio)} understood"]
-    gaps = f"{plural(found.gaps, 'gap')} of {plural(found.gap_lines, 'line')}"
-    parts.append(gaps if found.gaps else "no gaps")
-    if found.is_truncated:
+    coverage = facts.coverage
+    is_empty = not coverage.instructions and not coverage.gaps
+    parts = ["nothing to read" if is_empty else f"{format_ratio(coverage.ratio)} understood"]
+    gaps = f"{plural(coverage.gaps, 'gap')} of {plural(coverage.gap_lines, 'line')}"
+    parts.append(gaps if coverage.gaps else "no gaps")
+    if coverage.is_truncated:
         parts.append("the text ends too early")
     if facts.undefined:
         names = listed(facts.undefined, _NAMES_SHOWN)
         parts.append(f"lacks {plural(len(facts.undefined), 'part')} that it uses: {names}")
-    if found.passed_lines:
-        parts.append(f"{plural(found.passed_lines, 'line')} of a log around it skipped")
+    if coverage.passed_lines:
+        parts.append(f"{plural(coverage.passed_lines, 'line')} of a log around it skipped")
     return ", ".join(parts)
 
 
@@ -392,272 +420,170 @@ def _interface_text(count: int | None, values: Sequence[EntryValue]) -> str:
     return "; ".join(parts)
 
 
-def _collectives_text(analysis: ModuleDump) -> str:
+def _collectives_text(dump: ModuleDump) -> str:
     """Return the number of collectives, their bytes and exposure, and the number of each kind."""
-    found = collectives(analysis)
-    counts = {k: n for k, n in found.static_counts().items() if n}
+    result = collectives(dump)
+    counts = {kind: count for kind, count in result.static_counts().items() if count}
     if not counts:
-        is_whole = found.is_complete and not summary(analysis).coverage.gaps
+        is_whole = result.is_complete and not summary(dump).coverage.gaps
         return "none" if is_whole else "none in the parts that were understood"
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    return collectives_text(analysis, kinds)
+    return collectives_text(dump, kinds)
 
 
-def head_notes(analysis: ModuleDump) -> Iterator[str]:
+def head_notes(dump: ModuleDump) -> Iterator[str]:
     """Yield what is not known of a module, and the limits of its numbers."""
-    yield from _unknown_words(analysis)
-    yield from _framework_notes(analysis.framework)
-    memory = memory_results(analysis)
+    if names := ", ".join(opcodes(dump).unknown_opcodes):
+        yield f"opcodes not known to this version of hlo-lens: {names}"
+    if names := ", ".join(hlo_text(dump).unknown_attributes):
+        yield f"attributes not known to this version of hlo-lens: {names}"
+    unknown = collectives(dump).unknown_opcodes
+    if names := ", ".join(f"{count} {name}" for name, count in unknown):
+        yield f"not counted as collectives, though named like one: {names}"
+    framework = dump.framework  # some facts only the framework has
+    if framework is not None:
+        if names := ", ".join(value.name for value in framework.unused):
+            yield f"arguments that the program does not use: {names}"
+        for note in framework.notes:
+            yield f"{framework.name}: {note}"
+    memory = memory_results(dump)
     if memory is not None:
         yield from memory_notes(memory)
 
 
-def _unknown_words(analysis: ModuleDump) -> Iterator[str]:
-    """Yield notes on opcodes and attributes that hlo-lens does not know."""
-    if opcodes(analysis).unknown_opcodes:
-        names = ", ".join(opcodes(analysis).unknown_opcodes)
-        yield f"opcodes not known to this version of hlo-lens: {names}"
-    if hlo_text(analysis).unknown_attributes:
-        names = ", ".join(hlo_text(analysis).unknown_attributes)
-        yield f"attributes not known to this version of hlo-lens: {names}"
-    unknown = collectives(analysis).unknown_opcodes
-    if unknown:
-        names = ", ".join(f"{count} {name}" for name, count in unknown)
-        yield f"not counted as collectives, though named like one: {names}"
+# ---- tables ------------------------------------------------------------------------------------
 
 
-def _framework_notes(framework: Framework | None) -> Iterator[str]:
-    """Yield notes on facts that only the framework has."""
-    if framework is None:
-        return
-    if framework.unused:
-        names = ", ".join(value.name for value in framework.unused)
-        yield f"arguments that the program does not use: {names}"
-    for note in framework.notes:
-        yield f"{framework.name}: {note}"
+def _module_tables(dump: ModuleDump) -> Iterator[Table]:
+    """Yield all tables of a module with HLO text."""
+    yield Table.of(summary(dump), title="Summary", is_data_only=True)
+    memory = memory_results(dump)
+    if memory is not None:
+        yield from memory_tables(memory, peak_by_source(dump))
+    yield groups_table(dump)
+    yield from _detail_tables(dump)
 
 
-def module_page(analysis: ModuleDump) -> ModulePage:
-    """Return the page of a module with HLO text."""
-    return ModulePage(
-        sections=Sections(lambda: (_section(analysis),)),
-        make_object=partial(module_object, analysis),
+def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
+    """Yield the tables for looking things up."""
+    yield _largest_table(dump)
+    sources = source_bytes(dump)
+    yield Table.of(
+        sources,
+        title="Source lines by the bytes their instructions produce",
+        shown=("result_bytes", "instructions", "source_file", "source_line"),
+        notes=_unknown_sizes(sources.unknown_sizes),
+    )
+    yield _values_table("parameters", "Parameters", entry_signature(dump).parameters)
+    yield _values_table("outputs", "Outputs", entry_signature(dump).outputs)
+    yield collectives_table(collectives(dump))
+    yield from movement_tables(collectives(dump).movement)
+    has_unknown = bool(opcodes(dump).totals()["unknown_sizes"])
+    yield Table.of(
+        opcodes(dump),
+        title="Opcodes as written; result bytes repeat what tuples and fusions pass on",
+        shown=("opcode", "instructions", "result_bytes", *("unknown_sizes",) * has_unknown),
+    )
+    forms = sharding_forms(dump)
+    notes = (f"{plural(forms.unsharded, 'instruction')} without sharding",) if forms.forms else ()
+    yield Table.of(forms, title="Shardings by form", notes=notes)
+    gaps = hlo_text(dump).gaps
+    title = "Gaps: text that was not understood"
+    totals = {"lines": sum(gap.lines for gap in gaps)}
+    yield table_of("gaps", title, GAP_COLUMNS, [*rows_of(gaps, GAP_COLUMNS)], totals=totals)
+
+
+def _largest_table(dump: ModuleDump) -> Table:
+    """Return the table of the instructions that produce the most bytes."""
+    result = largest_instructions(dump)
+    left_out = (
+        f"left out: {plural(result.left_out_views, 'view')} (tuples, bitcasts, loops), "
+        f"{plural(result.left_out_embedded, 'instruction')} inside fusions and reducers"
+    )
+    table = Table.of(
+        result,
+        title="Largest instructions by the bytes they produce",
+        shown=("result_bytes", "name", "source", "opcode", "shape", "op_name"),
+        notes=(left_out, *_unknown_sizes(result.unknown_sizes)),
+    )
+    return with_marks(table)
+
+
+def _unknown_sizes(count: int) -> tuple[str, ...]:
+    return (f"{plural(count, 'value')} of unknown size",) if count else ()
+
+
+def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
+    """Return the table of parameters or outputs; people see the columns with information."""
+    left_out = {"kind"} if name == "parameters" else {"kind", "number"}
+    columns = tuple(c for c in EntrySignature.COLUMNS if c.name not in left_out)
+    hidden = {"layout"}
+    if all(value.padded_size_bytes == value.size_bytes for value in values):
+        hidden.add("padded_size_bytes")
+    hidden |= {
+        field
+        for field in ("index", "sharding", "donation", "aliased_with")
+        if not any(getattr(value, field) for value in values)
+    }
+    return Table(
+        name=name,
+        title=title,
+        columns=columns,
+        read_rows=lambda: rows_of(values, columns),
+        row_count=len(values),
+        totals={
+            size: sum(getattr(value, size) or 0 for value in values)
+            for size in ("size_bytes", "padded_size_bytes")
+        },
+        shown=tuple(c.name for c in columns if c.name not in hidden),
+        notes=_unknown_sizes([value.size_bytes for value in values].count(None)),
     )
 
 
-def _section(analysis: ModuleDump) -> Section:
-    title = summary(analysis).name or analysis.name
-    return Section(title=title, tables=tuple(module_tables(analysis)))
+# ---- JSON --------------------------------------------------------------------------------------
 
 
-def page_of_texts(
-    analysis: ModuleDump,
-    sections: Sequence[Section],
-    make_objects: Callable[[], Mapping[str, object]],
-) -> ModulePage:
-    """Return the page of a module without HLO text.
-
-    Args:
-        analysis: The module.
-        sections: Sections on its other texts.
-        make_objects: Makes the JSON objects of these.
-    """
-    return ModulePage(
-        sections=tuple(sections) or (_memory_section(analysis),),
-        make_object=lambda: {**object_without_hlo(analysis), **make_objects()},
-    )
-
-
-def _memory_section(analysis: ModuleDump) -> Section:
-    """Return the section on the memory of a module without HLO text."""
-    memory = memory_results(analysis)
-    section = Section(
-        title=analysis.name, facts=(("files", ", ".join(analysis.files)), *memory_lines(analysis))
-    )
-    if memory is None:
-        return section
-    tables = memory_tables(memory, peak_by_source(analysis))
-    return replace(section, tables=tuple(tables), notes=tuple(memory_notes(memory)))
-
-
-# ---- JSON ---------------------------------------------------------------------------------------
-
-
-RANKING = 100
-"""Rows of an open-ended ranking; ``row_count`` is the number of all."""
-
-
-def module_object(analysis: ModuleDump) -> Mapping[str, object]:
+def module_object(dump: ModuleDump) -> Mapping[str, object]:
     """Return the JSON object of a module: its facts, and the rows that they are sums of.
 
     Scripts rely on its names: names may be added, none changes. Bytes are integers. A key whose
     value is unknown is present with null; 0 means zero.
     """
-    module, signature = hlo_text(analysis), entry_signature(analysis)
+    module, signature = hlo_text(dump), entry_signature(dump)
     gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
+    shardings, sharding = sharding_results(dump), None
+    if shardings is not None and shardings.is_complete:
+        forms = [{"kind": "form", **row} for row in sharding_forms(dump).objects()]
+        sharding = JoinedObjects(forms, sharding_rows(shardings))  # then parameters and outputs
+    values, has_entry = partial(RowObjects, EntrySignature.COLUMNS), module.has_entry
+    has_parameters = signature.parameter_count is not None
     return {
-        **_facts_object(analysis, name=summary(analysis).name or analysis.name),
-        "coverage": {**facts_object(summary(analysis).coverage), "rows": gaps},
-        "collectives": collectives_object(collectives(analysis)),
-        "memory": memory_object(memory_results(analysis)),
-        "is_estimate_left_out": is_estimate_left_out(analysis),
-        "sharding": {"rows": _sharding_rows(analysis)},
-        "parameter_rows": None
-        if signature.parameter_count is None
-        else _values(signature.parameters),
-        "output_rows": _values(signature.outputs) if signature.has_outputs else None,
-        "opcode_rows": opcodes(analysis).objects(),
-        "largest_instructions": largest_instructions(analysis).ranking(RANKING)
-        if module.has_entry
-        else None,
-        "source_bytes": source_bytes(analysis).ranking(RANKING) if module.has_entry else None,
+        **_facts_object(dump, name=summary(dump).name or dump.name),
+        "coverage": {**facts_object(summary(dump).coverage), "rows": gaps},
+        "collectives": collectives_object(collectives(dump)),
+        "memory": memory_object(memory_results(dump)),
+        "is_estimate_left_out": is_estimate_left_out(dump),
+        "sharding": {"rows": sharding},
+        "parameter_rows": values(signature.parameters) if has_parameters else None,
+        "output_rows": values(signature.outputs) if signature.has_outputs else None,
+        "opcode_rows": opcodes(dump).objects(),
+        "largest_instructions": largest_instructions(dump).ranking(RANKING) if has_entry else None,
+        "source_bytes": source_bytes(dump).ranking(RANKING) if has_entry else None,
     }
 
 
-def _sharding_rows(analysis: ModuleDump) -> JoinedObjects | None:
-    """Return forms of shardings, then parameters and outputs; None if not all are known."""
-    shardings = sharding_results(analysis)
-    if shardings is None or not shardings.is_complete:
-        return None
-    forms = [{"kind": "form", **row} for row in sharding_forms(analysis).objects()]
-    return JoinedObjects(forms, sharding_rows(shardings))
-
-
-def object_without_hlo(analysis: ModuleDump) -> dict[str, object]:
+def _object_without_hlo(dump: ModuleDump) -> dict[str, object]:
     """Return the JSON object of a module without HLO text: its memory at most."""
     rows = "sharding parameter_rows output_rows opcode_rows largest_instructions source_bytes log"
     return {
-        **_facts_object(analysis, name=analysis.name),
-        "memory": memory_object(memory_results(analysis)),
+        **_facts_object(dump, name=dump.name),
+        "memory": memory_object(memory_results(dump)),
         **dict.fromkeys(rows.split()),
     }
 
 
-def _facts_object(analysis: ModuleDump, *, name: str) -> dict[str, object]:
+def _facts_object(dump: ModuleDump, *, name: str) -> dict[str, object]:
     """Return name, files and facts, in the documented order of the keys."""
     head = dict.fromkeys(("name", "stage", "backend", "files"))
-    found = facts_object(module_facts(analysis))
-    return {**head, **found, "name": name, "files": list(analysis.files)}
-
-
-def _values(values: Sequence[EntryValue]) -> RowObjects:
-    return RowObjects(EntrySignature.COLUMNS, values)
-
-
-MOST_LINES = 60
-"""Lines of the page where no number of rows is asked for."""
-
-
-def command_on(name: str, dump: ModuleDump, options: str = "") -> str:
-    """Return a command on a module alone."""
-    return command_text(name, dump.path, dump.module_option, options)
-
-
-def command_text(name: str, path: str, *options: str) -> str:
-    """Return a command on a path with some options, of which empty ones are left out."""
-    head = f"hlo-lens {name} {shell_word(path) if path else 'PATH'}"
-    return " ".join((head, *filter(None, options)))
-
-
-_MORE = "values at the peak, largest instructions, parameters, outputs, opcodes:"
-
-
-def first_pages(
-    known: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
-) -> Iterator[Section]:
-    """Yield the page of the likely training step, with the others in one line each, and of logs.
-
-    Args:
-        known: The modules.
-        pages: Their pages.
-        progress: Called with modules done and modules in all.
-    """
-    logs = [k for k, one in enumerate(known) if one.log is not None]
-    place, lead = lead_of([one for k, one in enumerate(known) if k not in logs], progress)
-    rest = [k for k in range(len(known)) if k not in logs]
-    if rest:
-        chosen = rest[place]
-        if known[chosen].has_hlo:
-            yield first_section(known[chosen], lead, module_findings(known[chosen]))
-        else:
-            yield from pages[chosen].sections
-            yield from others_sections(known[chosen], lead)
-    for k in logs:
-        yield from pages[k].sections
-
-
-def first_section(analysis: ModuleDump, lead: Lead, findings: Findings) -> Section:
-    """Return the page of a module with HLO text."""
-    more = command_on("report", analysis, "-n 10")
-    shown = findings.counted[:_FINDINGS_SHOWN]
-    head = (*head_facts(analysis, lead.role), ("findings", _count(analysis, findings)))
-    first, *others = (tuple(finding_facts([one])) for one in shown) if shown else ((),)
-    return Section(
-        title=summary(analysis).name or analysis.name,
-        facts=(*head, *first, *chain.from_iterable(others)),
-        tables=tuple(_tables(analysis, lead)),
-        notes=(*head_notes(analysis), f"{_MORE} {more}"),
-        make_more=lambda: _more(analysis),
-        most_lines=MOST_LINES,
-        least_facts=len(head) + len(first),
-    )
-
-
-_FINDINGS_SHOWN = 3
-
-
-def _count(analysis: ModuleDump, findings: Findings) -> str:
-    """Return the number of findings by severity, with the command that prints all."""
-    is_whole = not summary(analysis).coverage.problem
-    text = counts_text(findings, is_whole=is_whole)
-    return text if text == NONE else f"{text}: {command_on('lint', analysis)}"
-
-
-def others_sections(analysis: ModuleDump, lead: Lead) -> Iterator[Section]:
-    """Yield the section on the other modules, if there are any."""
-    if lead.others is not None and lead.others.groups:
-        table = _others_table(lead.others, analysis.path)
-        yield Section(title=analysis.path or "other modules", tables=(table,))
-
-
-def _tables(analysis: ModuleDump, lead: Lead) -> Iterator[Table]:
-    found = leading_table(analysis)
-    if found is not None:
-        table, option = found
-        yield replace(table, command=command_on("memory", analysis, option))
-    elif largest_instructions(analysis).row_count:
-        yield largest_table(largest_instructions(analysis))
-    if collectives(analysis).collectives:
-        command = command_on("collectives", analysis)
-        yield replace(groups_table(analysis), command=command)
-    if lead.others is not None and lead.others.groups:
-        yield _others_table(lead.others, analysis.path)
-
-
-def _more(analysis: ModuleDump) -> Iterator[Table]:
-    """Yield the tables for those who ask for rows."""
-    memory = memory_results(analysis)
-    if memory is not None:
-        yield from statement_tables(memory)
-        if memory.peak is not None:
-            yield peak_table(memory, memory.peak)
-    yield from detail_tables(analysis)
-
-
-def _others_table(groups: ModuleGroups, path: str) -> Table:
-    """Return the table with a line for each other module, largest first."""
-    modules = [module for group in groups.groups for module in group.modules]
-    left_out = [module for module in modules if module.is_estimate_left_out]
-    shown = (
-        "name",
-        *(("process",) if len(groups.processes) > 1 else ()),
-        *("total_bytes", "peak_bytes", "flops", "instructions", "compiles"),
-        *(("problem",) if any(module.problem for module in modules) else ()),
-    )
-    notes = tuple(estimate_notes(modules))
-    if left_out:
-        names = listed([module.key for module in left_out], 1)
-        command = command_text("memory", path, left_out[0].module_option)
-        notes += (f"memory of {names} is not estimated for size; the estimate: {command}",)
-    table = modules_table(groups, plural(len(modules), "other module"), shown)
-    return replace(table, notes=notes, command=command_text("ls", path))
+    facts = facts_object(module_facts(dump))
+    return {**head, **facts, "name": name, "files": list(dump.files)}

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.module import ModuleDump
-from hlo_lens.load.programs import Progress, with_progress
+from hlo_lens.load.programs import with_progress
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.proof import with_sifted_findings
-from hlo_lens.questions.report.module_page import module_page, page_of_texts
+from hlo_lens.questions.report.module_page import first_pages, module_page, page_of_texts
 from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.render.table import Report, Section, Sections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.load.programs import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedModules:
+    """Subject of the HTML page of a report.
+
+    Attributes:
+        modules: The modules, those of logs too.
+        logs: Sections on logs.
+    """
+
+    modules: Sequence[ModuleDump]
+    logs: Sequence[Section]
 
 
 def report_modules(
@@ -35,18 +48,29 @@ def report_modules(
         makes: Part to make now instead of with its first use, so that `progress` covers it:
             ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
     """
-    known = with_sifted_findings(
-        [one.stating(limits_estimate=True, is_quick=True) for one in modules]
+    dumps = with_sifted_findings(
+        [dump.stating(limits_estimate=True, is_quick=True) for dump in modules]
     )
-    pages = [page_of_module(one) for one in known]
-    shown = {"pages": progress, "tables": None}.get(makes)
-    first = Sections(lambda: _first_pages(known, pages, shown))
-    made = with_progress(pages, progress) if makes == "tables" else pages
-    report = report_of_pages("report", map(_with_sections, made) if makes == "tables" else made)
+    pages = [page_of_module(dump) for dump in dumps]
+    made: Sequence[ModulePage] = pages
+    if makes == "tables":
+        made = [
+            replace(page, sections=tuple(page.sections)) for page in with_progress(pages, progress)
+        ]
+    shown = progress if makes == "pages" else None
+    first = Sections(lambda: first_pages(dumps, pages, shown))
+    logs = Sections(
+        lambda: (
+            section
+            for dump, page in zip(dumps, pages, strict=True)
+            if dump.log is not None
+            for section in page.sections
+        )
+    )
     report = replace(
-        report,
+        report_of_pages("report", made),
         first_page=tuple(first) if makes == "pages" else first,
-        make_page=lambda: _page_data(known, _log_sections(known, pages)),
+        subject=ReportedModules(dumps, logs),
     )
     if log is None or log.log is None:
         return report
@@ -55,46 +79,22 @@ def report_modules(
 
     name, text = log.name, log.log
     facts = facts_of_dump(text, modules)
-    logs = Sections(lambda: log_sections(name, text, dump=facts))
+    joined = Sections(lambda: log_sections(name, text, dump=facts))
     return replace(
         report,
-        sections=Sections(lambda: (*report.sections, *logs)),
-        first_page=Sections(lambda: (*report.pages, *logs)),
+        sections=Sections(lambda: (*report.sections, *joined)),
+        first_page=Sections(lambda: (*report.pages, *joined)),
         data={**report.data, "log": log_object(text, facts)},
-        make_page=lambda: _page_data(known, (*_log_sections(known, pages), *logs)),
+        subject=ReportedModules(dumps, Sections(lambda: (*logs, *joined))),
     )
 
 
-def _first_pages(
-    known: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
-) -> Iterator[Section]:
-    from hlo_lens.questions.report.module_page import first_pages
-
-    return first_pages(known, pages, progress)
-
-
-def _page_data(known: Sequence[ModuleDump], logs: Sequence[Section]) -> Mapping[str, object]:
-    from hlo_lens.questions.report.html.page import report_page
-
-    return report_page(known, logs)
-
-
-def _log_sections(known: Sequence[ModuleDump], pages: Sequence[ModulePage]) -> tuple[Section, ...]:
-    """Return the sections of the pages of logs."""
-    pairs = zip(known, pages, strict=True)
-    return tuple(one for k, page in pairs if k.log is not None for one in page.sections)
-
-
-def page_of_module(known: ModuleDump) -> ModulePage:
+def page_of_module(dump: ModuleDump) -> ModulePage:
     """Return text and JSON object of a module."""
-    if known.has_hlo:
-        return module_page(known)
+    if dump.has_hlo:
+        return module_page(dump)
     from hlo_lens.program.texts import SingleTexts
 
-    texts = SingleTexts(known)
-    sections = () if memory_results(known) is not None else tuple(texts.sections())
-    return page_of_texts(known, sections, texts.objects)
-
-
-def _with_sections(page: ModulePage) -> ModulePage:
-    return replace(page, sections=tuple(page.sections))
+    texts = SingleTexts(dump)
+    sections = () if memory_results(dump) is not None else tuple(texts.sections())
+    return page_of_texts(dump, sections, texts.objects)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import hashlib
 import io
 import json
@@ -19,7 +20,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.questions.report.html.page import Encoded, compact, encoded, page_of_sections
+from hlo_lens.questions.report.html.pages import page_of
 from hlo_lens.render.to_json import render_json
 from hlo_lens.text.errors import printable
 from hlo_lens.text.version import __version__
@@ -146,8 +147,9 @@ def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
             yield f"{prefix}{entry.name}", entry.read_text(encoding="utf-8")
 
 
+LARGEST_PLAIN = 1 << 20
 LARGEST_PLAIN_VIEWS = 1 << 17
-"""Characters of the largest data of views that is stored as it is."""
+"""Characters of the largest JSON, and data of views, that are stored as they are."""
 
 LARGEST_PLAIN_DATA = 450_000
 """Characters of all data beyond which the JSON is compressed below 1 MB too."""
@@ -157,26 +159,44 @@ _MOST_COMPACTED = 4 << 20
 
 def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report as one HTML file: its views, or its sections where it has none."""
-    made = page_of_sections(report, options) if report.make_page is None else report.make_page()
-    text = _printed_json(report, options)
-    data, views = encoded(text), encoded(compact(made), largest_plain=LARGEST_PLAIN_VIEWS)
-    if len(data.text) + len(views.text) > LARGEST_PLAIN_DATA:
-        data = encoded(text, largest_plain=0)
+    made = page_of(report.subject, report, options)
+    printed = io.StringIO()
+    render_json(report, printed, options)
+    text = printed.getvalue().rstrip("\n")
+    if len(text) <= _MOST_COMPACTED:  # indentation is taken away where that is quick
+        text = _compact(json.loads(text))
+    data = data_element("hlo-lens-data", text)
+    views = data_element("hlo-lens-views", _compact(made), LARGEST_PLAIN_VIEWS)
+    if len(data) + len(views) > LARGEST_PLAIN_DATA:
+        data = data_element("hlo-lens-data", text, 0)
     title = printable(str(made.get("title") or report.kind))
-    out.writelines(_parts(title, data, views))
+    out.writelines(_parts(title, data + views))
 
 
-def _printed_json(report: Report, options: RenderOptions) -> str:
-    """Return the JSON of a report, without indentation where that is quick to take away."""
-    out = io.StringIO()
-    render_json(report, out, options)
-    text = out.getvalue().rstrip("\n")
-    return compact(json.loads(text)) if len(text) <= _MOST_COMPACTED else text
+def _compact(data: Mapping[str, object]) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True)
 
 
-def _parts(title: str, data: Encoded, views: Encoded) -> Iterator[str]:
+def data_element(name: str, text: str, largest_plain: int = LARGEST_PLAIN) -> str:
+    """Return the script element of a JSON text, compressed if it is longer than `largest_plain`.
+
+    ``<`` is escaped, so that no string ends the element or begins a comment.
+    """
+    encoding, stored = "", text.replace("<", "\\u003c")
+    if len(stored) > largest_plain:
+        encoding = ' data-encoding="gzip+base64"'
+        packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
+        stored = base64.b64encode(packed).decode()
+    return f'<script type="application/json" id="{name}"{encoding}>{stored}</script>\n'
+
+
+def _parts(title: str, data: str) -> Iterator[str]:
+    allowed = {"script-src": scripts(), "style-src": styles()}  # our own by hash, nothing else
+    sources = [f"{key} {' '.join(map(_hash, texts))}" for key, texts in allowed.items()]
+    sources += ["img-src data:", "base-uri 'none'", "form-action 'none'"]
+    policy = "; ".join(("default-src 'none'", *sources))
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n'
     yield f'<meta name="generator" content="hlo-lens {__version__}">\n'
@@ -191,25 +211,10 @@ def _parts(title: str, data: Encoded, views: Encoded) -> Iterator[str]:
         "here. The same numbers are printed by hlo-lens report.</noscript>\n"
     )
     yield '<main id="page"></main>\n'
-    yield _data_element("hlo-lens-data", data)
-    yield _data_element("hlo-lens-views", views)
+    yield data
     yield from (f"<script>{text}</script>\n" for text in scripts())
     yield f"<!--\nThis file contains, unchanged:\n\n{notices()}-->\n"
     yield "</body>\n</html>\n"
-
-
-def _data_element(name: str, data: Encoded) -> str:
-    encoding = f' data-encoding="{data.encoding}"' if data.encoding else ""
-    return f'<script type="application/json" id="{name}"{encoding}>{data.text}</script>\n'
-
-
-def policy() -> str:
-    """Return the Content-Security-Policy: our scripts and styles by hash, nothing else."""
-    allowed = {"script-src": scripts(), "style-src": styles()}
-    sources = (f"{key} {' '.join(map(_hash, texts))}" for key, texts in allowed.items())
-    return "; ".join(
-        ("default-src 'none'", *sources, "img-src data:", "base-uri 'none'", "form-action 'none'")
-    )
 
 
 def _hash(text: str) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hlo_lens.load.fact import plant
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.questions.memory.peak import peaks_of
 from hlo_lens.questions.memory.results import MemoryResults, memory_results
 from hlo_lens.questions.memory.statement import memory_statement
-from hlo_lens.questions.report.html.page import Subject, page_of_modules
+from hlo_lens.questions.report.html.data import Subject, page_data
+from hlo_lens.questions.report.html.pages import page_of
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.table import Report
+from hlo_lens.render.table import RenderOptions, Report
 
 _TEXT = "HloModule large, is_scheduled=true\n\nENTRY main {\n  ROOT p = f32[8] parameter(0)\n}\n"
 _SLOT, _SLOTS, _STRIDE = 1 << 20, 512, 7919
@@ -41,6 +44,12 @@ def _memory(count: int) -> MemoryResults:
     return MemoryResults(layout=layout, statement=statement, peak=peaks[0], backend="gpu")
 
 
+@page_of.register(Subject)
+def _page(subject: Subject, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    del options
+    return page_data(report.kind, subject.title, [(0, subject)])
+
+
 def large_report(instructions: int) -> Report:
     """Return the report on a module of many instructions."""
     (analysis,) = modules_of(_TEXT)
@@ -50,5 +59,5 @@ def large_report(instructions: int) -> Report:
         kind="report",
         sections=(),
         data=envelope("report", modules=[{"name": "large"}]),
-        make_page=lambda: page_of_modules("report", "large", [(0, subject)]),
+        subject=subject,
     )

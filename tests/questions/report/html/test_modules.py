@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.questions.report.html import page as pages
+from hlo_lens.questions.report.html import pages
 from tests.commands import output_of
 from tests.questions.report.html.pages import data_of
 

@@ -14,7 +14,7 @@ from hlo_lens.questions.memory.grouping import PARAMETERS, nameless_group, peak_
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import space_name
-from hlo_lens.questions.report.html.page import differences
+from hlo_lens.questions.report.html.data import View, differences
 from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.memory.layout import MemoryLayout
-    from hlo_lens.questions.report.html.page import Strings, Subject
+    from hlo_lens.questions.report.html.data import Strings, Subject
     from hlo_lens.questions.snapshots.figures import SpacePeak
-
-ORDER = 15
-KINDS = ("diff", "check")
 
 MOST_INSTANTS = 1500
 """Instants of a schedule that are stored; each is the largest of its neighbours."""
@@ -46,7 +43,7 @@ _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}
 """Metadata of an instruction, with strings and one level of braces."""
 
 
-def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return both schedules, groups at both peaks, and lines side by side; None outside a diff.
 
     Of a snapshot only the groups at the peak are known; its figures are in the JSON object.
@@ -192,3 +189,6 @@ def _line(module: HloModule, row: int | None) -> str | None:
     text = _METADATA.sub("", text, count=1)
     cut = f" ... [{len(text) - LONGEST_LINE:,} more]" if len(text) > LONGEST_LINE else ""
     return printable(text[:LONGEST_LINE]) + cut
+
+
+VIEWS = (View("diff", 15, _view_data, ("diff", "check")),)

@@ -16,7 +16,7 @@ from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.questions.memory.roles import ROLES, memory_roles, role_series
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.questions.memory.timeline import loop_bands
-from hlo_lens.questions.report.html.page import differences
+from hlo_lens.questions.report.html.data import View, differences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.roles import RoleSeries
-    from hlo_lens.questions.report.html.page import Strings, Subject
-
-ORDER = 20
-KINDS = ("report", "check")
+    from hlo_lens.questions.report.html.data import Strings, Subject
 
 LEAST_SHARE = 1000
 """Values of less than this part of the peak are folded."""
@@ -46,7 +43,7 @@ _CELLS = 8
 _ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
 
 
-def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return the memory of a module over its schedule; None where live ranges are not known."""
     analysis = subject.analysis
     memory = memory_results(analysis)
@@ -241,3 +238,12 @@ class _Values:
 
 def _key(value: LaidValue) -> tuple[str, int]:
     return value.name, value.allocation
+
+
+def _alive(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the name of the view whose data the view What is alive shows."""
+    del strings
+    return {"values_of": "memory"} if has_schedule(subject.analysis) else None
+
+
+VIEWS = (View("memory", 20, _view_data), View("alive", 30, _alive))

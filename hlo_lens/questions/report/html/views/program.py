@@ -1,7 +1,8 @@
-"""Data of the view Program: text, operands, users and origin of the instructions on the page.
+"""Data of the views Summary (head of the text report, and its tables) and Program.
 
-Collectives and the work that overlaps them come first, then loops, values by size, and the rest in
-text order, as far as the limits allow.
+Program has text, operands, users and origin of the instructions on the page. Collectives and the
+work that overlaps them come first, then loops, values by size, and the rest in text order, as far
+as the limits allow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ from hlo_lens.questions.collectives.loop_levels import loops
 from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results, peak_of
+from hlo_lens.questions.report.html.data import View, section_object
+from hlo_lens.questions.report.module_page import (
+    head_facts,
+    head_notes,
+    leading_tables,
+    memory_lines,
+)
+from hlo_lens.render.table import Section
 from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
@@ -25,10 +34,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.report.html.page import Strings, Subject
-
-ORDER = 70
-KINDS = ("report", "check")
+    from hlo_lens.questions.report.html.data import Strings, Subject
 
 MOST_INSTRUCTIONS = 2500
 """Instructions that are listed."""
@@ -44,8 +50,28 @@ MOST_EDGES = 16
 
 _MOST_OF_A_KIND = 1000
 
+_ROWS = 10
+"""Rows of the tables of the summary."""
 
-def view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+
+def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
+    """Return the head of the module and the tables of its first page."""
+    del strings
+    analysis = subject.analysis
+    if not analysis.has_hlo:
+        files = ("files", ", ".join(analysis.files))
+        section = Section(title=subject.title, facts=(files, *memory_lines(analysis)))
+        return section_object(section, _ROWS)
+    section = Section(
+        title=subject.title,
+        facts=tuple(head_facts(analysis, subject.role)),
+        tables=tuple(leading_tables(analysis, subject.command_tail)),
+        notes=tuple(head_notes(analysis)),
+    )
+    return section_object(section, _ROWS)
+
+
+def _program(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return columns of instructions; None without HLO text."""
     analysis = subject.analysis
     if not analysis.has_hlo or not len(hlo_text(analysis).columns):
@@ -154,3 +180,6 @@ def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple
     known = [row for row in rows if row != NOTHING]
     names = hlo_text(analysis).columns.names(known[:MOST_EDGES])
     return strings.numbers(names), len(known)
+
+
+VIEWS = (View("summary", 10, _summary), View("program", 70, _program))

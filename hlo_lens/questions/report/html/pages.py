@@ -1,0 +1,250 @@
+"""Pages of a report, of two compiles, and of a judged compile: their modules with views."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.devices import device_assignment, topology_of
+from hlo_lens.load.module import ModuleDump
+from hlo_lens.program.summary import backend_of_dump, hlo_text
+from hlo_lens.questions.check.api import Checked
+from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
+from hlo_lens.questions.diff.matching.program_diff import side_by_side
+from hlo_lens.questions.diff.page import module_object
+from hlo_lens.questions.dumps.groups import module_order
+from hlo_lens.questions.plans.proof import with_sifted_findings
+from hlo_lens.questions.report.html.data import Subject, page_data, section_object
+from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
+from hlo_lens.questions.report.page import ReportedModules, page_of_module
+from hlo_lens.questions.what_if.process.requests import own_target
+from hlo_lens.render.table import Report
+from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.names import shell_word
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.questions.diff.matching.program_diff import ComputationPair
+    from hlo_lens.render.table import RenderOptions
+
+MOST_MODULES = 24
+"""Modules with views of their own on a page; the others are in a table."""
+
+MOST_INSTRUCTIONS = 200_000
+"""Instructions of all modules with views besides the first, which bound the size of the page."""
+
+_ROWS = 20
+"""Rows of a table where the user asks for no number."""
+
+_MODULE_ROWS = 200
+"""Rows of the table of other modules, and of tables of logs."""
+
+_DIFF_ROWS = 15
+_CHECK_ROWS = 50
+"""Rows of tables that precede the views."""
+
+
+@singledispatch
+def page_of(subject: object, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    """Return the data of the page of a report: its views, or its sections where it has none.
+
+    Args:
+        subject: What the report is about, `Report.subject`.
+        report: The report.
+        options: Options of the renderer.
+    """
+    del subject
+    rows = _ROWS if options.rows is None else options.rows
+    sections = [section_object(section, rows) for section in report.pages]
+    title = report.pages[0].title if report.pages else report.kind
+    return page_data(report.kind, title, sections=sections)
+
+
+@page_of.register(ReportedModules)
+def _report_page(
+    subject: ReportedModules, report: Report, options: RenderOptions
+) -> Mapping[str, object]:
+    """Return the data of the page of some modules, the one to lead with first."""
+    del report, options
+    known = subject.modules
+    shown = [k for k, one in enumerate(known) if one.log is None]
+    sections = [section_object(one, _MODULE_ROWS) for one in subject.logs]
+    if not shown:
+        title = str(sections[0]["title"]) if sections else "report"
+        return page_data("report", title, (), sections)
+    subjects, others = _module_subjects(known, shown)
+    title = subjects[0][1].analysis.title
+    return page_data("report", title, subjects, [*others, *sections])
+
+
+def _module_subjects(
+    known: Sequence[ModuleDump], shown: Sequence[int]
+) -> tuple[list[tuple[int, Subject]], list[Mapping[str, object]]]:
+    """Return the modules with views, the one to lead with first, and the sections on the others.
+
+    Args:
+        known: All modules.
+        shown: Places of those that are modules, not logs.
+    """
+    order = module_order([known[k] for k in shown])
+    places, lead = [shown[k] for k in order.places], order.lead
+    chosen: list[int] = []
+    room = MOST_INSTRUCTIONS
+    for k in places[:MOST_MODULES]:
+        if chosen:  # the first one has views however long it is
+            room -= len(hlo_text(known[k]).columns) if known[k].has_hlo else 0
+            if room < 0:
+                break
+        chosen.append(k)
+    titles = dict(zip(chosen, _unique_titles([known[k] for k in chosen]), strict=True))
+    subjects = []
+    for k in chosen:
+        target, devices = (
+            own_target(known[k], backend_of_dump(known[k])),
+            device_assignment(known[k]),
+        )
+        subject = Subject(
+            analysis=known[k],
+            title=titles[k],
+            role=lead.role if k == places[0] else "",
+            command_tail=path_words(known[k]),
+            limit_bytes=None if target is None else target.memory_bytes,
+            limit_source="" if target is None else target.memory_source,
+            topology=None if target is None or devices is None else topology_of(target, devices),
+        )
+        subjects.append((k, subject))
+    notes: tuple[str, ...] = ()
+    if without := places[len(chosen) :]:
+        count = plural(len(without), "module")
+        command = command_on("report", known[without[0]], "-f html -o page.html")
+        notes = (f"{count} without views in this file; a page of the first: {command}",)
+    opened = [titles.get(shown[k]) for k in order.others]
+    others: list[Mapping[str, object]] = [
+        {
+            **section_object(replace(one, title="Other modules", notes=notes), _MODULE_ROWS),
+            "opens": opened[:_MODULE_ROWS],
+        }
+        for one in others_sections(known[places[0]], lead)
+    ]
+    return subjects, others
+
+
+def _unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
+    """Return the titles of modules, with folder and number where several have the same.
+
+    Views and addresses refer to modules by title.
+    """
+    titles = [one.title for one in dumps]
+    folders, names = [one.folder for one in dumps], [one.name for one in dumps]
+    numbers = [f"number {k + 1}" for k in range(len(dumps))]
+    for endings in (folders, names, numbers):
+        counts = Counter(titles)
+        titles = [
+            title if counts[title] == 1 or not ending else f"{title}, {ending}"
+            for title, ending in zip(titles, endings, strict=True)
+        ]
+    return titles
+
+
+@page_of.register(Diff)
+def _diff_page(diff: Diff, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    """Return the data of the page on a diff: its text, and the view of changes of each pair."""
+    del options
+    order = sorted(range(len(diff.modules)), key=lambda k: diff.modules[k].identical)
+    order = order[:MOST_MODULES]
+    subjects = [_pair_subject(diff, number) for number in order]
+    titles = _unique_titles([subject.analysis for subject in subjects])
+    named = [
+        (number, subject._replace(title=title))
+        for number, subject, title in zip(order, subjects, titles, strict=True)
+    ]
+    sections = _leading_sections(report, _DIFF_ROWS, f"hlo-lens diff {_paths(diff)}")
+    title = report.pages[0].title if report.pages else "diff"
+    return page_data("diff", title, named, sections)
+
+
+def _leading_sections(report: Report, rows: int, command: str) -> list[Mapping[str, object]]:
+    """Return the sections of a report, which precede the views; the first one has its command."""
+    return [
+        section_object(section, rows, is_leading=True, command="" if number else command)
+        for number, section in enumerate(report.pages)
+    ]
+
+
+def _pair_subject(diff: Diff, number: int) -> Subject:
+    """Return the subject of a pair of modules; of a snapshot only its figures are known."""
+    place_base, place_head = diff.places[number]
+    module = diff.modules[number]
+    base, head = diff.base.modules[place_base].dump, diff.head.modules[place_head].dump
+    shown = head or ModuleDump(name=module.head.name, kind=DumpKind.HLO)
+    texts = [None if side is None else side.hlo for side in (base, head)]
+    computations: Sequence[ComputationPair] = ()
+    if module.program is not None and texts[0] is not None and texts[1] is not None:
+        computations = side_by_side(module.program, texts[0], texts[1])
+    return Subject(
+        analysis=shown.stating(limits_estimate=True, is_quick=True),
+        title=shown.title,
+        command_tail=_paths(diff),
+        pair_tail=_paths(diff),
+        base=None if base is None else base.stating(limits_estimate=True, is_quick=True),
+        diff=module,
+        computations=computations,
+    )
+
+
+def _paths(diff: Diff) -> str:
+    """Return the paths of both sides as words of a command."""
+    return " ".join(shell_word(side.path or "PATH") for side in (diff.base, diff.head))
+
+
+@page_of.register(Checked)
+def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    """Return the data of the page on a judged compile: verdicts, then its modules.
+
+    Of a snapshot there are only verdicts.
+    """
+    del options
+    diff = checked.diff
+    if diff is not None:  # with the programs, which rules do not need
+        diff = diff_sides(diff.base, diff.head, is_forced=checked.is_forced)
+    sections = _leading_sections(report, _CHECK_ROWS, checked.command)
+    title = report.pages[0].title if report.pages else "check"
+    dumps = {
+        place: module.dump
+        for place, module in enumerate(checked.head.modules)
+        if module.dump is not None and module.dump.log is None
+    }
+    known = with_sifted_findings(
+        [dump.stating(limits_estimate=True, is_quick=True) for dump in dumps.values()]
+    )
+    if not known:
+        return page_data("check", title, (), sections)
+    subjects, others = _module_subjects(known, range(len(known)))
+    places = list(dumps)
+    pairs = {} if diff is None else {head: k for k, (_, head) in enumerate(diff.places)}
+    judged = [(k, _judged(subject, diff, pairs.get(places[k]))) for k, subject in subjects]
+    return page_data("check", title, judged, [*sections, *others])
+
+
+def _judged(subject: Subject, diff: Diff | None, number: int | None) -> Subject:
+    """Return a module with its changes, and its JSON objects, which verdicts do not have."""
+    objects: dict[str, object] = {"report": _plain(page_of_module(subject.analysis).make_object())}
+    if diff is None or number is None:
+        return subject._replace(objects=objects)
+    pair = _pair_subject(diff, number)
+    return subject._replace(
+        base=pair.base,
+        diff=pair.diff,
+        computations=pair.computations,
+        pair_tail=pair.pair_tail,
+        objects={**objects, "diff": _plain(module_object(diff.modules[number]))},
+    )
+
+
+def _plain(data: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a JSON object without sequences that are made on access."""
+    return Report(kind="", sections=(), data=data).to_dict()
