@@ -321,6 +321,11 @@ class Mesh:
         return 1 if self.device_assignment else 0
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Size of each axis by name, most major first."""
+        return dict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
     def is_maximal(self) -> bool:
         """Whether it is ``maximal_mesh``: one device and no axes."""
         return not self.axis_names and self.device_assignment is not None
@@ -356,9 +361,7 @@ class Mesh:
             UsageError: If two of the axes overlap, or split an axis into sizes that do not divide
             it.
         """
-        cuts = {
-            name: {1, size} for name, size in zip(self.axis_names, self.axis_sizes, strict=True)
-        }
+        cuts = {name: {1, size} for name, size in self.sizes.items()}
         for axis in axes:
             size = self.axis_size(axis)
             pre_size = axis.pre_size or 1
@@ -396,8 +399,7 @@ class Mesh:
     def __str__(self) -> str:
         if self.is_maximal:
             return f"maximal_mesh[device_id={self.device_ids[0]}]"
-        pairs = zip(self.axis_names, self.axis_sizes, strict=True)
-        axes = ",".join(f"'{name}'={size}" for name, size in pairs)
+        axes = ",".join(f"'{name}'={size}" for name, size in self.sizes.items())
         text = f"mesh[{axes}]"
         if self.device_assignment is None:
             return text

@@ -115,11 +115,6 @@ class ModuleMesh:
     source: str
     slices: MeshSlices | None = None
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Size of each axis by name, most major first."""
-        return dict(zip(self.mesh.axis_names, self.mesh.axis_sizes, strict=True))
-
     def positions(self, groups: Groups) -> list[list[int]] | None:
         """Return the positions of the text's devices in the mesh, of all slices, by group.
 
@@ -138,8 +133,7 @@ class ModuleMesh:
         return [[place[device] for device in group] for group in whole]
 
     def __str__(self) -> str:
-        sizes = ",".join(f"{name}={size}" for name, size in self.sizes.items())
-        return f"{sizes} ({self.source})"
+        return f"{_sizes_text(self.mesh)} ({self.source})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,13 +346,12 @@ def axes_between_slices(meshes: Iterable[ModuleMesh]) -> GroupAxes | None:
 
 def _axes_at(positions: list[list[int]], mesh: Mesh) -> GroupAxes:
     """Return the axes of groups of positions, each in ascending order."""
-    strides = strides_of(mesh)
     vary = [
         name
-        for name, size, stride in strides
+        for name, size, stride in strides_of(mesh)
         if any(len({p // stride % size for p in group}) > 1 for group in positions)
     ]
-    return GroupAxes(axes=tuple(vary), parts=_exact_parts(positions, strides))
+    return GroupAxes(axes=tuple(vary), parts=_exact_parts(positions, mesh))
 
 
 def strides_of(mesh: Mesh) -> list[tuple[str, int, int]]:
@@ -367,9 +360,7 @@ def strides_of(mesh: Mesh) -> list[tuple[str, int, int]]:
     return list(zip(mesh.axis_names, mesh.axis_sizes, steps, strict=True))
 
 
-def _exact_parts(
-    positions: list[list[int]], strides: list[tuple[str, int, int]]
-) -> tuple[str, ...] | None:
+def _exact_parts(positions: list[list[int]], mesh: Mesh) -> tuple[str, ...] | None:
     """Return the axes and parts of axes whose devices each group is exactly; None if none.
 
     Groups must have the same steps from their first devices, and begin where the steps begin.
@@ -380,38 +371,33 @@ def _exact_parts(
     loops = nested_loops(next(iter(shapes)))
     if loops is None or any(g[0] // step % size for g in positions for size, step in loops):
         return None
-    parts: list[tuple[int, AxisRef]] = []
-    for size, step in loops:
-        found = _parts_of_loop(size, step, strides)
-        if found is None:
+    parts: list[AxisRef] = []
+    for size, step in sorted(loops, key=lambda loop: -loop[1]):
+        axes = axes_of_step(mesh, size, step)
+        if axes is None:
             return None
-        parts.extend(found)
-    ordered = sorted(parts, key=lambda part: -part[0])
-    return tuple(str(ref).replace("'", "") for _, ref in ordered)
+        parts += axes
+    return tuple(str(axis).replace("'", "") for axis in parts)
 
 
-def _parts_of_loop(
-    size: int, step: int, strides: list[tuple[str, int, int]]
-) -> list[tuple[int, AxisRef]] | None:
-    """Return the axes, with their steps, of a loop over devices, innermost first."""
-    found: list[tuple[int, AxisRef]] = []
-    for name, whole, stride in reversed(strides):
-        if size == 1:
-            break
-        if step >= stride * whole or whole == 1:
+def axes_of_step(mesh: Mesh, size: int, stride: int) -> list[AxisRef] | None:
+    """Return the axes and sub-axes of `size` steps of `stride` positions, most major first.
+
+    None if the steps divide an axis unevenly.
+    """
+    axes: list[AxisRef] = []
+    inner = mesh.size
+    for name, whole in mesh.sizes.items():
+        outer, inner = inner, inner // whole
+        low, high = max(inner, stride), min(outer, stride * size)
+        if low >= high:
             continue
-        inner = step // stride
-        if step % stride or whole % inner:
+        if outer % high or high % low or low % inner:
             return None
-        part = math.gcd(size, whole // inner)
-        if part == 1 or (part != size and part != whole // inner):
-            return None
-        is_all = inner == 1 and part == whole
-        pre_size = whole // (inner * part)
-        sub = AxisRef(axis=name, pre_size=pre_size, size=part)
-        found.append((step, AxisRef(axis=name) if is_all else sub))
-        size, step = size // part, step * part
-    return found if size == 1 else None
+        is_whole = (low, high) == (inner, outer)
+        part = AxisRef(axis=name, pre_size=outer // high, size=high // low)
+        axes.append(AxisRef(axis=name) if is_whole else part)
+    return axes if stride * size <= mesh.size else None
 
 
 # ---- source and target pairs -------------------------------------------------------------------
@@ -493,13 +479,11 @@ def _has_devices(size: int, partitions: int, texts: Sequence[HloModule]) -> bool
 
 
 def _long_axes(mesh: Mesh) -> list[tuple[str, int]]:
-    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
-    return [(name, size) for name, size in pairs if size > 1]
+    return [(name, size) for name, size in mesh.sizes.items() if size > 1]
 
 
 def _sizes_text(mesh: Mesh) -> str:
-    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
-    return ",".join(f"{name}={size}" for name, size in pairs)
+    return ",".join(f"{name}={size}" for name, size in mesh.sizes.items())
 
 
 def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[ModuleMesh]) -> str:

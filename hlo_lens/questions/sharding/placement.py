@@ -31,6 +31,8 @@ seen in the dumps of jax 0.4.13 to 0.12.0.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from math import prod
@@ -46,9 +48,9 @@ from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.module import Framework, FrameworkValue, HloInstruction, HloModule
+    from hlo_lens.hlo.module import FrameworkValue, HloInstruction, HloModule
     from hlo_lens.program.signature import EntryValue
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.named_sharding import PartitionSpec
@@ -130,23 +132,6 @@ class ModuleShardings:
     meshes: tuple[Mesh, ...]
     is_given: bool = False
 
-    def shardings_of(
-        self, key: Key, value: EntryValue, other: EntryValue | None
-    ) -> list[HloSharding]:
-        """Return the shardings of a value in framework and texts, the most reliable first.
-
-        Args:
-            key: Its key.
-            value: The value in `own`.
-            other: The same value in `before`.
-        """
-        texts = [(self.own, value), *([(self.before, other)] if self.before else [])]
-        told = self.own.told.get(key)
-        said = [None if told is None else told.sharding]
-        said += [text.sharding(key, found) for text, found in texts]
-        said += [text.shardy.get(key) for text, _ in texts]
-        return [sharding for sharding in said if sharding is not None]
-
 
 def module_shardings(
     module: HloModule,
@@ -210,36 +195,29 @@ def _entry_text(
         table = tabulate(module)
         known = table, signature_of(table)
     table, signature = known
-    given: dict[Key, HloSharding] = {}
-    named: dict[Key, HloSharding] = {}
-    if module.computations:
-        calls = map(table.instruction, table.rows_of({"custom-call"}))
-        if any(custom_call_target(call) in _SHARDING_TARGETS for call in calls):
-            for key, source, place in _output_sources(module):
-                sharding = _sharding_of_source(source, place)
-                if sharding is not None:
-                    given[key] = sharding
-        if shardy.SHARDINGS_BEGIN in module.columns.source.text:
-            named = dict(_shardy_shardings(module))
+    calls = map(table.instruction, table.rows_of({"custom-call"}))
+    is_annotated = any(custom_call_target(call) in _SHARDING_TARGETS for call in calls)
+    shardings = {
+        key: sharding
+        for key, source, place in (_output_sources(module) if is_annotated else ())
+        if (sharding := _sharding_of_source(source, place)) is not None
+    }
+    has_shardy = module.computations and shardy.SHARDINGS_BEGIN in module.columns.source.text
+    told: dict[Key, FrameworkValue] = {}
+    if module.framework is not None:
+        for value in module.framework.arguments:
+            if value.number is not None:
+                told["parameter", value.number, index_text(value.index)] = value
+        for value in module.framework.outputs:
+            told["output", 0, index_text(value.index)] = value
     return EntryText(
         module=module,
         table=table,
         signature=signature,
-        shardings=given,
-        shardy=named,
-        told=dict(_told(module.framework)),
+        shardings=shardings,
+        shardy=dict(_shardy_shardings(module)) if has_shardy else {},
+        told=told,
     )
-
-
-def _told(framework: Framework | None) -> Iterator[tuple[Key, FrameworkValue]]:
-    """Yield the shardings of parameters and outputs that the framework knows."""
-    if framework is None:
-        return
-    for value in framework.arguments:
-        if value.number is not None:
-            yield ("parameter", value.number, index_text(value.index)), value
-    for value in framework.outputs:
-        yield ("output", 0, index_text(value.index)), value
 
 
 def index_text(index: ShapeIndex) -> str:
@@ -252,25 +230,17 @@ def _output_sources(module: HloModule) -> Iterator[tuple[Key, HloInstruction, in
     root = module.entry.root
     if root is None:
         return
-    if root.opcode != "tuple":
-        source, place = _source_of(module, root.name, ())
+    outputs: list[tuple[str, str, tuple[int, ...]]] = [("", root.name, ())]
+    if root.opcode == "tuple":
+        operands = enumerate(root.operands)
+        outputs = [(f"{{{number}}}", one.name, one.index) for number, one in operands]
+    for output, name, index in outputs:
+        source, place = module.entry.instruction(name), index[0] if index else 0
+        if source is not None and source.opcode == "get-tuple-element" and source.operand_names:
+            place = source.tuple_index or 0
+            source = module.entry.instruction(source.operand_names[0])
         if source is not None:
-            yield ("output", 0, ""), source, place
-        return
-    for number, operand in enumerate(root.operands):
-        source, place = _source_of(module, operand.name, operand.index)
-        if source is not None:
-            yield ("output", 0, f"{{{number}}}"), source, place
-
-
-def _source_of(
-    module: HloModule, name: str, index: tuple[int, ...]
-) -> tuple[HloInstruction | None, int]:
-    """Return the instruction behind a get-tuple-element, and the shape index it takes."""
-    found = module.entry.instruction(name)
-    if found is not None and found.opcode == "get-tuple-element" and found.operand_names:
-        return module.entry.instruction(found.operand_names[0]), found.tuple_index or 0
-    return found, index[0] if index else 0
+            yield ("output", 0, output), source, place
 
 
 def _sharding_of_source(source: HloInstruction, place: int) -> HloSharding | None:
@@ -293,45 +263,35 @@ def custom_call_target(instruction: HloInstruction) -> str:
 
 
 def _shardy_shardings(module: HloModule) -> Iterator[tuple[Key, HloSharding]]:
-    """Yield the shardings of entry parameters and outputs in Shardy's attributes."""
-    meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
-    read: dict[str, tuple[HloSharding | None, ...]] = {}
+    """Yield the shardings of entry parameters and outputs in Shardy's attributes.
 
-    def element(text: str | None, place: int) -> HloSharding | None:
-        if text is None:
-            return None
-        if text not in read:
-            read[text] = shardy.shardy_shardings(text, meshes)
-        return read[text][place] if place < len(read[text]) else None
+    Those of arguments or results that are passed as one tuple are attributes of the module.
+    """
+    of_module = module.frontend_attributes
+    meshes = shardy.shardy_meshes(of_module.get(shardy.MESHES, ""))
 
+    @functools.cache
+    def read(text: str | None) -> tuple[HloSharding | None, ...]:
+        return () if text is None else shardy.shardy_shardings(text, meshes)
+
+    found: list[tuple[Key, HloSharding | None]] = []
     for number, parameter in enumerate(module.entry.parameters):
         own = parameter.parameter_number
         key = ("parameter", -1 - number if own is None else own, "")
-        sharding = element(parameter.frontend_attributes.get(shardy.SHARDING), 0)
-        if sharding is not None:
-            yield key, sharding
+        found += [
+            (key, one) for one in read(parameter.frontend_attributes.get(shardy.SHARDING))[:1]
+        ]
     for key, source, place in _output_sources(module):
         attributes = source.frontend_attributes
         text = attributes.get(shardy.SHARDING) or attributes.get(shardy.OUT_SHARDINGS)
-        sharding = element(text, place)
-        if sharding is not None:
-            yield key, sharding
-    yield from _tuple_shardings(module, element)
-
-
-def _tuple_shardings(
-    module: HloModule, element: Callable[[str | None, int], HloSharding | None]
-) -> Iterator[tuple[Key, HloSharding]]:
-    """Yield the shardings, in the module's attributes, of arguments passed as one tuple."""
-    attributes = module.frontend_attributes
+        found += [(key, one) for one in read(text)[place : place + 1]]
     for name, direction in (
         (shardy.TUPLE_ARGS_SHARDINGS, "parameter"),
         (shardy.TUPLE_RESULTS_SHARDINGS, "output"),
     ):
-        place = 0
-        while (sharding := element(attributes.get(name), place)) is not None:
-            yield (direction, 0, f"{{{place}}}"), sharding
-            place += 1
+        known = itertools.takewhile(lambda one: one is not None, read(of_module.get(name)))
+        found += [((direction, 0, f"{{{place}}}"), one) for place, one in enumerate(known)]
+    return ((key, sharding) for key, sharding in found if sharding is not None)
 
 
 SHAPES = "shapes"
@@ -372,13 +332,95 @@ class Placement:
     replication_factor: int | None = None
 
 
+_Said: TypeAlias = tuple[HloSharding | None, ...]
+"""Shardings of a value, the most reliable first; their sources are `_SOURCES`."""
+
+_SOURCES = (ARGUMENTS, "text", "before_optimizations", "text", "before_optimizations")
+
+
 def placements_of(found: ModuleShardings) -> list[Placement]:
     """Return the placement of each parameter and output, in the order of the signature."""
-    known = _Placements(found)
-    placements = [known.of(key, value) for key, value in found.own.items()]
-    if "true" not in found.own.module.header.get(_LEFT_TO_XLA, ""):
-        _place_as_their_parameters(found.own.signature.values, placements)
+    own, before = found.own, found.before
+    others = {} if before is None else dict(before.items())
+    over_mesh, equal = functools.cache(_spec_over), functools.cache(HloSharding.equivalent)
+
+    def spec(said: _Said, sharding: HloSharding) -> tuple[PartitionSpec | None, Mesh | None]:
+        # an equivalent spelling with axis names comes first: it has axes of size 1 too
+        for other in said if not found.is_given else ():
+            if other is not None and other.named is not None and equal(other, sharding):
+                own_spec = other.to_partition_spec()
+                if own_spec is not None:
+                    return own_spec, other.named.mesh
+        return over_mesh(sharding, found.meshes)
+
+    known: dict[tuple[object, ...], Placement] = {}  # many values are placed alike
+    placements = []
+    for key, value in own.items():
+        other, told = others.get(key), own.told.get(key)
+        said = (
+            None if told is None else told.sharding,
+            own.sharding(key, value),
+            None if before is None else before.sharding(key, other),
+            own.shardy.get(key),
+            None if before is None else before.shardy.get(key),
+        )
+        shapes = [None if one is None else (one.shape, one.layout) for one in (value, other)]
+        like = (*shapes, None if told is None else told.shape, *map(id, said))
+        if like not in known:
+            placement = _placement(found, value, other, told, said)
+            if placement.sharding is not None:
+                text, mesh = spec(said, placement.sharding)
+                placement = dataclasses.replace(placement, spec=text, mesh=mesh)
+            known[like] = placement
+        placements.append(known[like])
+    if "true" not in own.module.header.get(_LEFT_TO_XLA, ""):
+        _place_as_their_parameters(own.signature.values, placements)
     return placements
+
+
+def _placement(
+    found: ModuleShardings,
+    value: EntryValue,
+    other: EntryValue | None,
+    told: FrameworkValue | None,
+    said: _Said,
+) -> Placement:
+    """Return the placement of a value, without its spec."""
+    shape = _shape_of(found.own, value)
+    before = None if other is None or found.before is None else _shape_of(found.before, other)
+    whole, part = (before, shape) if found.is_per_device else (shape, None)
+    if whole is None and told is not None:
+        whole = told.shape
+    if whole is not None and part is not None and whole.rank == part.rank:
+        whole = dataclasses.replace(whole, layout=part.layout)  # int4 is packed by layout
+    sharding, source = None, None
+    for number, candidate in enumerate(said):
+        if candidate is None:
+            continue
+        if whole is not None and part is not None:
+            made = _part_of(candidate, whole)
+            if made is None or made.dimensions != part.dimensions:
+                continue  # requested, but XLA divided the value in another way
+        sharding, source = candidate, _SOURCES[number]
+        break
+    is_upper_bound, is_one_device = False, found.num_devices == 1
+    if part is None and whole is not None:
+        part = whole if is_one_device else _part_of(sharding, whole)
+    elif whole is None and part is not None:
+        whole = part if is_one_device else _whole_of(sharding, part)
+        is_upper_bound = whole is not None and whole != part
+    if sharding is None and whole is not None and part is not None:
+        sharding = _by_shapes(whole, part, found.meshes)
+        source = None if sharding is None else SHAPES
+    copies = 1 if is_one_device else None  # 1 on one device, however sharded
+    return Placement(
+        global_shape=whole,
+        device_shape=part,
+        is_upper_bound=is_upper_bound,
+        sharding=sharding,
+        source=source,
+        replication_factor=sharding.replication_factor(found.num_devices) if sharding else copies,
+    )
 
 
 def _place_as_their_parameters(values: Sequence[EntryValue], placements: list[Placement]) -> None:
@@ -396,125 +438,16 @@ def _place_as_their_parameters(values: Sequence[EntryValue], placements: list[Pl
         for value, placement in zip(values, placements, strict=True)
         if value.number is not None
     }
-    known: dict[int, Placement] = {}
+    aliased: dict[int, Placement] = {}
     for place, alias in unknown.items():
-        parameter = parameters.get(alias)
-        if parameter is not None and _are_of_one_shape(placements[place], parameter):
-            if id(parameter) not in known:
-                known[id(parameter)] = dataclasses.replace(parameter, source=ALIAS)
-            placements[place] = known[id(parameter)]
-
-
-def _are_of_one_shape(output: Placement, parameter: Placement) -> bool:
-    """Return whether devices hold arrays of one shape and type, and one sharding is known."""
-    one, other = output.device_shape, parameter.device_shape
-    if one is None or other is None or parameter.sharding is None:
-        return False
-    return (one.element_type, one.dimensions) == (other.element_type, other.dimensions)
-
-
-class _Placements:
-    """Finder of placements that computes each distinct one once."""
-
-    def __init__(self, found: ModuleShardings) -> None:
-        self._found = found
-        self._other = {} if found.before is None else dict(found.before.items())
-        self._specs: dict[str, tuple[PartitionSpec | None, Mesh | None]] = {}
-        self._same: dict[tuple[str, str], bool] = {}
-        self._placements: dict[tuple[object, ...], Placement] = {}
-
-    def of(self, key: Key, value: EntryValue) -> Placement:
-        """Return the placement of a value."""
-        found = self._found
-        other = self._other.get(key)
-        said = [found.own.sharding(key, value), found.own.shardy.get(key)]
-        if found.before is not None:
-            said += [found.before.sharding(key, other), found.before.shardy.get(key)]
-        told = found.own.told.get(key)
-        like = (
-            *((told.shape, told.sharding) if told is not None else ()),
-            *(value.shape, value.layout),
-            *((other.shape, other.layout) if other is not None else ()),
-            *map(id, said),
-        )
-        known = self._placements.get(like)
-        if known is None:
-            known = self._placements[like] = self._new(key, value)
-        return known
-
-    def _new(self, key: Key, value: EntryValue) -> Placement:
-        """Compute the placement of a value with new shapes or shardings."""
-        found = self._found
-        own = _shape_of(found.own, value)
-        other = self._other.get(key)
-        before = None if other is None or found.before is None else _shape_of(found.before, other)
-        whole, part = (before, own) if found.is_per_device else (own, None)
-        if whole is None and (told := found.own.told.get(key)) is not None:
-            whole = told.shape
-        if whole is not None and part is not None and whole.rank == part.rank:
-            whole = dataclasses.replace(whole, layout=part.layout)  # int4 is packed by layout
-        sharding, source = self._sharding(key, value, whole, part)
-        is_upper_bound = False
-        if part is None and whole is not None:
-            part = _part_of(sharding, whole) if found.num_devices != 1 else whole
-        elif whole is None and part is not None:
-            whole = _whole_of(sharding, part) if found.num_devices != 1 else part
-            is_upper_bound = whole is not None and whole != part
-        if sharding is None and whole is not None and part is not None:
-            sharding = _by_shapes(whole, part, found.meshes)
-            source = None if sharding is None else SHAPES
-        spec, mesh = (None, None) if sharding is None else self._spec(key, value, sharding)
-        return Placement(
-            global_shape=whole,
-            device_shape=part,
-            is_upper_bound=is_upper_bound,
-            sharding=sharding,
-            source=source,
-            spec=spec,
-            mesh=mesh,
-            replication_factor=_copies(sharding, found.num_devices),
-        )
-
-    def _sharding(
-        self, key: Key, value: EntryValue, whole: Shape | None, part: Shape | None
-    ) -> tuple[HloSharding | None, str | None]:
-        """Return the first sharding that fits the shapes, and its source."""
-        own = self._found.own
-        for sharding in self._said(key, value):
-            if whole is not None and part is not None and not _fits(sharding, whole, part):
-                continue
-            told = own.told.get(key)
-            if told is not None and sharding is told.sharding:
-                return sharding, ARGUMENTS
-            is_own = sharding in (own.sharding(key, value), own.shardy.get(key))
-            return sharding, "text" if is_own else "before_optimizations"
-        return None, None
-
-    def _said(self, key: Key, value: EntryValue) -> list[HloSharding]:
-        return self._found.shardings_of(key, value, self._other.get(key))
-
-    def _spec(
-        self, key: Key, value: EntryValue, sharding: HloSharding
-    ) -> tuple[PartitionSpec | None, Mesh | None]:
-        """Return a sharding over the mesh of the program.
-
-        An equivalent spelling with axis names comes first: it has axes of size 1 too.
-        """
-        if not self._found.is_given:
-            for other in self._said(key, value):
-                if other.named is not None and self._are_same(other, sharding):
-                    spec = other.to_partition_spec()
-                    if spec is not None:
-                        return spec, other.named.mesh
-        if sharding.text not in self._specs:
-            self._specs[sharding.text] = _spec_over(sharding, self._found.meshes)
-        return self._specs[sharding.text]
-
-    def _are_same(self, one: HloSharding, other: HloSharding) -> bool:
-        pair = (one.text, other.text)
-        if pair not in self._same:
-            self._same[pair] = one.equivalent(other)
-        return self._same[pair]
+        parameter, own = parameters.get(alias), placements[place].device_shape
+        shape = None if parameter is None else parameter.device_shape
+        if parameter is None or shape is None or own is None or parameter.sharding is None:
+            continue
+        if (shape.element_type, shape.dimensions) == (own.element_type, own.dimensions):
+            if id(parameter) not in aliased:
+                aliased[id(parameter)] = dataclasses.replace(parameter, source=ALIAS)
+            placements[place] = aliased[id(parameter)]
 
 
 def _shape_of(text: EntryText, value: EntryValue) -> Shape | None:
@@ -537,19 +470,6 @@ def _spec_over(
             if spec is not None:
                 return spec, mesh
     return None, None
-
-
-def _copies(sharding: HloSharding | None, num_devices: int) -> int | None:
-    """Return the number of devices that hold each element; 1 on one device, however sharded."""
-    if sharding is None:
-        return 1 if num_devices == 1 else None
-    return sharding.replication_factor(num_devices)
-
-
-def _fits(sharding: HloSharding, whole: Shape, part: Shape) -> bool:
-    """Return whether a sharding divides the global shape into the device's shape."""
-    made = _part_of(sharding, whole)
-    return made is not None and made.dimensions == part.dimensions
 
 
 def _part_of(sharding: HloSharding | None, whole: Shape) -> Shape | None:
@@ -593,7 +513,7 @@ def _by_shapes(whole: Shape, part: Shape, meshes: Sequence[Mesh]) -> HloSharding
             return None
         counts.append(count)
     mesh = meshes[0]
-    sizes = {n: s for n, s in zip(mesh.axis_names, mesh.axis_sizes, strict=True) if s > 1}
+    sizes = {name: size for name, size in mesh.sizes.items() if size > 1}
     ways = _ways(counts, sizes)
     if len(ways) != 1 or any(len(axes) > 1 for axes in ways[0]):
         return None  # several axes on one dimension have an order, which shapes do not show

@@ -21,12 +21,12 @@ may choose another one.
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
@@ -38,26 +38,37 @@ from hlo_lens.questions.sharding.placement import (
     ShardingTable,
     index_text,
     module_shardings,
+    sharded_row,
     sharding_table,
 )
-from hlo_lens.render.result import Column, Records, Result, Row, Unit
+from hlo_lens.render.result import Column, Records, Result, Row, Unit, columns_of
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.shape import smaller_tiles
-from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import Origins
     from hlo_lens.questions.sharding.annotations import ShardingAnnotations
-    from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 
-class DonationStatus(Enum):
+def _picking(names: str) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Return a function that picks columns, or their cells, of the table of values, by name."""
+    return itemgetter(*map(ShardingTable.place_of, names.split()))
+
+
+_OF_DONATED = _picking("number index name device_shape device_bytes")
+_OF_REPLICATED = _picking(
+    "kind number index name device_shape spec device_bytes replication_factor"
+)
+
+
+class DonationStatus(StrEnum):
     """Outcome for an argument's memory."""
 
     ALIASED = "aliased"
@@ -79,43 +90,28 @@ class Donation:
     """
 
     value: ShardedValue
-    status: DonationStatus
-    output: str | None
-    reason: str = ""
+    status: Annotated[DonationStatus, "aliased, donated but not used, lost, or could be donated"]
+    output: Annotated[str | None, "output that has its memory, or could"]
+    reason: Annotated[str, "why it is not aliased"] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Donations(Result):
-    """Arguments that are donated or could be, not yet aliased ones first."""
+    """Arguments that are not aliased, largest first, then aliased ones by number."""
 
     KIND: ClassVar[str] = "donation"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("status", Unit.NONE, "aliased, donated but not used, lost, or could be donated"),
-        Column("number", Unit.NONE, "parameter number"),
-        Column("index", Unit.NONE, "shape index of the leaf"),
-        Column("name", Unit.NONE, "argument name"),
-        Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
-        Column("output", Unit.NONE, "output that has its memory, or could"),
-        Column("reason", Unit.NONE, "why it is not aliased"),
+        columns_of(Donation)[0],
+        *_OF_DONATED(ShardingTable.COLUMNS),
+        *columns_of(Donation)[1:],
     )
     RECORDS: ClassVar[str] = "donations"
     donations: tuple[Donation, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield arguments that are not aliased, largest first, then aliased ones by number."""
-        for donation in self.donations:
-            value = donation.value
-            yield (
-                donation.status.value,
-                value.value.number,
-                value.value.index,
-                value.value.name,
-                None if value.device_shape is None else value.device_shape.to_text(layout=False),
-                value.device_bytes,
-                donation.output,
-                donation.reason,
-            )
+        """Yield the rows of the arguments."""
+        for one in self.donations:
+            yield (one.status.value, *_OF_DONATED(sharded_row(one.value)), one.output, one.reason)
 
     def of(self, status: DonationStatus) -> tuple[Donation, ...]:
         """Return the donations of one status."""
@@ -129,13 +125,17 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         table: Parameters and outputs.
         before: Text from before optimizations, which has the requested aliases.
     """
-    asked = {} if before is None else _asked(before)
-    found: list[Donation] = []
+    aliases = () if before is None else before.input_output_alias
+    requested: dict[tuple[int | None, str], str] = {
+        (one.parameter_number, index_text(one.parameter_index)): index_text(one.output_index)
+        for one in aliases
+    }
+    outcomes: list[Donation] = []
     waiting: list[ShardedValue] = []
-    outputs = cache(lambda: tuple(table.outputs))  # many, and rarely needed
+    outputs = cache(lambda: table.outputs)  # many, and rarely needed
     for value in table.parameters:
         entry = value.value
-        output = asked.get((entry.number, entry.index))
+        output = requested.get((entry.number, entry.index))
         status, reason = DonationStatus.ALIASED, ""
         if entry.aliased_with is not None:
             output = entry.aliased_with
@@ -147,28 +147,26 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         else:
             waiting.append(value)
             continue
-        found.append(Donation(value=value, status=status, output=output, reason=reason))
-    if waiting:
-        found += _donatable(waiting, table)
-    aliased = [one for one in found if one.status is DonationStatus.ALIASED]
-    others = [one for one in found if one.status is not DonationStatus.ALIASED]
-    return Donations(donations=(*sorted(others, key=_gain), *aliased))
-
-
-def _donatable(parameters: Sequence[ShardedValue], table: ShardingTable) -> Iterator[Donation]:
-    """Yield the parameters whose memory an output could have; each output goes to one of them."""
-    for value, output in memory_pairs(parameters, table):
-        is_known = table.num_devices == 1 or _are_known(value, output)
-        yield Donation(
-            value=value,
-            status=DonationStatus.DONATABLE,
-            output=output.value.index,
-            reason=_SAME if is_known else _SAME_SHAPE,
+        outcomes.append(Donation(value=value, status=status, output=output, reason=reason))
+    for value, free in memory_pairs(waiting, table) if waiting else ():
+        is_known = table.num_devices == 1 or _are_known(value, free)
+        same = (
+            "same shape, type and sharding"
+            if is_known
+            else "same shape and type, sharding not known"
         )
-
-
-_SAME = "not donated; same shape, type and sharding"
-_SAME_SHAPE = "not donated; same shape and type, sharding not known"
+        outcomes.append(
+            Donation(
+                value=value,
+                status=DonationStatus.DONATABLE,
+                output=free.value.index,
+                reason=f"not donated; {same}",
+            )
+        )
+    aliased = [one for one in outcomes if one.status is DonationStatus.ALIASED]
+    others = [one for one in outcomes if one.status is not DonationStatus.ALIASED]
+    others.sort(key=lambda one: -(one.value.device_bytes or 0))
+    return Donations(donations=(*others, *aliased))
 
 
 def memory_pairs(
@@ -196,22 +194,27 @@ def memory_pairs(
 
 
 class _FreeOutputs:
-    """Outputs whose memory no parameter has, by their placements: many have the same."""
+    """Outputs whose memory no parameter has, by type and sizes, then by placement: many agree."""
 
     def __init__(self) -> None:
         self._count = 0
         self._free: dict[object, dict[object, deque[tuple[int, ShardedValue]]]] = {}
         self._fits: dict[tuple[object, object], bool] = {}
 
+    def _alike(self, value: ShardedValue) -> dict[object, deque[tuple[int, ShardedValue]]]:
+        shape = value.device_shape or value.global_shape
+        kind = None if shape is None else (shape.element_type, shape.dimensions)
+        return self._free.setdefault(kind, {})
+
     def add(self, output: ShardedValue) -> None:
         """Add an output."""
-        same = self._free.setdefault(_kind(output), {}).setdefault(_placement(output), deque())
+        same = self._alike(output).setdefault(_placement(output), deque())
         same.append((self._count, output))
         self._count += 1
 
     def take(self, parameter: ShardedValue) -> ShardedValue | None:
         """Return the first output that could have a parameter's memory, and remove it."""
-        placed, free = _placement(parameter), self._free.get(_kind(parameter), {})
+        placed, free = _placement(parameter), self._alike(parameter)
         first: tuple[int, object] | None = None
         for other, same in free.items():
             key = (placed, other)
@@ -243,25 +246,6 @@ def _are_known(parameter: ShardedValue, output: ShardedValue) -> bool:
     return parameter.sharding is not None and output.sharding is not None
 
 
-def _kind(value: ShardedValue) -> object:
-    """Return the properties that are equal if one value could have the other's buffer."""
-    shape = value.device_shape or value.global_shape
-    return None if shape is None else (shape.element_type, shape.dimensions)
-
-
-def _gain(donation: Donation) -> int:
-    """Return the sort key of arguments that are not aliased: largest first."""
-    return -(donation.value.device_bytes or 0)
-
-
-def _asked(before: HloModule) -> dict[tuple[int | None, str], str]:
-    """Return the requested aliases: number and index of the parameter to its output."""
-    return {
-        (alias.parameter_number, index_text(alias.parameter_index)): index_text(alias.output_index)
-        for alias in before.input_output_alias
-    }
-
-
 def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:
     """Return whether dimensions are equal, global ones if both are known."""
     for one, other in (
@@ -281,8 +265,14 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
         return "shape", str(one or "?"), str(other or "?")
     if one.element_type != other.element_type:
         return "element type", one.element_type, other.element_type
-    if one.dimensions != other.dimensions or not _lie_alike(parameter, output):
-        return "sharding", _placed(parameter), _placed(output)
+    if one.dimensions != other.dimensions or not _may_be_divided_alike(parameter, output):
+        first, second = (
+            value.spec_text
+            if value.spec_text is not None
+            else str(value.sharding or value.device_shape)
+            for value in (parameter, output)
+        )
+        return "sharding", first, second
     if one.memory_space != other.memory_space:
         return "memory space", f"S({one.memory_space})", f"S({other.memory_space})"
     if one.layout is not None and other.layout is not None and one.layout != other.layout:
@@ -290,18 +280,9 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
     return None
 
 
-def _lie_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
-    """Return whether two shardings are equal; an unknown one equals any."""
+def _may_be_divided_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
     mine, yours = parameter.sharding, output.sharding
-    if mine is None or yours is None or mine.text == yours.text:
-        return True
-    return mine.equivalent(yours)
-
-
-def _placed(value: ShardedValue) -> str:
-    if value.spec_text is not None:
-        return value.spec_text
-    return str(value.sharding or value.device_shape)
+    return mine is None or yours is None or mine.text == yours.text or mine.equivalent(yours)
 
 
 def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue], num_devices: int) -> str:
@@ -329,14 +310,16 @@ def _output(value: ShardedValue) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """Bytes saved by dividing a value over one more axis; fields are columns of its result."""
+    """Bytes saved by dividing a value over one more axis."""
 
     value: ShardedValue
-    axis: str
-    axis_size: int
-    dimension: int
-    dimensions: tuple[int, ...]
-    saved_bytes: int
+    axis: Annotated[str, "mesh axis along which all hold the same"]
+    axis_size: Annotated[int, Unit.COUNT, "devices along it"]
+    dimension: Annotated[int, "dimension that saves most, of equal ones the longest"]
+    dimensions: Annotated[tuple[int, ...], "all dimensions that it divides"]
+    saved_bytes: Annotated[
+        int, Unit.BYTES, "bytes of each device that dividing it would save, padding included"
+    ]
 
 
 class AxisSaving(NamedTuple):
@@ -374,23 +357,8 @@ class ReplicatedBytes(Result):
 
     KIND: ClassVar[str] = "replicated-bytes"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("kind", Unit.NONE, "parameter or output"),
-        Column("number", Unit.NONE, "parameter number"),
-        Column("index", Unit.NONE, "shape index of the leaf"),
-        Column("name", Unit.NONE, "argument name, or the instruction that computes the value"),
-        Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("spec", Unit.NONE, "partition spec now"),
-        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
-        Column("replication_factor", Unit.COUNT, "devices that hold each element"),
-        Column("axis", Unit.NONE, "mesh axis along which all hold the same"),
-        Column("axis_size", Unit.COUNT, "devices along it"),
-        Column("dimension", Unit.NONE, "dimension that saves most, of equal ones the longest"),
-        Column("dimensions", Unit.NONE, "all dimensions that it divides"),
-        Column(
-            "saved_bytes",
-            Unit.BYTES,
-            "bytes of each device that dividing it would save, padding included",
-        ),
+        *_OF_REPLICATED(ShardingTable.COLUMNS),
+        *columns_of(Saving),
     )
     RECORDS: ClassVar[str] = "savings"
     savings: tuple[Saving, ...]
@@ -399,23 +367,8 @@ class ReplicatedBytes(Result):
 
     def rows(self) -> Iterator[Row]:
         """Yield savings, largest first."""
-        for saving in self.savings:
-            value = saving.value
-            yield (
-                value.value.kind,
-                value.value.number,
-                value.value.index,
-                value.value.name,
-                None if value.device_shape is None else value.device_shape.to_text(layout=False),
-                value.spec_text,
-                value.device_bytes,
-                value.replication_factor,
-                saving.axis,
-                saving.axis_size,
-                saving.dimension,
-                saving.dimensions,
-                saving.saved_bytes,
-            )
+        cells = attrgetter(*(column.name for column in columns_of(Saving)))
+        return ((*_OF_REPLICATED(sharded_row(one.value)), *cells(one)) for one in self.savings)
 
     @cached_property
     def by_axis(self) -> AxisSavings:
@@ -510,8 +463,7 @@ def free_axes(value: ShardedValue, mesh: Mesh) -> dict[str, int]:
     named = value.sharding.named
     if named is not None:
         used |= {axis.axis for axis in (*named.manual_axes, *named.unreduced_axes)}
-    pairs = zip(mesh.axis_names, mesh.axis_sizes, strict=True)
-    return {name: size for name, size in pairs if size > 1 and name not in used}
+    return {name: size for name, size in mesh.sizes.items() if size > 1 and name not in used}
 
 
 _MANUAL = ("shard_map", "shmap_body", "xmap")
@@ -623,13 +575,13 @@ class ShardingResults:
         """Whether the table has all parameters and outputs: the text has the whole entry."""
         return self.found.own.signature.is_complete
 
-    @functools.cached_property
+    @cached_property
     def donations(self) -> Donations:
         """Donation of arguments to results."""
         before = self.found.before
         return donations(self.table, None if before is None else before.module)
 
-    @functools.cached_property
+    @cached_property
     def annotations(self) -> ShardingAnnotations:
         """Sharding annotations inside the program."""
         from hlo_lens.questions.sharding.annotations import sharding_annotations
@@ -657,76 +609,3 @@ def sharding_results(module: ModuleDump) -> ShardingResults | None:
     )
     table = sharding_table(found)
     return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)
-
-
-MOST_DEVICES = 2048
-"""Devices over which a value is divided here."""
-
-MOST_DIVISIONS = 200
-"""Different divisions that are made."""
-
-
-class ResultsDivision(NamedTuple):
-    """ResultsDivision of values over devices.
-
-    Attributes:
-        sizes: Size of each dimension.
-        counts: Number of tiles of each dimension.
-        tiles: Each tile with the devices that hold it; none where it names no devices.
-    """
-
-    sizes: tuple[int | None, ...]
-    counts: tuple[int, ...]
-    tiles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-
-
-class TileDevices(NamedTuple):
-    """Different divisions, and for each value the number of its own; None beyond the limits."""
-
-    divisions: tuple[ResultsDivision, ...]
-    numbers: tuple[int | None, ...]
-
-
-@fact
-def tile_devices(module: ModuleDump) -> TileDevices:
-    """Return the divisions of parameters and outputs whose sharding and global shape are known."""
-    shardings = sharding_results(module)
-    values = () if shardings is None else shardings.table.values
-    found: dict[ResultsDivision, int] = {}
-    known: dict[tuple[str, tuple[int | None, ...]], int | None] = {}
-    numbers: list[int | None] = []
-    for value in values:
-        if value.sharding is None or value.global_shape is None:
-            numbers.append(None)
-            continue
-        key = (value.sharding.text, value.global_shape.dimensions)
-        if key not in known:
-            made = _division(value)
-            is_new = made is not None and made not in found
-            if made is None or (is_new and len(found) == MOST_DIVISIONS):
-                known[key] = None
-            else:
-                known[key] = found.setdefault(made, len(found))
-        numbers.append(known[key])
-    return TileDevices(tuple(found), tuple(numbers))
-
-
-def _division(value: ShardedValue) -> ResultsDivision | None:
-    from hlo_lens.questions.sharding.shard import device_slices  # only the HTML page needs it
-
-    assert value.sharding is not None
-    assert value.global_shape is not None
-    try:
-        slices = device_slices(value.sharding, value.global_shape)
-    except HloLensError:
-        return None
-    if len(slices.slices) > MOST_DEVICES:
-        return None
-    tiles: dict[tuple[int, ...], list[int]] = {}
-    for one in slices.slices:
-        tiles.setdefault(one.tile, []).extend([] if one.device is None else [one.device])
-    return ResultsDivision(
-        sizes=value.global_shape.dimensions,
-        counts=slices.tile_counts,
-        tiles=tuple((tile, tuple(devices)) for tile, devices in sorted(tiles.items())),
-    )

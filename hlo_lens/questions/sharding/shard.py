@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+from hlo_lens.load.fact import fact
+from hlo_lens.questions.sharding.mesh_axes import axes_of_step
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.render.table import Report, Section, Table
 from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import (
@@ -23,85 +25,51 @@ from hlo_lens.shapes.named_sharding import (
 )
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.shapes.shardy import shardy_shardings
-from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
+from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, HloLensError, UsageError
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from hlo_lens.logs.jax_values import JaxValue
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.shapes.shape import Shape
 
 
-Bounds: TypeAlias = tuple[tuple[int, int], ...]
-"""First index and the index after the last, for each dimension."""
+class DeviceSlice(NamedTuple):
+    """Slice of a value on one device."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSlice:
-    """Slice of a value on one device.
-
-    Attributes:
-        device: Device id; None means every device, where the sharding names none.
-        tile: Tile number in each dimension; all 0 where nothing is divided.
-        bounds: Owned range of each dimension.
-        size_bytes: Bytes of the owned elements, without padding.
-    """
-
-    device: int | None
-    tile: tuple[int, ...]
-    bounds: Bounds
-    size_bytes: int | None
+    device: Annotated[int | None, "device id; empty for every device"]
+    slice: Annotated[str, "slice in Python's notation"]
+    tile: Annotated[tuple[int, ...], "tile number in each dimension"]
+    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the owned elements"]
+    padding_bytes: Annotated[int | None, Unit.BYTES, "bytes of its array beyond these"]
+    start: Annotated[tuple[int, ...], "first index of each dimension"]
+    end: Annotated[tuple[int, ...], "index after the last of each dimension"]
 
     @property
     def is_empty(self) -> bool:
         """Whether the device owns no element, because earlier tiles hold all of them."""
-        return any(start == end for start, end in self.bounds)
+        return any(start == end for start, end in zip(self.start, self.end, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceSlices(Result):
+class DeviceSlices(Records[DeviceSlice]):
     """Slices by device, in order of device ids.
 
     Attributes:
+        slices: One for each device.
         shape: Global shape.
         shard_shape: Shape that each device's array has, padding included.
         tile_counts: Number of tiles of each dimension.
         replication_factor: Number of devices that hold each element; None if unknown.
-        slices: One for each device.
     """
 
     KIND: ClassVar[str] = "device-slices"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("device", Unit.NONE, "device id; empty for every device"),
-        Column("slice", Unit.NONE, "slice in Python's notation"),
-        Column("tile", Unit.NONE, "tile number in each dimension"),
-        Column("size_bytes", Unit.BYTES, "bytes of the owned elements"),
-        Column("padding_bytes", Unit.BYTES, "bytes of its array beyond these"),
-        Column("start", Unit.NONE, "first index of each dimension"),
-        Column("end", Unit.NONE, "index after the last of each dimension"),
-    )
-    RECORDS: ClassVar[str] = "slices"
+    slices: tuple[DeviceSlice, ...]
     shape: Shape
     shard_shape: Shape
     tile_counts: tuple[int, ...]
     replication_factor: int | None
-    slices: tuple[DeviceSlice, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield device, slice and bytes."""
-        whole = self.shard_shape.size_bytes
-        for part in self.slices:
-            size = part.size_bytes
-            yield (
-                part.device,
-                slice_text(part.bounds),
-                part.tile,
-                size,
-                None if size is None or whole is None else whole - size,
-                tuple(start for start, _ in part.bounds),
-                tuple(end for _, end in part.bounds),
-            )
 
     @property
     def is_uneven(self) -> bool:
@@ -124,62 +92,111 @@ def device_slices(
         DumpMismatchError: If the sharding is for another number of dimensions.
         UsageError: If there is nothing to divide: a tuple, a token, a dimension of unknown size.
     """
-    _check(sharding, shape)
+    if sharding.kind is ShardingKind.TUPLE or shape.is_tuple:
+        raise UsageError("a tuple has no slices; take one of its elements")
+    if None in shape.dimensions or shape.is_token or shape.is_opaque:
+        raise UsageError(f"{shape} has no sizes to divide")
     shard_shape = sharding.shard_shape(shape)
     sizes = tuple(size or 0 for size in shape.dimensions)
     is_tiled = sharding.kind is ShardingKind.TILED
     counts = (sharding.tile_counts if is_tiled else ())[: len(sizes)]
     counts += (1,) * (len(sizes) - len(counts))
+    lengths = [-(-size // count) for size, count in zip(sizes, counts, strict=True)]
+    whole = shard_shape.size_bytes
     named = tuple(dict.fromkeys(sharding.devices())) or tuple(devices or ())
-    bounds_of: dict[tuple[int, ...], tuple[Bounds, int | None]] = {}
-    found = []
+    of_tile: dict[tuple[int, ...], DeviceSlice] = {}
+    slices = []
     holders: list[int | None] = [*sorted(named)] or [None]
     for device in holders:
         tile = sharding.tile_of(device) if is_tiled and device is not None else ()
         tile += (0,) * (len(sizes) - len(tile))
-        if tile not in bounds_of:
-            bounds = _bounds(sizes, counts, tile)
-            bounds_of[tile] = (bounds, _size_bytes(shape, bounds))
-        bounds, size_bytes = bounds_of[tile]
-        found.append(DeviceSlice(device=device, tile=tile, bounds=bounds, size_bytes=size_bytes))
+        if tile not in of_tile:
+            pairs = list(zip(tile, lengths, sizes, strict=True))
+            start = tuple(min(number * length, size) for number, length, size in pairs)
+            end = tuple(min((number + 1) * length, size) for number, length, size in pairs)
+            owned = tuple(last - first for first, last in zip(start, end, strict=True))
+            size = replace(shape, dimensions=owned, layout=None).size_bytes
+            padding = None if size is None or whole is None else whole - size
+            of_tile[tile] = DeviceSlice(
+                device, f"[{_ranges(start, end)}]", tile, size, padding, start, end
+            )
+        slices.append(of_tile[tile]._replace(device=device))
     return DeviceSlices(
+        slices=tuple(slices),
         shape=shape,
         shard_shape=shard_shape,
         tile_counts=counts,
         replication_factor=sharding.replication_factor(len(named) or None),
-        slices=tuple(found),
     )
 
 
-def _check(sharding: HloSharding, shape: Shape) -> None:
-    """Raise UsageError if there is nothing to divide."""
-    if sharding.kind is ShardingKind.TUPLE or shape.is_tuple:
-        raise UsageError("a tuple has no slices; take one of its elements")
-    if None in shape.dimensions or shape.is_token or shape.is_opaque:
-        raise UsageError(f"{shape} has no sizes to divide")
+def _ranges(start: Sequence[int], end: Sequence[int]) -> str:
+    return ", ".join(f"{first}:{last}" for first, last in zip(start, end, strict=True))
 
 
-def _bounds(sizes: Sequence[int], counts: Sequence[int], tile: Sequence[int]) -> Bounds:
-    """Return the range of a tile in each dimension."""
-    found = []
-    for size, count, place in zip(sizes, counts, tile, strict=True):
-        length = -(-size // count)
-        found.append((min(place * length, size), min((place + 1) * length, size)))
-    return tuple(found)
+MOST_DEVICES = 2048
+"""Devices over which a value is divided in a picture of its division."""
+
+MOST_DIVISIONS = 200
+"""Different divisions that are made."""
 
 
-def _size_bytes(shape: Shape, bounds: Bounds) -> int | None:
-    sizes = tuple(end - start for start, end in bounds)
-    return replace(shape, dimensions=sizes, layout=None).size_bytes
+class Division(NamedTuple):
+    """Division of values over devices.
 
-
-def slice_text(bounds: Bounds) -> str:
-    """Return a slice in Python's notation.
-
-    >>> slice_text(((0, 5), (16, 32)))
-    '[0:5, 16:32]'
+    Attributes:
+        sizes: Size of each dimension.
+        counts: Number of tiles of each dimension.
+        tiles: Each tile with the devices that hold it; none where it names no devices.
     """
-    return f"[{', '.join(f'{start}:{end}' for start, end in bounds)}]"
+
+    sizes: tuple[int | None, ...]
+    counts: tuple[int, ...]
+    tiles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+class TileDevices(NamedTuple):
+    """Different divisions, and for each value the number of its own; None beyond the limits."""
+
+    divisions: tuple[Division, ...]
+    numbers: tuple[int | None, ...]
+
+
+@fact
+def tile_devices(module: ModuleDump) -> TileDevices:
+    """Return the divisions of parameters and outputs whose sharding and global shape are known."""
+    results = sharding_results(module)
+    divisions: dict[Division, int] = {}
+    number_of: dict[tuple[str, tuple[int | None, ...]], int | None] = {}
+    numbers: list[int | None] = []
+    for value in () if results is None else results.table.values:
+        sharding, shape = value.sharding, value.global_shape
+        if sharding is None or shape is None:
+            numbers.append(None)
+            continue
+        key = (sharding.text, shape.dimensions)
+        if key not in number_of:
+            division = _division(sharding, shape)
+            has_room = division in divisions or len(divisions) < MOST_DIVISIONS
+            number_of[key] = (
+                divisions.setdefault(division, len(divisions)) if division and has_room else None
+            )
+        numbers.append(number_of[key])
+    return TileDevices(tuple(divisions), tuple(numbers))
+
+
+def _division(sharding: HloSharding, shape: Shape) -> Division | None:
+    try:
+        slices = device_slices(sharding, shape)
+    except HloLensError:
+        return None
+    if len(slices.slices) > MOST_DEVICES:
+        return None
+    tiles: dict[tuple[int, ...], list[int]] = {}
+    for part in slices.slices:
+        tiles.setdefault(part.tile, []).extend([] if part.device is None else [part.device])
+    listed = tuple((tile, tuple(devices)) for tile, devices in sorted(tiles.items()))
+    return Division(shape.dimensions, slices.tile_counts, listed)
 
 
 BASE_HEIGHT = 10
@@ -193,7 +210,7 @@ _LISTED = 8
 
 
 def draw_boxes(slices: DeviceSlices, *, label: str = "device", width: int = 80) -> tuple[str, ...]:
-    """Return the lines of a drawing.
+    """Return the lines of a drawing, as ``jax.debug.visualize_array_sharding`` draws it.
 
     Args:
         slices: Slice of each device.
@@ -206,47 +223,71 @@ def draw_boxes(slices: DeviceSlices, *, label: str = "device", width: int = 80) 
     for sheet in sheets[:MOST_SHEETS]:
         parts = [part for part in slices.slices if part.tile[: len(outer)] == sheet]
         if outer:
-            lines += [*([""] if lines else []), _sheet_text(slices, parts[0].bounds[: len(outer)])]
+            ranges = zip(parts[0].start, parts[0].end, outer, strict=False)
+            words = [f"{first}:{last}" if count > 1 else ":" for first, last, count in ranges]
+            lines += [*([""] if lines else []), f"[{', '.join([*words, ':', ':'])}]"]
         lines += _sheet(slices, parts, label, width)
     if len(sheets) > MOST_SHEETS:
         lines += ["", f"and {plural(len(sheets) - MOST_SHEETS, 'more sheet')}"]
     return tuple(lines)
 
 
-def _sheet_text(slices: DeviceSlices, bounds: Bounds) -> str:
-    """Return the ranges of a sheet in the outer dimensions: ``[0:4, :, :]``."""
-    pairs = zip(bounds, slices.tile_counts, strict=False)
-    words = [f"{start}:{end}" if count > 1 else ":" for (start, end), count in pairs]
-    return f"[{', '.join([*words, ':', ':'])}]"
-
-
 def _sheet(
     slices: DeviceSlices, parts: Sequence[DeviceSlice], label: str, width: int
 ) -> Iterator[str]:
+    """Yield the lines of the boxes of the last two dimensions."""
     rank = min(2, len(slices.tile_counts))
     holders: dict[tuple[int, int], list[DeviceSlice]] = {}
     for part in parts:
         row, column = (0, 0, *part.tile[len(part.tile) - rank :])[-2:]
         holders.setdefault((row, column), []).append(part)
-    rows = max(row for row, _ in holders) + 1
-    columns = max(column for _, column in holders) + 1
-    sizes = [size or 0 for size in slices.shape.dimensions[-rank:]] if rank else []
+    rows, columns = (max(place[axis] for place in holders) + 1 for axis in (0, 1))
     labels = {place: _label(held, label) for place, held in holders.items()}
-    bounds = {place: held[0].bounds[-rank:] if rank else () for place, held in holders.items()}
-    widths = [_width(column, sizes, bounds, labels, rows) for column in range(columns)]
-    longest = [max(len(labels[row, k]) for row in range(rows)) for k in range(columns)]
-    widths = _narrowed(widths, longest, width - columns - 1)
-    shown = _columns_that_fit(widths, width)
-    if shown < columns:
+    least = [max(len(labels[row, k]) for row in range(rows)) for k in range(columns)]
+    sizes = [size or 0 for size in slices.shape.dimensions[-2:]]
+    wanted = [_box_width(holders[0, k][0], sizes) for k in range(columns)]
+    widths = [max(pair) for pair in zip(wanted, least, strict=True)]
+    heights = [_box_height(holders[row, 0][0], sizes) for row in range(min(rows, MOST_ROWS))]
+    shown = columns
+    if sum(widths) + columns >= width:
+        widths = least
+    if sum(widths) + columns >= width:
         labels = {place: text.rpartition(" ")[2] for place, text in labels.items()}
         widths = [max(len(labels[row, k]) for row in range(rows)) + 2 for k in range(columns)]
-        shown = _columns_that_fit(widths, width)
-    heights = [_height(row, sizes, bounds) for row in range(rows)]
-    yield from _drawn(labels, widths[:shown], heights[:MOST_ROWS])
+        fitting = [k for k in range(columns) if sum(widths[: k + 1]) + k + 1 < width]
+        shown = max(1, len(fitting))
+    bars = ["─" * size for size in widths[:shown]]
+    yield f"┌{'┬'.join(bars)}┐"
+    for row, height in enumerate(heights):
+        if row:
+            yield f"├{'┼'.join(bars)}┤"
+        for line in range(height):
+            texts = [labels[row, k] if line == (height - 1) // 2 else "" for k in range(shown)]
+            cells = [f"{text:^{size}}"[:size] for text, size in zip(texts, widths, strict=False)]
+            yield f"│{'│'.join(cells)}│"
+    yield f"└{'┴'.join(bars)}┘"
     if rows > MOST_ROWS:
         yield f"and {plural(rows - MOST_ROWS, 'more row')}"
     if columns > shown:
         yield f"and {plural(columns - shown, 'more column')}"
+
+
+def _box_width(part: DeviceSlice, sizes: Sequence[int]) -> int:
+    """Return the columns inside a box: its share of the value, in the proportions of a letter."""
+    if not sizes:
+        return _NARROWEST - 2
+    share = (part.end[-1] - part.start[-1]) / max(sizes[-1], 1)
+    ratio = (sizes[1] if len(sizes) == 2 else 1) / max(sizes[0], 1)
+    wanted = int(share * int(BASE_HEIGHT * ratio) * _COLUMNS_PER_LINE)
+    return min(max(wanted, _NARROWEST), _WIDEST) - 2
+
+
+def _box_height(part: DeviceSlice, sizes: Sequence[int]) -> int:
+    """Return the lines inside a box."""
+    if len(sizes) < 2:
+        return 1
+    share = (part.end[-2] - part.start[-2]) / max(sizes[0], 1)
+    return max(int(share * BASE_HEIGHT) - 2, 0) + 1
 
 
 def _label(held: Sequence[DeviceSlice], label: str) -> str:
@@ -260,81 +301,18 @@ def _label(held: Sequence[DeviceSlice], label: str) -> str:
         text = f"{ids[0]}-{ids[-1]}"
     else:
         text = f"{ids[0]},{ids[1]},...,{ids[-1]}({len(ids)})"
-    empty = "(empty)" if held[0].is_empty else ""
-    return f"{label} {text}{empty}"
+    return f"{label} {text}{'(empty)' if held[0].is_empty else ''}"
 
 
-def _width(
-    column: int,
-    sizes: Sequence[int],
-    bounds: Mapping[tuple[int, int], Bounds],
-    labels: Mapping[tuple[int, int], str],
-    rows: int,
-) -> int:
-    """Return the columns inside a column of boxes."""
-    longest = max(len(labels[row, column]) for row in range(rows))
-    if not sizes:
-        return max(_NARROWEST - 2, longest)
-    start, end = bounds[0, column][-1]
-    ratio = (sizes[1] if len(sizes) == 2 else 1) / max(sizes[0], 1)
-    base = int(BASE_HEIGHT * ratio)
-    wanted = int((end - start) / max(sizes[-1], 1) * base * _COLUMNS_PER_LINE)
-    return max(min(max(wanted, _NARROWEST), _WIDEST) - 2, longest)
+class Spelling(NamedTuple):
+    """One form of a sharding."""
 
-
-def _height(row: int, sizes: Sequence[int], bounds: Mapping[tuple[int, int], Bounds]) -> int:
-    """Return the lines inside a row of boxes."""
-    if len(sizes) < 2:
-        return 1
-    start, end = bounds[row, 0][0]
-    return max(int((end - start) / max(sizes[0], 1) * BASE_HEIGHT) - 2, 0) + 1
-
-
-def _columns_that_fit(widths: Sequence[int], width: int) -> int:
-    """Return the number of columns of boxes that fit, at least one."""
-    room, count = width - 1, 0
-    while count < len(widths) and room > widths[count]:
-        room -= widths[count] + 1
-        count += 1
-    return max(1, count)
-
-
-def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths that fit if possible, none below its minimum; the widest shrink first."""
-    limit = max(widths)
-    while limit > 1 and sum(widths) > room:
-        limit -= 1
-        widths = [max(low, min(w, limit)) for w, low in zip(widths, least, strict=True)]
-    return list(widths)
-
-
-def _drawn(
-    labels: Mapping[tuple[int, int], str], widths: Sequence[int], heights: Sequence[int]
-) -> Iterator[str]:
-    bars = ["─" * width for width in widths]
-    yield f"┌{'┬'.join(bars)}┐"
-    for row, height in enumerate(heights):
-        if row:
-            yield f"├{'┼'.join(bars)}┤"
-        middle = (height - 1) // 2
-        for line in range(height):
-            cells = [
-                f"{labels[row, column] if line == middle else '':^{width}}"[:width]
-                for column, width in enumerate(widths)
-            ]
-            yield f"│{'│'.join(cells)}│"
-    yield f"└{'┴'.join(bars)}┘"
-
-
-_OTHER_USES = {
-    ShardingKind.REPLICATED: "replicated_axes",
-    ShardingKind.UNREDUCED: "unreduced_axes",
-    ShardingKind.MANUAL: "manual_axes",
-}
+    form: Annotated[str, "v1, v2, v3 or spec"]
+    text: Annotated[str | None, "the sharding in this form; empty if it cannot express it"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardingSpellings(Result):
+class ShardingSpellings(Records[Spelling]):
     """Spellings of one sharding.
 
     Attributes:
@@ -347,10 +325,6 @@ class ShardingSpellings(Result):
     """
 
     KIND: ClassVar[str] = "sharding-spellings"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("form", Unit.NONE, "v1, v2, v3 or spec"),
-        Column("text", Unit.NONE, "the sharding in this form; empty if it cannot express it"),
-    )
     v1: str
     v2: str | None
     v3: str | None
@@ -358,12 +332,12 @@ class ShardingSpellings(Result):
     mesh: Mesh | None
     is_made_up: bool = False
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the form and its text: v1, v2, v3 and spec, a PartitionSpec."""
-        yield "v1", self.v1
-        yield "v2", self.v2
-        yield "v3", self.v3
-        yield "spec", None if self.spec is None else partition_spec_text(self.spec)
+    @property
+    def records(self) -> tuple[Spelling, ...]:
+        """The forms."""
+        spec = None if self.spec is None else partition_spec_text(self.spec)
+        forms = {"v1": self.v1, "v2": self.v2, "v3": self.v3, "spec": spec}
+        return tuple(Spelling(*pair) for pair in forms.items())
 
 
 def sharding_spellings(
@@ -377,86 +351,57 @@ def sharding_spellings(
         rank: Dimensions of the value, for spellings that list each.
     """
     plain = sharding.to_v2()
+    tiles = plain.tile_assignment
     known = mesh or (sharding.named.mesh if sharding.named else None)
     is_made_up = known is None or not known.axis_names
     if known is None or is_made_up:
-        named = _made_up(plain, rank)
+        named = _over_generated_mesh(plain, rank)
         known = named.mesh if named else None
     else:
-        named = _named(sharding, known, rank)
+        named = _over_mesh(sharding, known, rank)
     # Two manual subgroups can divide the devices in an order that V3 cannot express, and jax does
     # not check whether the axes that it finds give these devices.
     v3 = None
     if named is not None and HloSharding.from_named(named).equivalent(plain):
         v3 = HloSharding.parse(str(named))
     spec = None if v3 is None else v3.to_partition_spec(known)
+    if spec is not None:  # one entry for each dimension
+        spec = (*spec, *(None,) * ((rank or 0) - len(spec)))
+    v1: str | None = plain.text
+    v2: str | None = plain.text
+    if tiles is not None and plain.kind is ShardingKind.TILED:
+        v1, v2 = (
+            None
+            if written is None
+            else replace(plain, tile_assignment=written, metadata="", text="").text
+            for written in (tiles.as_list(), tiles.as_iota())
+        )
     return ShardingSpellings(
-        v1=_with_tiles(plain, as_list=True) or plain.text,
-        v2=_with_tiles(plain, as_list=False),
+        v1=v1 or plain.text,
+        v2=v2,
         v3=None if v3 is None else v3.text,
-        spec=_padded(spec, rank),
+        spec=spec,
         mesh=known,
         is_made_up=is_made_up and known is not None,
     )
 
 
-def _with_tiles(plain: HloSharding, *, as_list: bool) -> str | None:
-    """Return a sharding with its devices as a list or an iota; unchanged if it has none."""
-    tiles = plain.tile_assignment
-    if tiles is None or plain.kind is not ShardingKind.TILED:
-        return plain.text
-    written = tiles.as_list() if as_list else tiles.as_iota()
-    if written is None:
-        return None
-    return replace(plain, tile_assignment=written, metadata="", text="").text
-
-
-def _named(sharding: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding | None:
-    """Return a sharding by the axes of a mesh; None if they cannot express it."""
+def _over_mesh(sharding: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding | None:
+    """Return a sharding by the axes of a mesh, or parts of them; None if they cannot express it."""
     if sharding.named is not None and sharding.named.mesh == mesh:
         return sharding.named
     spec = sharding.to_partition_spec(mesh)
     if spec is not None:
-        entries = [() if e is None else (e,) if isinstance(e, str) else e for e in spec]
-        entries += [()] * (max(rank or 0, len(sharding.tile_counts)) - len(entries))
-        dims = tuple(DimensionSharding(axes=tuple(AxisRef(axis=a) for a in e)) for e in entries)
-        return NamedSharding(mesh=mesh, dim_shardings=dims)
-    return _by_steps(sharding.to_v2(), mesh, rank)
-
-
-def _by_steps(plain: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding | None:
-    """Return a tiling by axes and sub-axes of a mesh whose devices are in order."""
+        return named_sharding(mesh, spec, max(rank or 0, len(sharding.tile_counts)))
+    plain = sharding.to_v2()
     tiles = plain.tile_assignment
     steps = tiles.axes_of_dimensions() if tiles is not None else None
     if steps is None or mesh.device_assignment is not None or plain.num_devices != mesh.size:
         return None
-    axes: list[list[AxisRef]] = []
-    for group in steps:
-        parts = [_parts_of_step(mesh, *step) for step in group]
-        if None in parts:
-            return None
-        axes.append([axis for part in parts for axis in part or ()])
-    return _with_uses(plain, mesh, axes, rank)
+    return _by_steps(plain, mesh, steps, rank)
 
 
-def _parts_of_step(mesh: Mesh, size: int, stride: int) -> list[AxisRef] | None:
-    """Return the axes and sub-axes of `size` steps of `stride`, most major first."""
-    found = []
-    inner = mesh.size
-    for name, whole in zip(mesh.axis_names, mesh.axis_sizes, strict=True):
-        outer, inner = inner, inner // whole
-        low, high = max(inner, stride), min(outer, stride * size)
-        if low >= high:
-            continue
-        if outer % high or high % low or low % inner:
-            return None
-        is_whole = (low, high) == (inner, outer)
-        sub = AxisRef(axis=name, pre_size=outer // high, size=high // low)
-        found.append(AxisRef(axis=name) if is_whole else sub)
-    return found
-
-
-def _made_up(plain: HloSharding, rank: int | None) -> NamedSharding | None:
+def _over_generated_mesh(plain: HloSharding, rank: int | None) -> NamedSharding | None:
     """Return a tiling by the axes of a generated mesh."""
     tiles = plain.tile_assignment
     if tiles is None or plain.kind is not ShardingKind.TILED:
@@ -470,27 +415,50 @@ def _made_up(plain: HloSharding, rank: int | None) -> NamedSharding | None:
         sizes = tuple(size for size in tiles.dimensions if size > 1)
         listed = TileAssignment(dimensions=sizes, device_ids=tiles.devices())
     order = sorted({step for group in steps for step in group}, key=lambda step: -step[1])
-    axis_of = {step: AxisRef(axis=f"axis_{n}") for n, step in enumerate(order)}
     mesh = Mesh(
-        axis_names=tuple(axis.axis for axis in axis_of.values()),
+        axis_names=tuple(f"axis_{number}" for number in range(len(order))),
         axis_sizes=tuple(size for size, _ in order),
         device_assignment=listed,
     )
-    return _with_uses(plain, mesh, [[axis_of[step] for step in group] for group in steps], rank)
+    return _by_steps(plain, mesh, steps, rank)
 
 
-def _with_uses(
-    plain: HloSharding, mesh: Mesh, axes: list[list[AxisRef]], rank: int | None
+_SUBGROUPS = {
+    ShardingKind.REPLICATED: "",  # unnamed axes are replicated anyway
+    ShardingKind.UNREDUCED: "unreduced_axes",
+    ShardingKind.MANUAL: "manual_axes",
+}
+
+
+def _by_steps(
+    plain: HloSharding, mesh: Mesh, steps: Sequence[Sequence[tuple[int, int]]], rank: int | None
 ) -> NamedSharding | None:
-    """Return the sharding with these axes for its dimensions, then for its subgroups."""
+    """Return a tiling by axes of a mesh: those of its dimensions, then those of its subgroups.
+
+    Args:
+        plain: The tiling.
+        mesh: The mesh.
+        steps: For each dimension and subgroup, sizes and strides of its steps over the mesh.
+        rank: Dimensions of the value.
+    """
+
+    def place(axis: AxisRef) -> tuple[int, int]:
+        return mesh.axis_names.index(axis.axis), axis.pre_size or 1
+
+    axes: list[list[AxisRef]] = []
+    for group in steps:
+        parts = [axes_of_step(mesh, *step) for step in group]
+        if None in parts:
+            return None
+        axes.append([axis for part in parts for axis in part or ()])
     divided = len(plain.tile_counts)
     uses: dict[str, tuple[AxisRef, ...]] = {}
-    for kind, group in zip(plain.subgroup_types, axes[divided:], strict=True):
-        name = _OTHER_USES.get(kind)
+    for kind, group_axes in zip(plain.subgroup_types, axes[divided:], strict=True):
+        name = _SUBGROUPS.get(kind)
         if name is None:
             return None
-        if kind is not ShardingKind.REPLICATED:  # unnamed axes are replicated anyway
-            uses[name] = tuple(sorted((*uses.get(name, ()), *group), key=lambda a: _place(mesh, a)))
+        # XLA's order of the axes of a subgroup is that of the mesh
+        uses[name] = tuple(sorted((*uses.get(name, ()), *group_axes), key=place))
     dims = [DimensionSharding(axes=tuple(group)) for group in axes[:divided]]
     dims += [DimensionSharding()] * ((rank or 0) - len(dims))
     return NamedSharding(
@@ -502,18 +470,6 @@ def _with_uses(
     )
 
 
-def _place(mesh: Mesh, axis: AxisRef) -> tuple[int, int]:
-    """Return the sort key of an axis in the mesh, XLA's order of the axes of a subgroup."""
-    return mesh.axis_names.index(axis.axis), axis.pre_size or 1
-
-
-def _padded(spec: PartitionSpec | None, rank: int | None) -> PartitionSpec | None:
-    """Return a spec with None for the dimensions at the end that are not divided."""
-    if spec is None:
-        return None
-    return (*spec, *(None,) * ((rank or 0) - len(spec)))
-
-
 ACCEPTED = (
     "{devices=[2,1]<=[2]}, {mesh['x'=2], [{'x'}, {}]}, NamedSharding(mesh=Mesh('x': 2), "
     'spec=P(\'x\', None)), #sdy.sharding<mesh<["x"=2]>, [{"x"}, {}]>, or with --mesh x=2 '
@@ -522,6 +478,7 @@ ACCEPTED = (
 """Spellings, for messages."""
 
 _PREFIX = re.compile(r"(?:[\w.]*sharding[ ]*=[ ]*)?(?P<text>.*?)[ ]*,?\Z", re.DOTALL)
+_QUOTED = re.compile(r"(['\"])(.*)\1", re.DOTALL)
 _MESH_NAME = re.compile(r'<@"?([\w.$-]+)')
 
 
@@ -538,7 +495,9 @@ def read_sharding(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding,
         UsageError: If it is none of these, or has another mesh or more dimensions.
     """
     match = _PREFIX.match(text.strip())
-    bare = _without_quotes(match["text"] if match else text)
+    bare = (match["text"] if match else text).strip()
+    quoted = _QUOTED.fullmatch(bare)
+    bare = bare if quoted is None else quoted[2].strip()
     try:
         if "sdy.sharding" in bare or bare.startswith("<"):
             return _shardy(bare, mesh), mesh
@@ -553,17 +512,10 @@ def read_sharding(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding,
         ) from error
 
 
-def _without_quotes(text: str) -> str:
-    text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1].strip()
-    return text
-
-
 def _shardy(text: str, mesh: Mesh | None) -> HloSharding:
     """Return the sharding of ``#sdy.sharding<@mesh, [...]>``."""
-    names = _MESH_NAME.findall(text) if mesh is not None else []
-    found = shardy_shardings(text, {name: mesh for name in names if mesh is not None})
+    meshes = {} if mesh is None else dict.fromkeys(_MESH_NAME.findall(text), mesh)
+    found = shardy_shardings(text, meshes)
     if len(found) == 1 and found[0] is not None:
         return found[0]
     if mesh is None and "@" in text:
@@ -572,7 +524,7 @@ def _shardy(text: str, mesh: Mesh | None) -> HloSharding:
     raise UsageError(f"not a sharding{fits}: {text}; write it like {ACCEPTED}")
 
 
-def _jax(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
+def _jax(text: str, given: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
     """Return the sharding that JAX prints, and its mesh."""
     from hlo_lens.logs.jax_values import CodeError, parse_value
 
@@ -586,25 +538,19 @@ def _jax(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | N
     if value is None or not (value.spec or value.hlo_sharding):
         raise UsageError(f"not a sharding: {text}; write it like {ACCEPTED}")
     own = None if value.mesh is None else value.mesh.mesh
-    if own is not None and mesh is not None and own != mesh:
-        raise UsageError(f"{text} has a mesh of its own, other than --mesh {mesh}")
-    return _texts_named(value, own or mesh, rank, text), own or mesh
-
-
-def _texts_named(value: JaxValue, mesh: Mesh | None, rank: int, text: str) -> HloSharding:
-    """Return the sharding of a value with a spec over a mesh, or with one of XLA."""
+    if own is not None and given is not None and own != given:
+        raise UsageError(f"{text} has a mesh of its own, other than --mesh {given}")
+    mesh, spec = own or given, value.spec
     if value.hlo_sharding is not None:
-        return value.hlo_sharding
-    if value.spec is None or not value.spec.is_constrained:
+        return value.hlo_sharding, mesh
+    if spec is None or not spec.is_constrained:
         raise UsageError(f"{text} leaves a dimension to XLA (UNCONSTRAINED)")
     if mesh is None:
         raise UsageError(f"{text} needs the axes of its mesh: add --mesh x=4,y=2")
-    if len(value.spec.entries) > rank:
-        raise UsageError(
-            f"{text} has {len(value.spec.entries)} entries, the shape {rank} dimensions"
-        )
-    named = named_sharding(mesh, value.spec.entries, rank, value.spec.unreduced)
-    return HloSharding.from_named(named)
+    if len(spec.entries) > rank:
+        raise UsageError(f"{text} has {len(spec.entries)} entries, the shape {rank} dimensions")
+    named = named_sharding(mesh, spec.entries, rank, spec.unreduced)
+    return HloSharding.from_named(named), mesh
 
 
 def shard_report(
@@ -646,7 +592,21 @@ def shard_report(
         ),
         notes=tuple(_notes(slices, spellings)),
     )
-    data = envelope("shard", **_object(sharding, slices, spellings))
+    data = envelope(
+        "shard",
+        sharding=sharding.text,
+        shape=shape.to_text(layout=False),
+        size_bytes=shape.size_bytes,
+        device_shape=slices.shard_shape.to_text(layout=False),
+        device_bytes=slices.shard_shape.size_bytes,
+        tile_counts=list(slices.tile_counts),
+        replication_factor=slices.replication_factor,
+        is_uneven=slices.is_uneven,
+        mesh=None if spellings.mesh is None else spellings.mesh.sizes,
+        mesh_is_made_up=spellings.is_made_up,
+        spellings={name: getattr(spellings, name) for name in ("v1", "v2", "v3", "spec")},
+        devices=slices.objects(),
+    )
     return Report(kind="shard", sections=(section,), data=data)
 
 
@@ -660,9 +620,8 @@ def _facts(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[tuple
     copies = f", each element on {plural(factor, 'device')}" if factor and factor > 1 else ""
     yield "tiles", f"{tiles} over {many}{', no copies' if factor == 1 else copies}"
     if spellings.mesh is not None:
-        sizes = zip(spellings.mesh.axis_names, spellings.mesh.axis_sizes, strict=True)
         made_up = " (no mesh given; generated names)" if spellings.is_made_up else ""
-        yield "mesh", ", ".join(f"{name}={size}" for name, size in sizes) + made_up
+        yield "mesh", ", ".join(f"{n}={size}" for n, size in spellings.mesh.sizes.items()) + made_up
     if spellings.spec is not None:
         yield "spec", partition_spec_text(spellings.spec)
 
@@ -685,28 +644,3 @@ def _notes(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[str]:
         yield "this sharding has no number of devices; --mesh gives one"
     if spellings.v2 is None:
         yield "no iota has the devices in this order, so there is no V2 form"
-
-
-def _object(
-    sharding: HloSharding, slices: DeviceSlices, spellings: ShardingSpellings
-) -> Mapping[str, object]:
-    mesh = spellings.mesh
-    return {
-        "sharding": sharding.text,
-        "shape": slices.shape.to_text(layout=False),
-        "size_bytes": slices.shape.size_bytes,
-        "device_shape": slices.shard_shape.to_text(layout=False),
-        "device_bytes": slices.shard_shape.size_bytes,
-        "tile_counts": list(slices.tile_counts),
-        "replication_factor": slices.replication_factor,
-        "is_uneven": slices.is_uneven,
-        "mesh": None if mesh is None else dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
-        "mesh_is_made_up": spellings.is_made_up,
-        "spellings": {
-            "v1": spellings.v1,
-            "v2": spellings.v2,
-            "v3": spellings.v3,
-            "spec": spellings.spec,
-        },
-        "devices": slices.objects(),
-    }

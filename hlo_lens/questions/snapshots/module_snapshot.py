@@ -370,7 +370,7 @@ def _names(kind: type[DataclassInstance], given: tuple[str, ...]) -> tuple[str, 
 
 def collectives_facts(found: Collectives) -> CollectivesFacts:
     """Return the figures of a module's collectives."""
-    meshes = tuple(MeshFacts(axes=mesh.sizes, source=mesh.source) for mesh in found.meshes)
+    meshes = tuple(MeshFacts(axes=mesh.mesh.sizes, source=mesh.source) for mesh in found.meshes)
     runs, wire = found.dynamic_bounds(), found.wire_bounds
     return CollectivesFacts(
         static=found.static_counts(),
@@ -445,7 +445,7 @@ def _digest(text: str) -> str:
 def _collective_rows(found: Collectives, module: HloModule) -> tuple[CollectiveFact, ...]:
     """Return the collectives of a module in the order of the text."""
     labels = _loop_labels(found, module) if found.collectives else {}
-    named = {a for m in found.meshes if m.source != "inferred" for a in m.sizes}
+    named = {a for m in found.meshes if m.source != "inferred" for a in m.mesh.sizes}
     conditionals: dict[str, str] = {}
     return tuple(_collective(one, labels, named, conditionals) for one in found.collectives)
 

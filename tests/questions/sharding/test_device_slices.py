@@ -18,7 +18,7 @@ def slices(text: str, shape: str, devices: int | None = None) -> list[tuple[int 
     """Return the slice of each device."""
     ids = None if devices is None else range(devices)
     found = device_slices(HloSharding.parse(text), Shape.parse(shape), devices=ids)
-    return [(row[0], row[1]) for row in found.rows()]  # type: ignore[misc] # int and str
+    return [part[:2] for part in found.slices]
 
 
 def test_rows_by_four() -> None:
@@ -38,7 +38,7 @@ def test_last_tiles_are_short_or_empty(size: int, count: int, lengths: list[int]
     found = device_slices(
         HloSharding.parse(f"{{devices=[{count}]<=[{count}]}}"), Shape.parse(f"f32[{size}]")
     )
-    assert [end - start for part in found.slices for start, end in part.bounds] == lengths
+    assert [part.end[0] - part.start[0] for part in found.slices] == lengths
     assert [part.size_bytes for part in found.slices] == [4 * length for length in lengths]
     assert found.is_uneven == (size % count != 0)
     assert found.shard_shape.dimensions == (max(lengths),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.sharding.savings import tile_devices
+from hlo_lens.questions.sharding.shard import tile_devices
 from tests.questions.texts import module_of
 
 TEXT = """HloModule m, num_partitions=4

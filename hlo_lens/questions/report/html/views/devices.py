@@ -15,7 +15,8 @@ from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.html.data import View
 from hlo_lens.questions.sharding.page import donation_text, mesh_text, replicated_text, total_text
-from hlo_lens.questions.sharding.savings import sharding_results, tile_devices
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.sharding.shard import tile_devices
 from hlo_lens.render.result import sum_of
 from hlo_lens.text.errors import printable
 from hlo_lens.text.units import plural
