@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
@@ -29,9 +30,9 @@ from hlo_lens.shapes.named_sharding import partition_spec_text
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
-    from hlo_lens.hlo.module import HloInstruction, HloModule
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.shapes.mesh import Mesh
@@ -97,17 +98,52 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
     """
     module = table.module
     meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
-    reader = _Reader(meshes, given)
+
+    def spec_text(sharding: HloSharding | None) -> str | None:
+        own = None if sharding is None or sharding.named is None else sharding.named.mesh
+        mesh = given or own or next(iter(meshes.values()), None)
+        spec = None if mesh is None or sharding is None else sharding.to_partition_spec(mesh)
+        return None if spec is None else partition_spec_text(spec)
+
+    @cache
+    def specs(text: str, is_shardy: bool) -> str | None:
+        """Return the specs of shardings; None where none of them has one."""
+        try:
+            if is_shardy:
+                shardings: Sequence[HloSharding | None] = shardy.shardy_shardings(text, meshes)
+            else:
+                sharding = module.reader.sharding(text)
+                shardings = sharding.elements or (sharding,)
+        except DumpSyntaxError:
+            return None
+        texts = list(map(spec_text, shardings))
+        return ", ".join(text or "?" for text in texts) if any(texts) else None
+
     found = [*_bodies(table)]
     for row in _rows(table):
         instruction = table.instruction(row)
-        target = custom_call_target(instruction)
-        if target in _TARGETS or target.startswith(_SHARDY):
-            found.append(reader.annotation(target, instruction))
-            continue
-        is_input = table.opcodes[row] == "parameter" and instruction.computation.is_entry
-        keys = [] if is_input else list(instruction.frontend_attributes)
-        found += [reader.annotation(k, instruction) for k in keys if k.startswith(_SHARDY)]
+        attributes, target = instruction.frontend_attributes, custom_call_target(instruction)
+        names = [target]
+        if target not in _TARGETS and not target.startswith(_SHARDY):
+            is_input = table.opcodes[row] == "parameter" and instruction.computation.is_entry
+            names = [] if is_input else [key for key in attributes if key.startswith(_SHARDY)]
+        printed = instruction.attribute("sharding")
+        text = next((attributes[key] for key in _VALUES if key in attributes), None)
+        found += (
+            Annotation(
+                annotation=name,
+                instruction=instruction.name,
+                computation=instruction.computation.name,
+                shape=_shape_text(instruction),
+                sharding=printed or text or attributes.get(name),
+                spec=(specs(text, True) if text else None)
+                or (specs(printed, False) if printed else None),
+                manual_axes=_manual_axes(instruction),
+                source=instruction.source,
+                op_name=instruction.op_name,
+            )
+            for name in names
+        )
     return ShardingAnnotations(annotations=tuple(found))
 
 
@@ -129,8 +165,15 @@ def _bodies(table: InstructionTable) -> Iterator[Annotation]:
     for computation in module.computations:
         if not computation.name.startswith(_BODIES):
             continue
-        call = next(iter(computation.callers), None)
-        root = computation.root
+        call, root = next(iter(computation.callers), None), computation.root
+        makers: list[HloInstruction] = []  # of its arguments, which a custom call makes local
+        operands = () if call is None else map(call.computation.instruction, call.operand_names)
+        for maker in filter(None, operands):
+            is_element = maker.opcode == "get-tuple-element" and maker.operand_names
+            source = maker.operand_names[0] if is_element else maker.name
+            found = maker.computation.instruction(source)
+            makers += [] if found is None else [found]
+        axes = (_manual_axes(maker) for maker in makers)
         yield Annotation(
             annotation=BODY,
             instruction="" if call is None else call.name,
@@ -138,22 +181,10 @@ def _bodies(table: InstructionTable) -> Iterator[Annotation]:
             shape=None if root is None else _shape_text(root),
             sharding=None,
             spec=None,
-            manual_axes=None if call is None else _axes_of_call(call),
+            manual_axes=next((text for text in axes if text is not None), None),
             source=None if call is None else call.source,
             op_name=None if call is None else call.op_name,
         )
-
-
-def _axes_of_call(call: HloInstruction) -> str | None:
-    """Return the manual axes of the custom call that makes a body's arguments local."""
-    for name in call.operand_names:
-        maker: HloInstruction | None = call.computation.instruction(name)
-        if maker is not None and maker.opcode == "get-tuple-element" and maker.operand_names:
-            maker = call.computation.instruction(maker.operand_names[0])
-        axes = None if maker is None else _manual_axes(maker)
-        if axes is not None:
-            return axes
-    return None
 
 
 def _manual_axes(instruction: HloInstruction) -> str | None:
@@ -169,63 +200,6 @@ def _manual_axes(instruction: HloInstruction) -> str | None:
         if element.named is not None and element.named.manual_axes:
             return ", ".join(axis.axis for axis in element.named.manual_axes)
     return None
-
-
-class _Reader:
-    """Reader of annotations that parses each distinct text once."""
-
-    def __init__(self, meshes: Mapping[str, Mesh], given: Mesh | None) -> None:
-        self._meshes = meshes
-        self._given = given
-        self._specs: dict[str, str | None] = {}
-
-    def annotation(self, name: str, instruction: HloInstruction) -> Annotation:
-        """Return the annotation of an instruction."""
-        attributes = instruction.frontend_attributes
-        printed = instruction.attribute("sharding")
-        text = next((attributes[key] for key in _VALUES if key in attributes), None)
-        return Annotation(
-            annotation=name,
-            instruction=instruction.name,
-            computation=instruction.computation.name,
-            shape=_shape_text(instruction),
-            sharding=printed or text or attributes.get(name),
-            spec=self._shardy_spec(text) or self._spec(printed, instruction),
-            manual_axes=_manual_axes(instruction),
-            source=instruction.source,
-            op_name=instruction.op_name,
-        )
-
-    def _shardy_spec(self, text: str | None) -> str | None:
-        if text is None:
-            return None
-        if text not in self._specs:
-            found = shardy.shardy_shardings(text, self._meshes)
-            self._specs[text] = self._joined(found)
-        return self._specs[text]
-
-    def _spec(self, printed: str | None, instruction: HloInstruction) -> str | None:
-        if printed is None:
-            return None
-        if printed not in self._specs:
-            try:
-                sharding = instruction.computation.module.reader.sharding(printed)
-                self._specs[printed] = self._joined(sharding.elements or (sharding,))
-            except DumpSyntaxError:
-                self._specs[printed] = None
-        return self._specs[printed]
-
-    def _joined(self, shardings: tuple[HloSharding | None, ...]) -> str | None:
-        """Return the specs of shardings; None where none of them has one."""
-        specs = [None if s is None else self._spec_of(s) for s in shardings]
-        if not any(spec is not None for spec in specs):
-            return None
-        return ", ".join("?" if spec is None else partition_spec_text(spec) for spec in specs)
-
-    def _spec_of(self, sharding: HloSharding) -> tuple[str | tuple[str, ...] | None, ...] | None:
-        own = None if sharding.named is None else sharding.named.mesh
-        known = self._given or own or next(iter(self._meshes.values()), None)
-        return None if known is None else sharding.to_partition_spec(known)
 
 
 def _shape_text(instruction: HloInstruction) -> str | None:
@@ -277,7 +251,11 @@ def sharding_forms(module: ModuleDump) -> ShardingForms:
         first.setdefault(text, row)
     by_form: dict[str, list[str]] = {}
     for text in counts:
-        by_form.setdefault(_form(table.module, text), []).append(text)
+        try:
+            form = table.module.reader.sharding(text).form
+        except DumpSyntaxError:
+            form = UNREADABLE
+        by_form.setdefault(form, []).append(text)
     rows = []
     for form, texts in by_form.items():
         example = max(texts, key=lambda text: (counts[text], -first[text]))
@@ -288,14 +266,6 @@ def sharding_forms(module: ModuleDump) -> ShardingForms:
         forms=tuple(sorted(rows, key=lambda row: (-row.instructions, row.form))),
         unsharded=len(table.opcodes) - sum(counts.values()),
     )
-
-
-def _form(module: HloModule, text: str) -> str:
-    """Return the form of a sharding text."""
-    try:
-        return module.reader.sharding(text).form
-    except DumpSyntaxError:
-        return UNREADABLE
 
 
 def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
