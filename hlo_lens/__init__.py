@@ -23,7 +23,6 @@ if sys.version_info < (3, 11, 5):
         " of 3.11.0 to 3.11.4 misreads patterns that hlo-lens uses (CPython issue gh-106052)"
     )
 
-from hlo_lens.hlo.text_reader import HloReader, use_reader
 from hlo_lens.text.version import __version__ as __version__
 
 
@@ -51,12 +50,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(_homes())
-
-
-def _make_reader() -> HloReader:
-    from hlo_lens.hlo.reader import HloTextReader
-
-    return HloTextReader()
-
-
-use_reader(_make_reader)

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from hlo_lens.grammar.lines import LineParser, LineRule
-from hlo_lens.hlo.text_reader import reader
+from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class AssignedValue(_Value):
     @property
     def shape(self) -> Shape:
         """Shape with layout."""
-        return reader().shape(self.shape_text)
+        return parse_shape(self.shape_text)
 
     def facts(self) -> tuple[str, str, int, int, str]:
         """Return instruction name, index as printed, offset, size and shape text, all at once."""

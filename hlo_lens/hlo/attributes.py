@@ -15,7 +15,6 @@ import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule, alternatives, terminal
-from hlo_lens.hlo.module import CALLING_ATTRIBUTES
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.patterns import (
     ATTRIBUTE,
@@ -28,13 +27,14 @@ from hlo_lens.hlo.patterns import (
     SPACE,
     TYPED_OPERANDS,
 )
+from hlo_lens.hlo.text import CALLING_ATTRIBUTES
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hlo_lens.hlo.reader import HloTextReader
+    from hlo_lens.hlo.text import HloReader
     from hlo_lens.shapes.shape import Shape
 
 PARSED = frozenset({"sharding", "replica_groups"})
@@ -138,7 +138,7 @@ class AttributeCheck:
         unknown: Names of unknown attributes.
     """
 
-    def __init__(self, reader: HloTextReader) -> None:
+    def __init__(self, reader: HloReader) -> None:
         self._reader = reader
         self.shapes: set[str] = set()
         self.attributes: set[str] = {""}

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import bisect
+import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.text import (
+    CALLING_ATTRIBUTES,
+    HloOperand,
+    parse_attribute,
+    parse_attributes,
+    parse_names,
+    parse_operands,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.shapes.shape import ShapeIndex
     from hlo_lens.text.source import Source
 
 
@@ -69,23 +79,14 @@ NAME, NAME_END, SHAPE, SHAPE_END, OPCODE, OPCODE_END, OPERANDS, OPERANDS_END, EN
 """Columns of one row. Attributes: from OPERANDS_END + 1 to END. No shape: SHAPE == SHAPE_END."""
 STRIDE = 9
 
+LONG_NUMBER = 20
+"""Digits that no number of XLA has, which is of 64 bits; Python refuses more than 4,300."""
+
+_FIRST_INDEX = re.compile(rf", index=(\d{{1,{LONG_NUMBER - 1}}})(?=,|\Z)", re.ASCII)
+"""The attribute of a get-tuple-element, where it is the first one, as XLA prints it."""
+
 NOTHING = -1
 """Row of an operand, or position of a computation, that the text does not define."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HloOperand:
-    """One operand as written.
-
-    Attributes:
-        name: Name of the instruction, without ``%``.
-        index: Tuple index after ``#`` (compact get-tuple-element), outermost first; () for none.
-        shape_text: The operand's shape where it is printed, else None.
-    """
-
-    name: str
-    index: ShapeIndex = ()
-    shape_text: str | None = None
 
 
 @dataclass(slots=True)
@@ -164,6 +165,10 @@ class InstructionColumns:
         places = map(slice, spans[NAME::STRIDE], spans[NAME_END::STRIDE])
         return map(self.source.text.__getitem__, places)
 
+    def rows_by_name(self, rows: Sequence[int]) -> dict[str, int]:
+        """Return the row of each name among some rows; the last one of a repeated name."""
+        return dict(zip(self.names(rows), rows, strict=True))
+
     def root_among(self, rows: Sequence[int]) -> int:
         """Return the last row marked ROOT of some ascending rows; -1 if none is."""
         place = bisect.bisect_right(self.roots, rows[-1]) if rows else 0
@@ -201,14 +206,86 @@ class InstructionColumns:
         base = row * STRIDE
         return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
 
+    def opcode(self, row: int) -> str:
+        """Return the opcode of a row, as written."""
+        return self.text(row, OPCODE, OPCODE_END)
+
+    def operands(self, row: int) -> tuple[HloOperand, ...]:
+        """Return the operands of a row, in order; none for a constant and a parameter."""
+        overlay = self.overlays.get(row)
+        if overlay is not None and overlay.operands is not None:
+            return overlay.operands
+        if opcode_traits(self.opcode(row)).is_printed_value:
+            return ()
+        return parse_operands(self.text(row, OPERANDS, OPERANDS_END))
+
+    def parameter_number(self, row: int) -> int | None:
+        """Return K of ``parameter(K)``; None for other opcodes and if not printed."""
+        if self.opcode(row) != "parameter":
+            return None
+        text = self.text(row, OPERANDS, OPERANDS_END).strip()
+        if "/" in text:  # a comment
+            text = "".join(operand.name for operand in parse_operands(text))
+        return int(text) if text.isdecimal() and len(text) < LONG_NUMBER else None
+
+    def attribute_list(self, row: int) -> tuple[tuple[str, str], ...]:
+        """Return names and values of the attributes of a row, in order, as written."""
+        overlay = self.overlays.get(row)
+        if overlay is not None and overlay.attributes is not None:
+            return overlay.attributes
+        text = self.attributes_text(row)
+        return parse_attributes(text) if text else ()
+
+    def attribute(self, row: int, name: str) -> str | None:
+        """Return the first value of one attribute of a row as written, or None."""
+        text = self.attributes_text(row)
+        if f"{name}=" not in text:
+            return None
+        overlay = self.overlays.get(row)
+        if overlay is not None and overlay.attributes is not None:
+            return next((value for key, value in overlay.attributes if key == name), None)
+        return parse_attribute(text, name)
+
+    def tuple_index(self, row: int) -> int | None:
+        """Return K of ``index=K``; None if it is not printed or no such number."""
+        if row not in self.overlays:
+            base = row * STRIDE
+            start, end = self.spans[base + OPERANDS_END] + 1, self.spans[base + END]
+            plain = _FIRST_INDEX.match(self.source.text, start, end)
+            if plain is not None:
+                return int(plain[1])
+        value = self.attribute(row, "index") or ""
+        return int(value) if value.isdecimal() and len(value) < LONG_NUMBER else None
+
+    def calls(self, row: int) -> tuple[tuple[str, str], ...]:
+        """Return attribute and name of each computation that a row calls, in order."""
+        overlay = self.overlays.get(row)
+        if overlay is not None and overlay.called:
+            roles = [name for name, _ in self.attribute_list(row) if name in CALLING_ATTRIBUTES]
+            if len(roles) != len(overlay.called):  # a list of branches
+                roles = (roles or ["calls"])[:1] * len(overlay.called)
+            return tuple(zip(roles, overlay.called, strict=True))
+        text = self.attributes_text(row)
+        if not any(f"{name}=" in text for name in CALLING_ATTRIBUTES):
+            return ()
+        return tuple(
+            (key, name)
+            for key, value in self.attribute_list(row)
+            if key in CALLING_ATTRIBUTES
+            for name in parse_names(value)
+        )
+
+    def control_predecessors(self, row: int) -> tuple[str, ...]:
+        """Return the names of the instructions that must run before a row."""
+        value = self.attribute(row, "control-predecessors")
+        return tuple(dict.fromkeys(parse_names(value))) if value else ()
+
 
 START, TITLE, TITLE_END, SIGNATURE, SIGNATURE_END, TAIL, TAIL_END, FIRST_ROW, LAST_ROW = range(9)
 """Columns of one computation: its start, its name, ``(parameters) -> shape``, the text after its
 closing brace, and its rows as a half-open range."""
 _STRIDE = 9
 
-LONG_NUMBER = 20
-"""Digits that no number of XLA has, which is of 64 bits; Python refuses more than 4,300."""
 
 _ENTRY, _COMPLETE, _INLINE = 1, 2, 4
 _NOWHERE = (0, 0)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloComputation, HloModule
-    from hlo_lens.hlo.reader import HloTextReader
+    from hlo_lens.hlo.text import HloReader
     from hlo_lens.shapes.shape import ProgramShape
 
 
@@ -279,7 +279,7 @@ _PRINTED = frozenset({"is_scheduled", "input_output_alias", "buffer_donor", "num
 """Header attributes of texts that XLA printed."""
 
 
-def missing_entry(module: HloModule, reader: HloTextReader, end: int) -> Gap | None:
+def missing_entry(module: HloModule, reader: HloReader, end: int) -> Gap | None:
     """Return the gap of a module that marks no computation ENTRY; None if its last one is it.
 
     XLA marks the entry in all that it prints; text without header attributes is hand-written,

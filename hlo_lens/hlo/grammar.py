@@ -19,9 +19,8 @@ from hlo_lens.grammar.lines import READ_BY_LARK
 from hlo_lens.grammar.misplaced import MisplacedError
 from hlo_lens.grammar.parsers import build_parser, syntax_error
 from hlo_lens.hlo.metadata import tables_of_rows
-from hlo_lens.hlo.module import CALLING_ATTRIBUTES
 from hlo_lens.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
-from hlo_lens.hlo.text import parse_string
+from hlo_lens.hlo.text import CALLING_ATTRIBUTES, parse_string
 from hlo_lens.shapes.replica_groups import DEVICE_LIST_NAMES
 from hlo_lens.shapes.shape import SHAPE_NAMES
 from hlo_lens.shapes.sharding import SHARDING_NAMES

@@ -7,7 +7,6 @@ Its computations and instructions are light views over columns of text offsets
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from hlo_lens.hlo.columns import (
     END,
     LONG_NUMBER,
     NAME,
+    NOTHING,
     OPCODE,
     OPCODE_END,
     OPERANDS,
@@ -29,13 +29,22 @@ from hlo_lens.hlo.columns import (
     TITLE,
     ComputationColumns,
     ComputationParts,
-    HloOperand,
     InstructionColumns,
     NameIndex,
-    Overlay,
 )
-from hlo_lens.hlo.metadata import OpMetadata, SourceLocation, StackFrames
+from hlo_lens.hlo.links import Links
+from hlo_lens.hlo.metadata import OpMetadata, SourceLocation, StackFrames, parse_metadata
 from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.text import (
+    HloOperand,
+    HloReader,
+    InputOutputAlias,
+    parse_aliasing,
+    parse_attribute,
+    parse_donors,
+    parse_frontend_attributes,
+    parse_string,
+)
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.rows import FewTexts, Rows
 from hlo_lens.text.source_files import is_library_file, makes_every_operation
@@ -43,10 +52,6 @@ from hlo_lens.text.source_files import is_library_file, makes_every_operation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.links import Links
-    from hlo_lens.hlo.metadata import OpMetadata
-    from hlo_lens.hlo.text import InputOutputAlias
-    from hlo_lens.hlo.text_reader import HloReader
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.replica_groups import CollectiveDeviceList
     from hlo_lens.shapes.shape import ProgramShape, Shape, ShapeIndex
@@ -115,24 +120,6 @@ class Framework:
         return {(value.number, value.index): value for value in known}
 
 
-CALLING_ATTRIBUTES = (
-    "to_apply",
-    "calls",
-    "condition",
-    "body",
-    "true_computation",
-    "false_computation",
-    "branch_computations",
-    "called_computations",
-    "select",
-    "scatter",
-)
-"""Attributes whose values name computations. Source: hlo_parser.cc, CreateInstruction."""
-
-_FIRST_INDEX = re.compile(rf", index=(\d{{1,{LONG_NUMBER - 1}}})(?=,|\Z)", re.ASCII)
-"""The attribute of a get-tuple-element, where it is the first one, as XLA prints it."""
-
-
 class HloInstruction:
     """One instruction: a view over columns, cheap to make; equal if the content is equal.
 
@@ -174,10 +161,6 @@ class HloInstruction:
         return self.computation.module.columns
 
     @property
-    def _overlay(self) -> Overlay | None:
-        return self._columns.overlays.get(self._row)
-
-    @property
     def name(self) -> str:
         """Name without ``%``; unique within the computation."""
         return self._columns.name(self._row)
@@ -191,7 +174,7 @@ class HloInstruction:
     def opcode(self) -> str:
         """Opcode as written, sugar included: ``reduce-scatter-start``."""
         if self._opcode is None:
-            self._opcode = self._columns.text(self._row, OPCODE, OPCODE_END)
+            self._opcode = self._columns.opcode(self._row)
         return self._opcode
 
     @property
@@ -233,12 +216,7 @@ class HloInstruction:
     @property
     def operands(self) -> tuple[HloOperand, ...]:
         """Operands in order; empty for a constant and a parameter."""
-        overlay = self._overlay
-        if overlay is not None and overlay.operands is not None:
-            return overlay.operands
-        if opcode_traits(self.opcode).is_printed_value:
-            return ()
-        return self._reader_operands()
+        return self._columns.operands(self._row)
 
     @property
     def operand_names(self) -> tuple[str, ...]:
@@ -272,15 +250,7 @@ class HloInstruction:
     @property
     def parameter_number(self) -> int | None:
         """K of ``parameter(K)``; None for other opcodes and if not printed."""
-        if self.opcode != "parameter":
-            return None
-        text = self.operand_text.strip()
-        if "/" in text:  # a comment
-            text = "".join(operand.name for operand in self._reader_operands())
-        return int(text) if text.isdecimal() and len(text) < LONG_NUMBER else None
-
-    def _reader_operands(self) -> tuple[HloOperand, ...]:
-        return self.computation.module.reader.operands(self.operand_text)
+        return self._columns.parameter_number(self._row)
 
     @property
     def is_root(self) -> bool:
@@ -290,11 +260,7 @@ class HloInstruction:
     @property
     def attribute_list(self) -> tuple[tuple[str, str], ...]:
         """Names and values in order, as written; async sugar can repeat a name."""
-        overlay = self._overlay
-        if overlay is not None and overlay.attributes is not None:
-            return overlay.attributes
-        text = self._columns.attributes_text(self._row)
-        return self.computation.module.reader.attributes(text) if text else ()
+        return self._columns.attribute_list(self._row)
 
     @property
     def attributes(self) -> Mapping[str, str]:
@@ -306,13 +272,7 @@ class HloInstruction:
 
     def attribute(self, name: str) -> str | None:
         """Return the value of one attribute as written, or None."""
-        text = self._columns.attributes_text(self._row)
-        if f"{name}=" not in text:
-            return None
-        overlay = self._overlay
-        if overlay is not None and overlay.attributes is not None:
-            return self.attributes.get(name)
-        return self.computation.module.reader.attribute(text, name)
+        return self._columns.attribute(self._row, name)
 
     @property
     def called_computations(self) -> tuple[str, ...]:
@@ -325,28 +285,12 @@ class HloInstruction:
     @property
     def calls(self) -> tuple[tuple[str, str], ...]:
         """The computations it calls: attribute and name of each, in order of the attributes."""
-        overlay = self._overlay
-        if overlay is not None and overlay.called:
-            roles = [name for name, _ in self.attribute_list if name in CALLING_ATTRIBUTES]
-            if len(roles) != len(overlay.called):  # a list of branches
-                roles = (roles or ["calls"])[:1] * len(overlay.called)
-            return tuple(zip(roles, overlay.called, strict=True))
-        text = self._columns.attributes_text(self._row)
-        if not any(f"{name}=" in text for name in CALLING_ATTRIBUTES):
-            return ()
-        reader = self.computation.module.reader
-        return tuple(
-            (key, name)
-            for key, value in self.attribute_list
-            if key in CALLING_ATTRIBUTES
-            for name in reader.names(value)
-        )
+        return self._columns.calls(self._row)
 
     @property
     def control_predecessors(self) -> tuple[str, ...]:
         """Names of the instructions that must run before it, without ``%``."""
-        value = self.attribute("control-predecessors")
-        return tuple(dict.fromkeys(self.computation.module.reader.names(value))) if value else ()
+        return self._columns.control_predecessors(self._row)
 
     @property
     def sharding(self) -> HloSharding | None:
@@ -369,14 +313,7 @@ class HloInstruction:
     @property
     def tuple_index(self) -> int | None:
         """K of ``get-tuple-element(...), index=K``; None if it is not printed or no such number."""
-        if self._overlay is None:
-            columns, base = self._columns, self._row * STRIDE
-            start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
-            plain = _FIRST_INDEX.match(columns.source.text, start, end)
-            if plain is not None:
-                return int(plain[1])
-        value = self.attribute("index") or ""
-        return int(value) if value.isdecimal() and len(value) < LONG_NUMBER else None
+        return self._columns.tuple_index(self._row)
 
     @property
     def channel_id(self) -> int | None:
@@ -389,13 +326,13 @@ class HloInstruction:
     def metadata(self) -> OpMetadata | None:
         """Metadata: operation path and place in the source; None if not printed."""
         value = self.attribute("metadata")
-        return self.computation.module.reader.metadata(value) if value else None
+        return parse_metadata(value) if value else None
 
     @property
     def frontend_attributes(self) -> Mapping[str, str]:
         """Attributes of the framework, without quotes and escapes."""
         value = self.attribute("frontend_attributes")
-        return self.computation.module.reader.frontend_attributes(value) if value else {}
+        return parse_frontend_attributes(value) if value else {}
 
     @property
     def op_name(self) -> str | None:
@@ -568,21 +505,19 @@ class HloComputation:
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
         """Parameters by number; those without a printed number come last, in text order."""
-        text, spans = self.module.columns.source.text, self.module.columns.spans
+        columns = self.module.columns
+        text, spans = columns.source.text, columns.spans
         likely = (r for r in self.rows if text.startswith("parameter", spans[r * STRIDE + OPCODE]))
-        those = (
-            i for i in (HloInstruction(self, row) for row in likely) if i.opcode == "parameter"
-        )
-        found = [(i.parameter_number, i) for i in those]
-        return tuple(i for _, i in sorted(found, key=lambda item: (item[0] is None, item[0] or 0)))
+        rows = [row for row in likely if columns.opcode(row) == "parameter"]
+        numbers = {row: columns.parameter_number(row) for row in rows}
+        rows.sort(key=lambda row: (numbers[row] is None, numbers[row] or 0))
+        return tuple(HloInstruction(self, row) for row in rows)
 
     @property
     def execution_thread(self) -> str:
         """Thread that runs it; ``main`` if not printed."""
-        for name, value in self.module.reader.attributes(self.attributes_text):
-            if name == "execution_thread":
-                return self.module.reader.string(value)
-        return "main"
+        value = parse_attribute(self.attributes_text, "execution_thread")
+        return "main" if value is None else parse_string(value)
 
     def instruction(self, name: str) -> HloInstruction | None:
         """Return the instruction of a name (with or without ``%``), or None.
@@ -605,8 +540,7 @@ class HloComputation:
             return index
         if len(columns.small_indexes) >= _SMALL_INDEXES:
             columns.small_indexes.clear()
-        small = dict(zip(all_columns.names(rows), rows, strict=True))
-        columns.small_indexes[self._place] = small
+        small = columns.small_indexes[self._place] = all_columns.rows_by_name(rows)
         return small
 
     @property
@@ -779,13 +713,16 @@ class HloModule:
     @functools.cached_property
     def links(self) -> Links:
         """Operands, users, calls and callers."""
-        from hlo_lens.hlo.links import Links
-
-        return Links(self)
+        return Links(self.columns, self.computation_columns, self.opcodes)
 
     def instruction(self, row: int) -> HloInstruction:
         """Return the instruction of a row."""
         return HloInstruction(HloComputation(self, self.links.owners[row]), row)
+
+    def operand_shape(self, row: int, position: int) -> Shape | None:
+        """Return the shape of an operand of a row; None if the text does not define it."""
+        operand, element = self.links.operand(row, position)
+        return None if operand == NOTHING else self.instruction(operand).shape_of(element)
 
     @property
     def is_scheduled(self) -> bool:
@@ -819,19 +756,19 @@ class HloModule:
     def input_output_alias(self) -> tuple[InputOutputAlias, ...]:
         """Outputs that use the buffer of a donated parameter."""
         value = self.header.get("input_output_alias")
-        return self.reader.aliasing(value) if value else ()
+        return parse_aliasing(value) if value else ()
 
     @functools.cached_property
     def buffer_donor(self) -> tuple[tuple[int, ShapeIndex], ...]:
         """Parameter number and index of buffers that may be reused for any output."""
         value = self.header.get("buffer_donor")
-        return self.reader.donors(value) if value else ()
+        return parse_donors(value) if value else ()
 
     @functools.cached_property
     def frontend_attributes(self) -> Mapping[str, str]:
         """Attributes of the framework on the module, without quotes and escapes."""
         value = self.header.get("frontend_attributes")
-        return self.reader.frontend_attributes(value) if value else {}
+        return parse_frontend_attributes(value) if value else {}
 
     def source_location(self, metadata: OpMetadata) -> SourceLocation | None:
         """Return the innermost place of the metadata in the user's program, or None.

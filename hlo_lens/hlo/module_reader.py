@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 from hlo_lens.hlo.columns import InstructionColumns
 from hlo_lens.hlo.gaps import repetitions
 from hlo_lens.hlo.module import HloModule
-from hlo_lens.hlo.reader import HloTextReader
 from hlo_lens.hlo.rows import HloRows, ReadComputation, first_values, infer_shapes, new_module
 from hlo_lens.hlo.scan import HloScan, start_ahead
+from hlo_lens.hlo.text import HloReader
 from hlo_lens.text.errors import DumpSyntaxError, Gap, UsageError
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -115,7 +115,7 @@ def parse_hlo_with_grammar(source: Source) -> HloModule:
     """
     from hlo_lens.hlo.grammar import read_module
 
-    rows = HloRows(new_module(source, HloTextReader(), "", 0))
+    rows = HloRows(new_module(source, HloReader(), "", 0))
     module = rows.module
 
     def add(computation: ReadComputation) -> None:
@@ -145,4 +145,4 @@ def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:
     """Return an empty module, for a file that could not be read."""
     gaps = () if error is None else (Gap.of(error),)
     columns = InstructionColumns(Source("", path))
-    return HloModule(name="", columns=columns, reader=HloTextReader(), gaps=gaps)
+    return HloModule(name="", columns=columns, reader=HloReader(), gaps=gaps)

@@ -13,6 +13,12 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from hlo_lens.text.errors import DumpMismatchError
+
+if TYPE_CHECKING:
+    from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode
 
 _PHASES = ("start", "update", "done")
 
@@ -383,3 +389,32 @@ def opcodes_where(predicate: Callable[[OpcodeTraits], bool]) -> frozenset[str]:
 def is_collective_like(opcode: str) -> bool:
     """Return whether an opcode that XLA did not have in August 2026 sounds like a collective."""
     return not opcode_traits(opcode).is_known and any(word in opcode for word in _COLLECTIVE_WORDS)
+
+
+def collective_op_group_mode(
+    opcode: str, channel_id: int | None, use_global_device_ids: bool | None
+) -> CollectiveOpGroupMode:
+    """Return how a collective forms its groups.
+
+    Args:
+        opcode: As written; ``-start`` and ``-done`` are ignored.
+        channel_id: None where the attribute is absent.
+        use_global_device_ids: None where the attribute is absent; ignored for collectives that
+            cannot have it, such as ``all-to-all``.
+
+    Raises:
+        DumpMismatchError: If global device ids are used without a channel.
+    """
+    from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode
+
+    if opcode_traits(opcode_traits(opcode).base).is_local:
+        if channel_id is None:
+            return CollectiveOpGroupMode.CROSS_REPLICA
+        return CollectiveOpGroupMode.CROSS_PARTITION
+    if channel_id is None:
+        if use_global_device_ids:
+            raise DumpMismatchError(f"{opcode} has use_global_device_ids=true but no channel_id")
+        return CollectiveOpGroupMode.CROSS_REPLICA
+    if use_global_device_ids:
+        return CollectiveOpGroupMode.FLATTENED_ID
+    return CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION

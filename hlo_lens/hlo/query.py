@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
-    from hlo_lens.hlo.text_reader import HloReader
+    from hlo_lens.hlo.text import HloReader
     from hlo_lens.shapes.shape import Shape
 
 

@@ -13,12 +13,12 @@ from hlo_lens.hlo.columns import (
     STRIDE,
     ComputationColumns,
     ComputationParts,
-    HloOperand,
     InstructionColumns,
     Overlay,
 )
 from hlo_lens.hlo.module import HloInstruction, HloModule
 from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.text import HloOperand
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.hlo.module import HloComputation
-    from hlo_lens.hlo.text_reader import HloReader
+    from hlo_lens.hlo.text import HloReader
     from hlo_lens.text.source import Source
 
 

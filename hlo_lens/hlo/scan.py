@@ -32,7 +32,6 @@ from hlo_lens.hlo.gaps import (
 )
 from hlo_lens.hlo.metadata import read_tables
 from hlo_lens.hlo.patterns import LONG_LINE, HloUnits
-from hlo_lens.hlo.reader import HloTextReader
 from hlo_lens.hlo.rows import (
     HloRows,
     ReadInstruction,
@@ -43,7 +42,7 @@ from hlo_lens.hlo.rows import (
     operands_of,
     with_nested,
 )
-from hlo_lens.hlo.text import parse_attributes
+from hlo_lens.hlo.text import HloReader, parse_attributes
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.processes import SecondProcess, start_second
 from hlo_lens.text.source import Source, Span
@@ -192,7 +191,7 @@ class HloScan:
         self._failed = 0
         self._progress = progress
         self._ahead = ahead
-        self._reader = HloTextReader()
+        self._reader = HloReader()
         self._check = AttributeCheck(self._reader)
         self._units = HloUnits(source.text)
         self._fallback = HloFallback(source, self._check)

@@ -1,4 +1,4 @@
-"""Parsers of small parts of HLO text: strings, operands, attributes, metadata.
+"""Parsers of small parts of HLO text: strings, operands, attributes.
 
 The argument of each function is a part that the scanner or the grammar has accepted.
 """
@@ -11,8 +11,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule
-from hlo_lens.hlo.columns import HloOperand
-from hlo_lens.hlo.patterns import ATTRIBUTE, COMMENTS, GRAMMARS, NAME, SHAPE, SPACE
+from hlo_lens.hlo.patterns import (
+    ATTRIBUTE,
+    COMMENTS,
+    GRAMMARS,
+    LOOSE_PROGRAM_SHAPE,
+    NAME,
+    SHAPE,
+    SHAPE_ITEM,
+    SPACE,
+)
+from hlo_lens.shapes.named_sharding import ShardingKind
+from hlo_lens.shapes.replica_groups import parse_device_list
+from hlo_lens.shapes.shape import (
+    REMEMBERED_LENGTH,
+    ProgramShape,
+    Shape,
+    parse_shape,
+    remembered_shape,
+)
+from hlo_lens.shapes.sharding import HloSharding, parse_sharding
+from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -20,6 +39,20 @@ if TYPE_CHECKING:
 
     from hlo_lens.shapes.shape import ShapeIndex
 
+
+CALLING_ATTRIBUTES = (
+    "to_apply",
+    "calls",
+    "condition",
+    "body",
+    "true_computation",
+    "false_computation",
+    "branch_computations",
+    "called_computations",
+    "select",
+    "scatter",
+)
+"""Attributes whose values name computations. Source: hlo_parser.cc, CreateInstruction."""
 
 _ESCAPE = lazy_pattern(r"((?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}))+)|\\(.)", re.DOTALL)
 _CODE = lazy_pattern(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2}))")
@@ -43,6 +76,21 @@ _HIDDEN_INDEX = lazy_pattern(r"#\d+")
 _LIST_NAME = lazy_pattern(r"%?([A-Za-z_%][\w.-]*)")
 LONGEST_NUMBER = 20
 """Digits of the largest 64-bit number, plus one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloOperand:
+    """One operand as written.
+
+    Attributes:
+        name: Name of the instruction, without ``%``.
+        index: Tuple index after ``#`` (compact get-tuple-element), outermost first; () for none.
+        shape_text: The operand's shape where it is printed, else None.
+    """
+
+    name: str
+    index: ShapeIndex = ()
+    shape_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,3 +214,49 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
 def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
     """Return parameter number and index of each entry of a ``buffer_donor`` value."""
     return tuple((_number(m[1]), _index(m[2])) for m in _DONOR.finditer(text))
+
+
+class HloReader:
+    """Reads parts of the text of a module.
+
+    `parse_shape`, `parse_sharding` and `parse_device_list` have the one cache of a process. Only
+    very long shapes are cached here, as long as the module lives.
+    """
+
+    sharding = staticmethod(parse_sharding)
+    device_list = staticmethod(parse_device_list)
+    attributes = staticmethod(parse_attributes)
+    string = staticmethod(parse_string)
+    frontend_attributes = staticmethod(parse_frontend_attributes)
+    names = staticmethod(parse_names)
+
+    def __init__(self) -> None:
+        self._long_shapes: dict[str, Shape] = {}
+
+    def printed_sharding(self, text: str) -> HloSharding:
+        """Return the sharding of an instruction; for a text of unknown form one not known."""
+        try:
+            return self.sharding(text)
+        except DumpSyntaxError:
+            return HloSharding(kind=ShardingKind.UNKNOWN, text=text)
+
+    def shape(self, text: str) -> Shape:
+        """Return the shape that a text prints."""
+        if len(text) <= REMEMBERED_LENGTH:
+            return remembered_shape(text)
+        known = self._long_shapes.get(text)
+        if known is None:
+            known = self._long_shapes[text] = parse_shape(text)
+        return known
+
+    def program_shape(self, text: str) -> ProgramShape:
+        """Return the signature that an ``entry_computation_layout`` value prints.
+
+        Raises:
+            DumpSyntaxError: If it is not of the form ``{(shape, ...)->shape}``.
+        """
+        match = LOOSE_PROGRAM_SHAPE.fullmatch(text)
+        if match is None:
+            raise DumpSyntaxError("expected {(shape, ...)->shape}")
+        parameters = tuple(self.shape(item[1]) for item in SHAPE_ITEM.finditer(match[1]))
+        return ProgramShape(parameters=parameters, result=self.shape(match[2]))

@@ -13,7 +13,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
-from hlo_lens.hlo.text_reader import reader
 from hlo_lens.logs.jax_values import CodeError, parse_value
 from hlo_lens.logs.messages import (
     Fields,
@@ -25,6 +24,8 @@ from hlo_lens.logs.messages import (
 )
 from hlo_lens.logs.records import columns_of
 from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.shapes.shape import parse_shape
+from hlo_lens.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span
 
@@ -202,8 +203,8 @@ def _rematerialization(fields: Fields) -> dict[str, object]:
     return {
         "kind": WarningKind.FULL_REMATERIALIZATION,
         "instruction": printed_instruction(fields["INSTRUCTION"]),
-        "from_sharding": _readable(reader().sharding, " ".join(fields["FROM"].split())),
-        "to_sharding": _readable(reader().sharding, " ".join(fields["TO"].split())),
+        "from_sharding": _readable(parse_sharding, " ".join(fields["FROM"].split())),
+        "to_sharding": _readable(parse_sharding, " ".join(fields["TO"].split())),
     }
 
 
@@ -294,7 +295,7 @@ def printed_instruction(text: str) -> PrintedInstruction | None:
         text=text.strip(),
         name=match["name"],
         opcode=match["opcode"],
-        shape=_readable(reader().shape, match["shape"]),
+        shape=_readable(parse_shape, match["shape"]),
         metadata=None if metadata is None else read_metadata(metadata[1]),
     )
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from lark import Lark, Transformer
 
 from hlo_lens.grammar.parsers import build_parser, parse_with
-from hlo_lens.hlo.text_reader import reader
 from hlo_lens.shapes.mesh import MOST_DEVICES, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import named_sharding
-from hlo_lens.shapes.shape import element_type
-from hlo_lens.shapes.sharding import HloSharding
+from hlo_lens.shapes.shape import element_type, parse_shape
+from hlo_lens.shapes.sharding import HloSharding, parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import Source
 
@@ -230,7 +229,7 @@ class _Items(Transformer[Any, Any]):
         return _array_type(str(token))
 
     def HLO_SHARDING(self, token: str) -> JaxValue:  # noqa: N802
-        sharding = reader().sharding(" ".join(token.split()))
+        sharding = parse_sharding(" ".join(token.split()))
         return JaxValue(kind="HloSharding", text=sharding.text, hlo_sharding=sharding)
 
     def keyword(self, children: list[Any]) -> _Keyword:
@@ -455,7 +454,7 @@ _XLA_SHAPE = re.compile(r"(?:pred|token|[sufc]\d+\w*|bf16|f8\w+)\[")
 def _array_type(text: str) -> JaxValue:
     """Return the value of ``float32[8@dp,4@mp]{V:mp}`` or of XLA's ``f32[20,16]{1,0}``."""
     if _XLA_SHAPE.match(text):
-        return JaxValue(kind="Shape", text=text, shape=reader().shape(text))
+        return JaxValue(kind="Shape", text=text, shape=parse_shape(text))
     match = _SHAPED.fullmatch(text)
     if match is None:
         raise DumpSyntaxError(f"not a type: {text}")
@@ -485,4 +484,4 @@ def _array_type(text: str) -> JaxValue:
 def _shape(dtype: str, dims: tuple[int, ...]) -> Shape | None:
     """Return the shape in XLA's notation; None for an element type that XLA lacks."""
     name = element_type(dtype)
-    return None if name is None else reader().shape(f"{name}[{','.join(map(str, dims))}]")
+    return None if name is None else parse_shape(f"{name}[{','.join(map(str, dims))}]")

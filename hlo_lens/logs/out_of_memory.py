@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.hlo.metadata import OpMetadata
-from hlo_lens.hlo.text_reader import reader
 from hlo_lens.logs.messages import Fields, Found, Lines, MessageRule, read_first, read_metadata
-from hlo_lens.shapes.shape import element_type
+from hlo_lens.shapes.shape import element_type, parse_shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -396,7 +395,7 @@ def _tensor_size(fields: Fields) -> HumanSize | None:
     """Return the bytes of a tensor; None if its type is not printed (before 2018), or unknown."""
     dtype = element_type({"float": "float32"}.get(name := fields.get("TENSOR_TYPE", ""), name))
     try:
-        shape = None if dtype is None else reader().shape(f"{dtype}{fields['TENSOR_DIMENSIONS']}")
+        shape = None if dtype is None else parse_shape(f"{dtype}{fields['TENSOR_DIMENSIONS']}")
     except DumpSyntaxError:
         return None
     return None if shape is None or shape.size_bytes is None else HumanSize(f"{shape.size_bytes}B")

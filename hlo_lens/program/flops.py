@@ -551,7 +551,7 @@ def _dot(instruction: HloInstruction, contracting: str) -> int | None:
         instruction: The product.
         contracting: Numbers of the dimensions of operand 0 that are summed.
     """
-    left = instruction.computation.module.links.operand_shape(instruction.row, 0)
+    left = instruction.computation.module.operand_shape(instruction.row, 0)
     result = _first_array(instruction.shape)
     places = [int(number) for number in _NUMBER.findall(contracting)]
     if left is None or result is None or any(place >= len(left.dimensions) for place in places):

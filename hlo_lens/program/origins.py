@@ -26,7 +26,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
-from hlo_lens.hlo.metadata import SourceLocation
+from hlo_lens.hlo.metadata import SourceLocation, parse_metadata_string
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
@@ -272,7 +272,7 @@ class ArgumentNames:
         names: dict[int, str] = {}
         for row in module.links.parameter_rows(module.entry.place) if module.entry.rows else ():
             metadata = HloInstruction(module.entry, row).attribute("metadata")
-            name = metadata and module.reader.metadata_string(metadata, "op_name")
+            name = metadata and parse_metadata_string(metadata, "op_name")
             if name:
                 names[row] = name
         counts = Counter(names.values())

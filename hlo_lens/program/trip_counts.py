@@ -249,7 +249,7 @@ class _Scalars:
             is_truth = number[1] in ("true", "false")
             return _Linear(None, int(number[1] == "true" if is_truth else number[1]))
         if opcode in ("convert", "bitcast-convert"):  # a counter is small enough for both types
-            operand = self._links.operand_shape(row, 0)
+            operand = self.module.operand_shape(row, 0)
             if _integer_bounds(self.module.instruction(row).shape) is None:
                 return _Unknown(f"{name} is no integer")
             if operand is not None and _integer_bounds(operand) is None:
@@ -491,7 +491,7 @@ def _comparisons(root: int, scalars: _Scalars, inside: _Scope) -> Sequence[_Comp
 
 
 def _comparison(row: int, scalars: _Scalars, scope: _Scope) -> _Comparison | _Unknown:
-    shapes = (scalars.module.links.operand_shape(row, side) for side in (0, 1))
+    shapes = (scalars.module.operand_shape(row, side) for side in (0, 1))
     bounds = next(filter(None, map(_integer_bounds, shapes)), None)
     if bounds is None:
         return _Unknown(f"{scalars.name(row)} compares what is no integer")

@@ -1,6 +1,6 @@
 """Replica groups: the devices of each group of a collective, in all printed forms.
 
-`collective_op_group_mode` has the meaning of the ids: replicas, partitions, or both.
+`CollectiveOpGroupMode` is the meaning of the ids: replicas, partitions, or both.
 `device_groups` has the groups of devices that exchange data, by flattened ids: replica * number of
 partitions + partition.
 
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from hlo_lens.grammar.misplaced import MisplacedError, present
 from hlo_lens.grammar.small import SmallLanguage
-from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.shapes.sharding import (
     MESH_NAMES,
     Axis,
@@ -30,7 +29,7 @@ from hlo_lens.shapes.sharding import (
     positive,
     resolved,
 )
-from hlo_lens.text.errors import DumpMismatchError, UsageError
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
@@ -123,33 +122,6 @@ class CollectiveOpGroupMode(enum.Enum):
     """Replica ids; all partitions of the named replicas are in one group."""
     FLATTENED_ID = "flattened_id"
     """Flattened ids: replica * number of partitions + partition."""
-
-
-def collective_op_group_mode(
-    opcode: str, channel_id: int | None, use_global_device_ids: bool | None
-) -> CollectiveOpGroupMode:
-    """Return how a collective forms its groups.
-
-    Args:
-        opcode: As written; ``-start`` and ``-done`` are ignored.
-        channel_id: None where the attribute is absent.
-        use_global_device_ids: None where the attribute is absent; ignored for collectives that
-            cannot have it, such as ``all-to-all``.
-
-    Raises:
-        DumpMismatchError: If global device ids are used without a channel.
-    """
-    if opcode_traits(opcode_traits(opcode).base).is_local:
-        if channel_id is None:
-            return CollectiveOpGroupMode.CROSS_REPLICA
-        return CollectiveOpGroupMode.CROSS_PARTITION
-    if channel_id is None:
-        if use_global_device_ids:
-            raise DumpMismatchError(f"{opcode} has use_global_device_ids=true but no channel_id")
-        return CollectiveOpGroupMode.CROSS_REPLICA
-    if use_global_device_ids:
-        return CollectiveOpGroupMode.FLATTENED_ID
-    return CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION
 
 
 def device_groups(
@@ -245,9 +217,7 @@ def expand_replica_groups(text: str) -> Groups:
     >>> hlo_lens.expand_replica_groups("[2,4]<=[4,2]T(1,0)")
     ((0, 2, 4, 6), (1, 3, 5, 7))
     """
-    from hlo_lens.hlo.text_reader import reader
-
-    return reader().device_list(text).flattened_replica_groups()
+    return parse_device_list(text).flattened_replica_groups()
 
 
 def _rows(assignment: TileAssignment) -> Groups:

@@ -292,9 +292,7 @@ class Shape:
     @classmethod
     def parse(cls, text: str) -> Shape:
         """Return the shape that a text prints; raises DumpSyntaxError."""
-        from hlo_lens.hlo.text_reader import reader
-
-        return reader().shape(text)
+        return parse_shape(text)
 
     @classmethod
     def tuple_of(cls, shapes: Sequence[Shape]) -> Self:

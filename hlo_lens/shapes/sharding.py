@@ -145,9 +145,7 @@ class HloSharding:
     @classmethod
     def parse(cls, text: str) -> HloSharding:
         """Return the sharding that a text prints, braces included; raises DumpSyntaxError."""
-        from hlo_lens.hlo.text_reader import reader
-
-        return reader().sharding(text)
+        return parse_sharding(text)
 
     @classmethod
     def tiled(

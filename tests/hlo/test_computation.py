@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.hlo.module import CALLING_ATTRIBUTES
 from hlo_lens.hlo.module_reader import parse_hlo
+from hlo_lens.hlo.text import CALLING_ATTRIBUTES
 from tests.hlo_texts import E5, entry, one, read
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.hlo.columns import HloOperand
+from hlo_lens.hlo.text import HloOperand
 from tests.hlo_texts import E1, E2, E2_LONG, E3, E4, E5, one, read
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from hlo_lens.hlo.reader import HloTextReader
+from hlo_lens.hlo.text import HloReader
 from hlo_lens.shapes.shape import REMEMBERED_LENGTH
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -13,12 +16,18 @@ LONG = f"({', '.join(['f32[2]{0}'] * (REMEMBERED_LENGTH // 10))})"
 
 @pytest.mark.parametrize("text", ["f32[2]{0}", LONG], ids=["short", "long"])
 def test_a_shape_is_parsed_once(text: str) -> None:
-    reader = HloTextReader()
+    reader = HloReader()
     assert reader.shape(text) is reader.shape(text)
 
 
 def test_malformed_parts_are_errors() -> None:
-    reader = HloTextReader()
+    reader = HloReader()
     for parse in (reader.shape, reader.sharding, reader.device_list, reader.program_shape):
         with pytest.raises(DumpSyntaxError):
             parse("}{")
+
+
+def test_importing_the_package_loads_no_parser() -> None:
+    code = "import hlo_lens, hlo_lens.shapes.sharding, sys; print('lark' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
+from hlo_lens.hlo.opcodes import collective_op_group_mode
 from hlo_lens.shapes.replica_groups import (
     CollectiveOpGroupMode,
     CollectiveOpGroupMode as Mode,
@@ -12,7 +13,6 @@ from hlo_lens.shapes.replica_groups import (
     IotaReplicaGroupList,
     MeshAxesReplicaGroupList,
     ReplicaGroups,
-    collective_op_group_mode,
     connected_devices,
     device_groups,
     expand_replica_groups,

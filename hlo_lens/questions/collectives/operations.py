@@ -18,12 +18,11 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
-from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, opcode_traits
+from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, collective_op_group_mode, opcode_traits
 from hlo_lens.questions.collectives.transfer import RAGGED, TRANSFERS, payload
 from hlo_lens.shapes.replica_groups import (
     CollectiveOpGroupMode,
     Groups,
-    collective_op_group_mode,
     connected_devices,
     device_groups,
 )

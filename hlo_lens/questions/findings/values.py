@@ -130,7 +130,7 @@ def converted_from(module: HloModule, value: Value) -> str | None:
     made = maker_of(module, value)
     if made is None or module.opcodes[made.row] != "convert":
         return None
-    shape = module.links.operand_shape(made.row, 0)
+    shape = module.operand_shape(made.row, 0)
     return None if shape is None else shape.element_type
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
-    from hlo_lens.hlo.text_reader import HloReader
+    from hlo_lens.hlo.text import HloReader
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.collectives.collective import Collectives

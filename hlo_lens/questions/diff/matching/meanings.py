@@ -16,7 +16,7 @@ from operator import gt, ne, sub
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
-from hlo_lens.hlo.module import CALLING_ATTRIBUTES
+from hlo_lens.hlo.text import CALLING_ATTRIBUTES
 from hlo_lens.questions.diff.matching.edits import Change
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.shape import Layout, Shape
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.hlo.text_reader import HloReader
+    from hlo_lens.hlo.text import HloReader
     from hlo_lens.shapes.sharding import HloSharding
 
 

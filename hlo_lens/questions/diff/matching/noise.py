@@ -11,6 +11,7 @@ from operator import eq, lt, ne, sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS_END, STRIDE
+from hlo_lens.hlo.metadata import parse_metadata
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.diff.matching.edits import Change, Noise
 from hlo_lens.questions.diff.matching.meanings import (
@@ -118,7 +119,7 @@ class MetadataNoise:
                 return (one, other) if before[:a] == after[:b] else None
         if _FRAME.sub("", before) != _FRAME.sub("", after) or not before or not after:
             return None
-        numbers = (self._base.reader.metadata(before), self._head.reader.metadata(after))
+        numbers = (parse_metadata(before), parse_metadata(after))
         first, second = (str(metadata.stack_frame_id or 0) for metadata in numbers)
         return first, second
 

@@ -246,7 +246,7 @@ class _GpuPadding:
         module = self._module
         made = maker_of(module, operand_of(module, instruction.row, number))
         if made is not None and module.opcodes[made.row] == "pad":
-            return module.links.operand_shape(made.row, 0)
+            return module.operand_shape(made.row, 0)
         return instruction.operand_shape(number)
 
 
