@@ -675,7 +675,7 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "note": diff.note or None,
         "incomparable": list(diff.differences),
         "toolchain": diff.toolchain or None,
-        "causes": [] if lines is None else [asdict(cause) for cause in lines.causes],
+        "causes": [] if lines is None else [cause.to_dict() for cause in lines.causes],
         "line_rows": _rows(lines),
         "line_rows_stage": stages[None if lines is None else lines.is_source],
         **_memory_object(diff.memory),

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.questions.diff.causes import (
-    Cause,
+    Changes,
     LineDiff,
     LineRow,
-    argument_causes,
-    donation_causes,
+    find_causes,
     line_diff,
     line_row,
-    program_causes,
 )
 from hlo_lens.questions.diff.collectives import collective_diff
 from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines, program_lines
@@ -121,7 +119,7 @@ def test_transfers_that_the_compiler_adds_are_no_cause() -> None:
     program = program_lines(program_diff(*sides), *sides, is_source=False)
     rows = [dataclasses.replace(row, delta_peak_bytes=4096) for row in found(BASE, moved).lines]
     assert rows[0].what == "copy-done, copy-start added"
-    assert [*program_causes(program, rows, None)] == []
+    assert find_causes(Changes(program=program, rows=rows)) == []
 
 
 def test_another_element_type_is_a_cause_at_its_line() -> None:
@@ -230,9 +228,8 @@ def test_an_unrolled_loop_whose_iterations_share_operations_is_one_cause() -> No
         "t.py:5": LineEdits(kinds=Counter(removed=58, added=162), recomputed=62),
     }
     program = ProgramLines(lines=lines, is_source=True, recomputed=(44, 164), shifted={})
-    (cause,) = program_causes(
-        program, [line_row(line, program, None, None) for line in lines], None
-    )
+    rows = [line_row(line, program, None, None) for line in lines]
+    (cause,) = find_causes(Changes(program=program, rows=rows))
     assert cause.sources == ("t.py:9",)
     assert cause.what == "2 loops unrolled: instructions in the body appear 4 times"
 
@@ -381,13 +378,12 @@ def test_bytes_on_the_wire_that_are_not_known_are_none() -> None:
 
 def test_lines_of_unchanged_figures_have_no_row() -> None:
     assert line_diff(None, None, None, None, None) == LineDiff(lines=(), causes=(), is_source=None)
-    assert Cause(sources=(), what="x").delta_bytes is None
 
 
 def test_a_lost_donation_is_no_claim_on_the_total() -> None:
     """Other changes and temporaries hide its bytes."""
     donated = entry(aliased_with="{0}", donation="may-alias")
-    (one,) = donation_causes(donation_diff([(donated, entry())]))
+    (one,) = find_causes(Changes(donations=donation_diff([(donated, entry())])))
     assert one.what == "donation lost for 1 argument of 256B: params['w']"
     assert one.delta_bytes is None
 
@@ -403,7 +399,7 @@ def test_bytes_of_other_arguments_have_padding() -> None:
     shardings = sharding_diff(module(entries=(base,)), module(entries=(head,)))
     (one,) = line_diff(lines_of(BASE, BASE), None, None, shardings, None).causes
     assert (one.delta_bytes, one.delta_bytes_of) == (None, None), "the only cause has the total"
-    (one,) = argument_causes(shardings)
+    (one,) = find_causes(Changes(shardings=shardings))
     assert (one.delta_bytes, one.delta_bytes_of) == (4096, "argument_bytes")
 
 
@@ -419,7 +415,7 @@ def test_time_grows_with_the_number_of_lines() -> None:
 
     def seconds(count: int) -> float:
         found = lines_of(program(8, count), program(9, count))
-        return min(cpu_seconds(lambda: [*program_causes(found, (), None)]) for _ in range(3))
+        return min(cpu_seconds(lambda: find_causes(Changes(program=found))) for _ in range(3))
 
     few, many = seconds(500), seconds(4000)
     assert many < 40 * max(few, 0.001)
