@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 from hlo_lens.text.dump_kinds import AFTER, BEFORE, module_address
 from hlo_lens.text.errors import Gap, UnknownNameError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.lowered import LoweredModule
     from hlo_lens.hlo.module import Framework, HloModule
     from hlo_lens.logs.log import LogText
+    from hlo_lens.render.result import Unit
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.text.dump_kinds import DumpKind
 
@@ -377,13 +378,11 @@ class SkippedFiles:
 
     Attributes:
         kind: A value of `DumpKind`, or one of the reasons above.
-        count: Number of files.
-        example: Path of the first.
     """
 
-    kind: str
-    count: int
-    example: str
+    kind: Annotated[str, "kind of file"]
+    count: Annotated[int, Unit.COUNT, "number of files"]
+    example: Annotated[str, "path of the first file"]
 
 
 class SkippedCounter:

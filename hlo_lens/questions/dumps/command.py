@@ -37,15 +37,17 @@ def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> No
     processes are compared. PATH is a folder, an archive (zip, tar, compressed or not), a file or -.
     """
     from hlo_lens.load.programs import read_dump
-    from hlo_lens.questions.dumps.page import list_modules, ls_page
+    from hlo_lens.questions.dumps.listing import facts_of
+    from hlo_lens.questions.dumps.page import ls_report
 
     with progress_bar("listing files") as progress:
         dump = read_dump(path, progress=progress)
         modules = reading.select(dump.modules)
     with progress_bar("reading modules") as progress:
-        listing = list_modules(dump, modules, sort=sort, is_grouped=not each, progress=progress)
-    output.write(ls_page(listing))
-    reading.judge_facts(listing.facts)
+        facts = facts_of(modules, progress=progress)
+        report = ls_report(dump, modules, facts, sort=sort, is_grouped=not each)
+    output.write(report)
+    reading.judge_facts(facts)
 
 
 _PASSES_EXAMPLE = """\b
@@ -75,10 +77,11 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
     PATH is a folder or archive with the texts that XLA writes after each pass when the flag
     --xla_dump_hlo_pass_re=.* is set besides --xla_dump_to=DIR and --xla_dump_hlo_as_text.
     """
-    from hlo_lens.questions.dumps.passes import passes_report
+    from hlo_lens.questions.dumps.passes import pages
+    from hlo_lens.render.envelope import report_of_pages
 
     with progress_bar("reading passes") as progress:
-        report = passes_report(reading.read(path), words, progress=progress)
+        report = report_of_pages("passes", pages(reading.read(path), words, progress=progress))
     output.write(report)
 
 

@@ -13,17 +13,17 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.hlo.columns import END, NAME_END
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.query import evident_partitions
 from hlo_lens.load.fact import fact, plant
-from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import with_progress
 from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump, coverage_of, instruction_table
 from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
+from hlo_lens.render.result import Unit
 from hlo_lens.text.dump_kinds import BEFORE, title_of, without_archive_end
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.patterns import lazy_pattern
@@ -31,28 +31,41 @@ from hlo_lens.text.patterns import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.hlo.module import HloComputation, HloModule
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
-    from hlo_lens.questions.memory.results import MemoryResults
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Hashes of the text of a module.
+
+    Attributes:
+        exact: Equal for identical modules.
+        nameless: Equal for modules that are the same up to names.
+    """
+
+    exact: str
+    nameless: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFacts:
-    """Facts of one module; None if not known. Other fields are columns of `ModuleGroups`.
+    """Facts of one module, small enough to be sent between processes; None if not known.
+
+    A module whose text cannot be read, or whose texts do not match, has facts too: the problem.
+    Fields with a meaning are columns of a listing.
 
     Attributes:
         name: Name in the HLO text, else in the file names.
         key: Name in the file names, with its number.
         folder: Folder of its files, relative to the listed path.
         path: File, folder or archive that was loaded; empty if unknown.
-        has_program: Whether there is a text from before optimizations.
         module_option: Option with which commands on the path read it alone; may be empty.
-        stage: Stage of these facts: the latest with an HLO text.
+        has_program: Whether there is a text from before optimizations.
         devices: Devices of one replica: the header's number, or that of the entry's shardings.
         is_estimate_left_out: Whether memory was not estimated because the module is large.
-        flops_is_at_most: Whether a conditional makes `flops` an upper bound.
         signature: Shapes of the entry's parameters, in order.
         coverage: Share of the text that was read, 0 to 1.
         gaps: Number of parts that could not be read.
@@ -61,27 +74,31 @@ class ListingFacts:
 
     name: str
     key: str
-    number: int | None
+    number: Annotated[int | None, "number in the file names, of the largest compile"]
     folder: str
-    stage: str | None
-    stages: int
-    passes: int
+    stage: Annotated[str | None, "stage of these numbers"]
+    stages: Annotated[int, Unit.COUNT, "stages with texts"]
+    passes: Annotated[int, Unit.COUNT, "single passes with texts"]
     files: int
     path: str = ""
     module_option: str = ""
     has_program: bool = False
-    backend: str | None = None
-    partitions: int | None = None
+    backend: Annotated[str | None, "cpu, gpu or tpu"] = None
+    partitions: Annotated[int | None, Unit.COUNT, "devices over which it is divided"] = None
     devices: int | None = None
-    instructions: int | None = None
-    peak_bytes: int | None = None
-    total_bytes: int | None = None
-    is_estimated: bool = False
+    instructions: Annotated[int | None, Unit.COUNT, "as written, of the largest compile"] = None
+    peak_bytes: Annotated[
+        int | None, Unit.BYTES, "most memory held at one instant, on one device"
+    ] = None
+    total_bytes: Annotated[int | None, Unit.BYTES, "memory that must fit on one device"] = None
+    is_estimated: Annotated[bool, "whether memory is an estimate"] = False
     is_estimate_left_out: bool = False
-    flops: int | None = None
-    flops_at_least: int | None = None
-    flops_is_at_most: bool = False
-    opaque: int = 0
+    flops: Annotated[
+        int | None, Unit.FLOPS, "matrix products and convolutions of one run, on one device"
+    ] = None
+    flops_at_least: Annotated[int | None, Unit.FLOPS, "known part of it"] = None
+    flops_is_at_most: Annotated[bool, "whether flops is an upper bound"] = False
+    opaque: Annotated[int, Unit.COUNT, "custom calls with unknown arithmetic"] = 0
     signature: tuple[str, ...] | None = None
     coverage: float | None = None
     gaps: int = 0
@@ -93,15 +110,21 @@ class ListingFacts:
         """Devices over which the program of these facts is still to be divided; 1 if it is."""
         return (self.devices or 1) if self.stage == BEFORE else 1
 
+    @property
+    def process(self) -> str:
+        """Folder of the process that compiled it: its folder without the module's own name."""
+        own = {self.name, self.key}
+        return "/".join(part for part in self.folder.split("/") if part and part not in own)
+
 
 @fact
 def listing_facts(module: ModuleDump) -> ListingFacts:
     """Return the facts of one module, at its latest stage, without fingerprint."""
     facts = named_facts(module)
     try:
-        return _read(facts, module)
+        return _figures(facts, module)
     except HloLensError as error:
-        return replace(facts, problem=str(error).splitlines()[0])
+        return replace(facts, problem=_first_line(error))
 
 
 @fact
@@ -110,56 +133,66 @@ def hashed_facts(module: ModuleDump) -> ListingFacts:
     facts = listing_facts(module)
     if module.hlo is None or facts.instructions is None:
         return facts
-
     return replace(facts, fingerprint=fingerprint(module.hlo))
 
 
-def named_facts(dump: ModuleDump, *, problem: str | None = None) -> ListingFacts:
+def named_facts(module: ModuleDump, *, problem: str | None = None) -> ListingFacts:
     """Return the facts that the names of a module's files have, and why there are no others."""
-    stages = dump.stages
+    stages = module.stages
     return ListingFacts(
-        name=title_of(dump.name) or dump.name,
-        key=dump.name,
-        number=dump.number,
-        folder=dump.folder,
-        path=dump.path,
-        module_option=dump.module_option,
-        has_program=dump.has_program,
-        stage=dump.stage,
+        name=title_of(module.name) or module.name,
+        key=module.name,
+        number=module.number,
+        folder=module.folder,
+        path=module.path,
+        module_option=module.module_option,
+        has_program=module.has_program,
+        stage=module.stage,
         stages=sum(stage.pass_number is None for stage in stages),
         passes=sum(stage.pass_number is not None for stage in stages),
-        files=len({file for stage in stages for file in stage.files} or set(dump.files)),
+        files=len({file for stage in stages for file in stage.files} or set(module.files)),
         problem=problem,
     )
 
 
-def _read(facts: ListingFacts, dump: ModuleDump) -> ListingFacts:
-    module = dump.hlo
-    facts = replace(facts, backend=backend_of_dump(dump))
-    if module is not None:
-        if not module.computations:
-            problem = str(module.gaps[0]).splitlines()[0] if module.gaps else None
-            return replace(facts, gaps=len(module.gaps), problem=problem)
-        work, table = flops(dump), instruction_table(dump)
+def _figures(facts: ListingFacts, module: ModuleDump) -> ListingFacts:
+    hlo = module.hlo
+    facts = replace(facts, backend=backend_of_dump(module))
+    if hlo is not None:
+        if not hlo.computations:
+            problem = _first_line(hlo.gaps[0]) if hlo.gaps else None
+            return replace(facts, gaps=len(hlo.gaps), problem=problem)
+        work, table = flops(module), instruction_table(module)
         facts = replace(
             facts,
             flops=work.total,
             flops_at_least=work.at_least,
             flops_is_at_most=work.is_at_most,
             opaque=work.opaque,
-            name=module.name or facts.name,
-            partitions=module.num_partitions,
-            devices=evident_partitions(table) or module.num_partitions,
-            instructions=module.instruction_count,
+            name=hlo.name or facts.name,
+            partitions=hlo.num_partitions,
+            devices=evident_partitions(table) or hlo.num_partitions,
+            instructions=hlo.instruction_count,
             signature=_signature(table),
-            is_estimate_left_out=is_estimate_left_out(dump),
+            is_estimate_left_out=is_estimate_left_out(module),
         )
     try:
-        facts = _with_memory(facts, memory_results(dump))
+        memory = memory_results(module)
     except HloLensError as error:
-        facts = replace(facts, problem=str(error).splitlines()[0])
-    gaps = dump.gaps
-    return replace(facts, gaps=len(gaps), coverage=coverage_of(module, gaps))
+        memory, facts = None, replace(facts, problem=_first_line(error))
+    if memory is not None:
+        facts = replace(
+            facts,
+            peak_bytes=None if memory.peak is None else memory.peak.total_bytes,
+            total_bytes=memory.statement.total_bytes,
+            is_estimated=memory.statement.source == "estimate",
+        )
+    gaps = module.gaps
+    return replace(facts, gaps=len(gaps), coverage=coverage_of(hlo, gaps))
+
+
+def _first_line(problem: object) -> str:
+    return str(problem).splitlines()[0]
 
 
 def _signature(table: InstructionTable) -> tuple[str, ...] | None:
@@ -175,62 +208,41 @@ def _signature(table: InstructionTable) -> tuple[str, ...] | None:
     return tuple("?" if shape is None else shape.to_text(layout=False) for shape in shapes)
 
 
-def _with_memory(facts: ListingFacts, memory: MemoryResults | None) -> ListingFacts:
-    if memory is None:
-        return facts
-    statement = memory.statement
-    return replace(
-        facts,
-        peak_bytes=None if memory.peak is None else memory.peak.total_bytes,
-        total_bytes=statement.total_bytes,
-        is_estimated=statement.source == "estimate",
-    )
-
+# ---- many modules -------------------------------------------------------------------------------
 
 _DIED = "the process that read it died; it may have run out of memory"
 
 
 def known_listings(
-    known: Sequence[ModuleDump], *, progress: Progress | None = None, on_all_cores: bool = False
+    modules: Sequence[ModuleDump], *, progress: Progress | None = None, on_all_cores: bool = False
 ) -> list[ListingFacts]:
     """Return the facts of modules, computed once; those of logs have names only.
 
     Args:
-        known: The modules, whose results the facts are taken from.
+        modules: The modules, on which the facts are kept.
         progress: Called with modules done and modules in all.
-        on_all_cores: Whether to compute those of many modules on all cores, apart from `known`.
+        on_all_cores: Whether to compute those of many modules on all cores, and no others.
     """
-    programs = [one for one in known if one.log is None]
+    programs = [module for module in modules if module.log is None]
     make = hashed_facts if needs_fingerprints(programs) else listing_facts
-    if on_all_cores and _are_many(len(programs)):
-        facts = facts_of(programs, progress=progress)
-        for one, made in zip(programs, facts, strict=True):
-            plant(one, make, made)
-        progress = None
+    if on_all_cores:
+        from hlo_lens.load.workers import FEW  # imports what starts processes
+
+        if len(programs) >= FEW:
+            for module, facts in zip(programs, facts_of(programs, progress=progress), strict=True):
+                plant(module, make, facts)
+            progress = None
     return [
-        named_facts(one) if one.log is not None else make(one)
-        for one in with_progress(known, progress)
+        named_facts(module) if module.log is not None else make(module)
+        for module in with_progress(modules, progress)
     ]
 
 
-def _are_many(modules: int) -> bool:
-    from hlo_lens.load.workers import FEW  # imports what starts processes
-
-    return modules >= FEW
-
-
-def needs_fingerprints(dumps: Sequence[ModuleDump]) -> bool:
+def needs_fingerprints(modules: Sequence[ModuleDump]) -> bool:
     """Return whether findings compare the programs of modules: those of several processes."""
-    if len({one.folder for one in dumps}) <= 1:
-        return False
-
-    return has_processes([*map(named_facts, dumps)])
-
-
-def _limited(module: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
-    """Return the facts of a module with limited estimates, and keep no others."""
-    facts = hashed_facts if with_fingerprint else listing_facts
-    return facts(module.stating(limits_estimate=True))
+    return len({module.folder for module in modules}) > 1 and has_processes(
+        [*map(named_facts, modules)]
+    )
 
 
 def facts_of(
@@ -248,30 +260,27 @@ def facts_of(
     """
     from hlo_lens.load.workers import map_modules
 
-    folders = {module.folder for module in modules}
-    function = partial(_limited, with_fingerprint=len(folders) > 1)
-    found = map_modules(function, modules, progress=progress, processes=processes)
+    with_fingerprint = len({module.folder for module in modules}) > 1
+    function = partial(_limited, with_fingerprint=with_fingerprint)
+    made = map_modules(function, modules, progress=progress, processes=processes)
     return [
         named_facts(module, problem=_DIED) if facts is None else facts
-        for module, facts in zip(modules, found, strict=True)
+        for module, facts in zip(modules, made, strict=True)
     ]
+
+
+def _limited(module: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
+    """Return the facts of a module with limited estimates, and keep no others."""
+    facts = hashed_facts if with_fingerprint else listing_facts
+    return facts(module.stating(limits_estimate=True))
+
+
+# ---- processes ----------------------------------------------------------------------------------
 
 
 def processes_of(modules: Sequence[ListingFacts]) -> tuple[str, ...]:
     """Return the folders of the processes, in order; texts without a number have no process."""
-    return tuple(sorted({process_of(m) for m in modules if m.number is not None})) or ("",)
-
-
-def process_of(module: ListingFacts) -> str:
-    """Return the folder of the process that compiled a module."""
-    names = {module.name, module.key}
-    return "/".join(part for part in module.folder.split("/") if part and part not in names)
-
-
-def has_processes(modules: Sequence[ListingFacts]) -> bool:
-    """Return whether the folders of modules are those of several processes of one job."""
-    processes = processes_of(modules)
-    return len(processes) > 1 and are_processes(modules, processes)
+    return tuple(sorted({m.process for m in modules if m.number is not None})) or ("",)
 
 
 _PROCESS = re.compile(
@@ -281,16 +290,23 @@ _PROCESS = re.compile(
 )
 
 
-def are_processes(modules: Sequence[ListingFacts], processes: Sequence[str]) -> bool:
-    """Whether folders have names of processes, or names that XLA gives to them."""
-    paths = [one.split("/") for one in processes]
+def has_processes(modules: Sequence[ListingFacts]) -> bool:
+    """Return whether the folders of modules are those of several processes of one job.
+
+    They have names of processes, or those that XLA gives: the module's, then a host and a number.
+    """
+    processes = processes_of(modules)
+    if len(processes) < 2:
+        return False
+    paths = [process.split("/") for process in processes]
     while all(len(path) > 1 for path in paths) and len({path[-1] for path in paths}) == 1:
         paths = [path[:-1] for path in paths]
     if all(_PROCESS.fullmatch(without_archive_end(path[-1])) for path in paths):
         return True
-    numbered = [module for module in modules if module.number is not None]
-    return all({m.name, m.key} & set(m.folder.split("/")) for m in numbered)
+    return all({m.name, m.key} & set(m.folder.split("/")) for m in modules if m.number is not None)
 
+
+# ---- texts --------------------------------------------------------------------------------------
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 _METADATA = lazy_pattern(
@@ -299,19 +315,6 @@ _METADATA = lazy_pattern(
 _FINGERPRINT = lazy_pattern(rf"[\w.]*fingerprint\w*={_STRING},?")
 _TOKEN = lazy_pattern(rf"{_STRING}|%?[A-Za-z_][\w.-]*")
 _SPACE = re.compile(r"\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Hashes of the text of a module.
-
-    Attributes:
-        exact: Equal for identical modules.
-        nameless: Equal for modules that are the same up to names.
-    """
-
-    exact: str
-    nameless: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,46 +337,38 @@ def fingerprint(module: HloModule) -> Fingerprint:
     import hashlib  # which loads OpenSSL
 
     exact, nameless = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
-    for line in canonical_lines(module):
+    for line in _lines(module):
         exact.update(line.exact.encode("utf-8", "replace") + b"\n")
         nameless.update(line.nameless.encode("utf-8", "replace") + b"\n")
     return Fingerprint(exact.hexdigest(), nameless.hexdigest())
 
 
-def canonical_lines(module: HloModule) -> Iterator[Line]:
+def _lines(module: HloModule) -> Iterator[Line]:
     """Yield the header and all instructions of a module in the compared form."""
+    columns = module.columns
     computations = {c.name: f"@{k}" for k, c in enumerate(module.computations)}
     for name, value in module.header.items():
         text = f"{name}={_FINGERPRINT.sub('', value)}"
         yield Line(text, text, "header")
     for computation in module.computations:
-        number = computations[computation.name]
         head = "entry computation" if computation.is_entry else "computation"
+        number = computations[computation.name]
         yield Line(f"{head} {computation.name}", f"{head} {number}", computation.name)
-        yield from _instructions(module, computation, computations)
+        own = {columns.name(row): f"%{k}" for k, row in enumerate(computation.rows)}
+        names, root = {**computations, **own}, computation.root_row
 
+        def numbered(match: re.Match[str], names: dict[str, str] = names) -> str:
+            return names.get(match[0].removeprefix("%"), match[0])
 
-def _instructions(
-    module: HloModule, computation: HloComputation, computations: dict[str, str]
-) -> Iterator[Line]:
-    columns = module.columns
-    own = {columns.name(row): f"%{k}" for k, row in enumerate(computation.rows)}
-    names = {**computations, **own}
-
-    def number(match: re.Match[str]) -> str:
-        token = match[0]
-        return names.get(token.removeprefix("%"), token)
-
-    root = computation.root_row
-    for row in computation.rows:
-        name = columns.name(row)
-        rest = _SPACE.sub(" ", _METADATA.sub("", columns.text(row, NAME_END, END)))
-        head = "ROOT " if row == root else ""
-        yield Line(
-            f"{head}{name}{rest}",
-            f"{head}{names[name]}{_TOKEN.sub(number, rest)}",
-            f"{computation.name}/{name}",
-        )
+        for row in computation.rows:
+            name = columns.name(row)
+            rest = _SPACE.sub(" ", _METADATA.sub("", columns.text(row, NAME_END, END)))
+            head = "ROOT " if row == root else ""
+            yield Line(
+                f"{head}{name}{rest}",
+                f"{head}{names[name]}{_TOKEN.sub(numbered, rest)}",
+                f"{computation.name}/{name}",
+            )
 
 
 def first_difference(base: HloModule, other: HloModule) -> tuple[Line | None, Line | None] | None:
@@ -381,7 +376,7 @@ def first_difference(base: HloModule, other: HloModule) -> tuple[Line | None, Li
 
     A line is None if its module has ended.
     """
-    for one, two in zip_longest(canonical_lines(base), canonical_lines(other)):
+    for one, two in zip_longest(_lines(base), _lines(other)):
         if one is None or two is None or one.exact != two.exact:
             return one, two
     return None

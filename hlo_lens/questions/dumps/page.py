@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from hlo_lens.load.module import SkippedFiles
 from hlo_lens.questions.dumps.groups import (
     MOST_MEMORY,
     STEP,
@@ -12,7 +13,6 @@ from hlo_lens.questions.dumps.groups import (
     ModuleGroups,
     module_groups,
 )
-from hlo_lens.questions.dumps.listing import facts_of
 from hlo_lens.questions.dumps.processes import (
     DIFFERENT,
     MISSING,
@@ -20,14 +20,12 @@ from hlo_lens.questions.dumps.processes import (
     SAME_BUT_NAMES,
     UNKNOWN,
     AcrossProcesses,
-    ProcessDifference,
     across_processes,
     difference_lines,
-    process_difference,
 )
 from hlo_lens.questions.memory.results import MOST_ESTIMATED
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import Column, Row, Unit, rows_of
+from hlo_lens.render.result import Unit, columns_of, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.text.units import (
     Amount,
@@ -41,88 +39,74 @@ from hlo_lens.text.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.load.module import Dump, ModuleDump
-    from hlo_lens.load.programs import Progress
     from hlo_lens.questions.dumps.listing import ListingFacts
+    from hlo_lens.render.result import Row
 
 _PROBLEMS_SHOWN = 5
 _PROCESSES_SHOWN = 4
 _CHANGES_SHOWN = 2
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Modules of a dump with their facts, grouped and compared.
-
-    Attributes:
-        dump: The dump.
-        facts: Facts of each module listed.
-        sort: Order of the groups.
-        is_grouped: Whether the compiles of one function are one row.
-        groups: The modules in groups.
-        across: Comparison of several processes; None for one process.
-        difference: First difference between processes; None where there is none.
-    """
-
-    dump: Dump
-    facts: Sequence[ListingFacts]
-    sort: str
-    is_grouped: bool
-    groups: ModuleGroups
-    across: AcrossProcesses | None = None
-    difference: ProcessDifference | None = None
+_ORDERS = {
+    "peak": "largest peak first",
+    "size": "most instructions first",
+    "flops": "most arithmetic first",
+    "name": "by name",
+}
 
 
-def list_modules(
+def ls_report(
     dump: Dump,
     modules: Sequence[ModuleDump],
+    facts: Sequence[ListingFacts],
     *,
     sort: str = "peak",
     is_grouped: bool = True,
-    progress: Progress | None = None,
-) -> Listing:
-    """Return the listing of some modules of a dump.
+) -> Report:
+    """Return the report that lists some modules of a dump.
 
     Args:
         dump: The dump.
         modules: Those of its modules to list.
+        facts: Facts of each.
         sort: Order of the groups: ``peak``, ``size``, ``flops`` or ``name``.
         is_grouped: Whether the compiles of one function are one row.
-        progress: Called with modules done and modules in all.
     """
-    facts = facts_of(modules, progress=progress)
     groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
     across = across_processes(facts) if len(groups.processes) > 1 else None
-    return Listing(
-        dump=dump,
-        facts=facts,
-        sort=sort,
-        is_grouped=is_grouped,
-        groups=groups,
-        across=across,
-        difference=None if across is None else process_difference(across, modules),
-    )
-
-
-def ls_page(listing: Listing) -> Report:
-    """Return the report that lists modules."""
-    groups, across = listing.groups, listing.across
-    odd = () if listing.difference is None else tuple(difference_lines(listing.difference))
+    odd = () if across is None else tuple(difference_lines(across, modules))
+    tables = [_modules_table(groups, facts, sort=sort, is_grouped=is_grouped)]
+    retraces = [row for group in groups.groups for row in _retraces(group)] if is_grouped else []
+    if retraces:
+        title = "Functions compiled more than once, by the shapes of their parameters"
+        shown = ("name", "compiles", "differs")
+        tables.append(table_of("retraces", title, columns_of(_Retrace), retraces, shown=shown))
+    if across is not None:
+        places = "processes" if across.are_processes else "folders"
+        title = f"The same program in all {places}?"
+        is_same = across.count(SAME) == len(across.programs)
+        tables.append(Table.of(across, title=title, is_data_only=is_same))
+    if dump.skipped:
+        columns = columns_of(SkippedFiles)
+        rows = [*rows_of(dump.skipped, columns)]
+        title = "Files that are no texts of a module"
+        tables.append(table_of("skipped", title, columns, rows, is_data_only=True))
     section = Section(
-        title=listing.dump.path,
-        facts=tuple(_facts(listing)),
-        tables=tuple(replace(table, module_column="name") for table in _tables(listing)),
-        notes=(*odd, *_notes(listing.facts, groups)),
+        title=dump.path,
+        facts=tuple(_facts(dump, facts, groups, across)),
+        tables=tuple(replace(table, module_column="name") for table in tables),
+        notes=(*odd, *_notes(facts, groups)),
     )
+    marks = {id(group.largest): group.mark for group in groups.groups if group.mark}
     data = envelope(
         "ls",
-        path=listing.dump.path,
-        files=listing.dump.files,
-        skipped=[asdict(aside) for aside in listing.dump.skipped],
-        groups=groups.to_dict()["rows"],
-        modules=[_object(facts, groups) for facts in listing.facts],
+        path=dump.path,
+        files=dump.files,
+        skipped=[asdict(skipped) for skipped in dump.skipped],
+        groups=groups.objects(),
+        modules=[{**asdict(one), "mark": marks.get(id(one))} for one in facts],
         across_processes=None
         if across is None
         else {**across.to_dict(), "are_processes": across.are_processes, "notes": list(odd)},
@@ -130,32 +114,23 @@ def ls_page(listing: Listing) -> Report:
     return Report(kind="ls", sections=(section,), data=data)
 
 
-def _object(facts: ListingFacts, groups: ModuleGroups) -> Mapping[str, object]:
-    """Return the JSON object of one module, with the mark of its group if it is the largest."""
-    mark = next((g.mark for g in groups.groups if g.mark and g.largest is facts), None)
-    signature = None if facts.signature is None else list(facts.signature)
-    return {**asdict(facts), "signature": signature, "mark": mark}
-
-
 # ---- the head -----------------------------------------------------------------------------------
 
 
-def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
-    dump, groups, across = listing.dump, listing.groups, listing.across
+def _facts(
+    dump: Dump,
+    facts: Sequence[ListingFacts],
+    groups: ModuleGroups,
+    across: AcrossProcesses | None,
+) -> Iterator[tuple[str, str]]:
     names = len({group.name for group in groups.groups})
-    yield "modules", f"{plural(len(listing.facts), 'module')} of {plural(names, 'name')}"
-    aside = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.skipped)
+    yield "modules", f"{plural(len(facts), 'module')} of {plural(names, 'name')}"
+    skipped = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.skipped)
     read = plural(dump.files, "file")
-    yield "files", f"{read}; skipped: {aside}" if aside else read
+    yield "files", f"{read}; skipped: {skipped}" if skipped else read
     step = groups.lead
     if step is not None and step.mark == STEP:
-        where = "" if len(groups.processes) == 1 else f" of {step.process or 'its folder'}"
-        number = step.largest.number
-        name = step.name if number is None else f"{step.name} (module_{number:04})"
-        larger = [g for g in groups.groups if g.mark == MOST_MEMORY and g.process == step.process]
-        why = "the most arithmetic" if larger else "the largest module"
-        beside = f"; {larger[0].name} is larger, without products" if larger else ""
-        yield "step", f"{name}{_measures(step)}; {why}{where}{beside}"
+        yield "step", _step_text(step, groups)
     if across is not None:
         folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
         if across.are_processes:
@@ -165,17 +140,27 @@ def _facts(listing: Listing) -> Iterator[tuple[str, str]]:
         yield "same on all" if across.are_processes else "same in all", "; ".join(_verdicts(across))
 
 
-def _measures(group: ModuleGroup) -> str:
-    top = group.largest
-    parts = []
+def _step_text(step: ModuleGroup, groups: ModuleGroups) -> str:
+    """Return name and figures of the likely step, and why it is that."""
+    top = step.largest
+    name = step.name if top.number is None else f"{step.name} (module_{top.number:04})"
+    figures = []
     if top.total_bytes is not None:
         total = Amount(top.total_bytes, Kind.ESTIMATE if top.is_estimated else Kind.EXACT)
-        parts.append(f"{total.text(format_bytes)} must fit")
-    if top.flops is not None:
-        parts.append(f"{'at most ' * top.flops_is_at_most}{flops_text(top.flops)}")
-    elif top.flops_at_least:
-        parts.append(f"at least {flops_text(top.flops_at_least)}")
-    return f", {', '.join(parts)}" if parts else ""
+        figures.append(f"{total.text(format_bytes)} must fit")
+    if top.flops is not None or top.flops_at_least:
+        figures.append(_flops_amount(top).text(flops_text))
+    larger = [g for g in groups.groups if g.mark == MOST_MEMORY and g.process == step.process]
+    why = "the most arithmetic" if larger else "the largest module"
+    where = "" if len(groups.processes) == 1 else f" of {step.process or 'its folder'}"
+    beside = f"; {larger[0].name} is larger, without products" if larger else ""
+    return f"{', '.join([name, *figures])}; {why}{where}{beside}"
+
+
+def _flops_amount(module: ListingFacts) -> Amount:
+    if module.flops is None:
+        return Amount(module.flops_at_least or 0, Kind.AT_LEAST)
+    return Amount(module.flops, Kind.AT_MOST if module.flops_is_at_most else Kind.EXACT)
 
 
 def _verdicts(across: AcrossProcesses) -> Iterator[str]:
@@ -198,103 +183,55 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def _tables(listing: Listing) -> Iterator[Table]:
-    groups, across = listing.groups, listing.across
-    has_processes = len(groups.processes) > 1
-    has_passes = any(facts.passes for facts in listing.facts)
+def _modules_table(
+    groups: ModuleGroups, facts: Sequence[ListingFacts], *, sort: str, is_grouped: bool
+) -> Table:
     shown = (
-        "mark",
-        "name",
-        *(("process",) if has_processes else ()),
-        "total_bytes",
-        "peak_bytes",
-        "flops",
-        "instructions",
-        *(("compiles", "signatures") if listing.is_grouped else ("number",)),
+        *("mark", "name"),
+        *(("process",) if len(groups.processes) > 1 else ()),
+        *("total_bytes", "peak_bytes", "flops", "instructions"),
+        *(("compiles", "signatures") if is_grouped else ("number",)),
         "stages",
-        *(("passes",) if has_passes else ()),
+        *(("passes",) if any(module.passes for module in facts) else ()),
         "files",
     )
-    yield modules_table(groups, f"Modules, {_ORDERS[listing.sort]}", shown)
-    retraced = [g for g in groups.groups if len(g.modules) > 1] if listing.is_grouped else []
-    if retraced:
-        yield _retraces(retraced)
-    if across is not None:
-        yield Table.of(
-            across,
-            title=f"The same program in all {'processes' if across.are_processes else 'folders'}?",
-            is_data_only=across.count(SAME) == len(across.programs),
-        )
-    if listing.dump.skipped:
-        yield _skipped(listing.dump)
+    return modules_table(groups, f"Modules, {_ORDERS[sort]}", shown)
 
 
 def modules_table(groups: ModuleGroups, title: str, shown: Sequence[str]) -> Table:
-    """Return the table of modules, ``<=`` before flops that are an upper bound."""
+    """Return the table of modules, with a mark before flops that are an upper bound."""
     place = groups.place_of("flops")
 
     def shown_rows() -> Iterator[Row]:
         for group, row in zip(groups.groups, groups.rows(), strict=True):
-            flops = group.largest.flops
-            is_bound = flops is not None and group.largest.flops_is_at_most
-            text = f"<={format_flops(flops or 0)}" if is_bound else flops
-            yield (*row[:place], text, *row[place + 1 :])
+            flops = row[place]
+            if flops is not None and group.largest.flops_is_at_most:
+                flops = _flops_amount(group.largest).text(format_flops)
+            yield (*row[:place], flops, *row[place + 1 :])
 
     return replace(Table.of(groups, title=title, shown=shown), read_shown=shown_rows)
 
 
-_ORDERS = {
-    "peak": "largest peak first",
-    "size": "most instructions first",
-    "flops": "most arithmetic first",
-    "name": "by name",
-}
-
-_RETRACE_COLUMNS = (
-    Column("name", Unit.NONE, "name of the module"),
-    Column("process", Unit.NONE, "folder of the process that compiled it"),
-    Column("compiles", Unit.COUNT, "compiles for these shapes"),
-    Column("differs", Unit.NONE, "parameters whose shapes are not those of the first compile"),
-    Column("parameters", Unit.NONE, "shapes of all parameters"),
-)
+class _Retrace(NamedTuple):
+    name: Annotated[str, "name of the module"]
+    process: Annotated[str, "folder of the process that compiled it"]
+    compiles: Annotated[int, Unit.COUNT, "compiles for these shapes"]
+    differs: Annotated[str, "parameters whose shapes are not those of the first compile"]
+    parameters: Annotated[tuple[str, ...], "shapes of all parameters"]
 
 
-def _retraces(groups: Sequence[ModuleGroup]) -> Table:
-    rows: list[Row] = [
-        (group.name, group.process, count, _changes(group, shapes), shapes)
-        for group in groups
-        for shapes, count in group.signatures
-    ]
-    return table_of(
-        "retraces",
-        "Functions compiled more than once, by the shapes of their parameters",
-        _RETRACE_COLUMNS,
-        rows,
-        shown=("name", "compiles", "differs"),
-    )
-
-
-def _changes(group: ModuleGroup, shapes: tuple[str, ...]) -> str:
-    first = group.signatures[0][0]
-    if shapes == first:
-        return f"{plural(len(shapes), 'parameter')}, first compile"
-    if len(shapes) != len(first):
-        return f"{len(shapes)} parameters instead of {len(first)}"
-    pairs = enumerate(zip(first, shapes, strict=True))
-    return listed([f"{k}: {a} -> {b}" for k, (a, b) in pairs if a != b], _CHANGES_SHOWN)
-
-
-_SKIPPED_COLUMNS = (
-    Column("kind", Unit.NONE, "kind of file"),
-    Column("count", Unit.COUNT, "number of files"),
-    Column("example", Unit.NONE, "path of the first file"),
-)
-
-
-def _skipped(dump: Dump) -> Table:
-    rows = [*rows_of(dump.skipped, _SKIPPED_COLUMNS)]
-    title = "Files that are no texts of a module"
-    return table_of("skipped", title, _SKIPPED_COLUMNS, rows, is_data_only=True)
+def _retraces(group: ModuleGroup) -> Iterator[_Retrace]:
+    """Yield the compiles of a function by parameter shapes, if there is more than one."""
+    first = next(iter(group.shapes), ())
+    for shapes, count in group.shapes.items() if group.compiles > 1 else ():
+        if shapes == first:
+            differs = f"{plural(len(shapes), 'parameter')}, first compile"
+        elif len(shapes) != len(first):
+            differs = f"{len(shapes)} parameters instead of {len(first)}"
+        else:
+            pairs = enumerate(zip(first, shapes, strict=True))
+            differs = listed([f"{k}: {a} -> {b}" for k, (a, b) in pairs if a != b], _CHANGES_SHOWN)
+        yield _Retrace(group.name, group.process, count, differs, shapes)
 
 
 # ---- notes --------------------------------------------------------------------------------------
@@ -302,23 +239,22 @@ def _skipped(dump: Dump) -> Table:
 
 def estimate_notes(facts: Iterable[ListingFacts]) -> Iterator[str]:
     """Yield the note that counts the modules whose memory is an estimate, if there are any."""
-    count = sum(one.is_estimated for one in facts)
+    count = sum(module.is_estimated for module in facts)
     if count:
         yield f"memory of {plural(count, 'module')} is an estimate: there is no buffer assignment"
 
 
 def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]:
-    bad = [one for one in facts if one.problem]
-    for one in bad[:_PROBLEMS_SHOWN]:
-        yield f"{one.key}: {one.problem}"
+    bad = [module for module in facts if module.problem]
+    for module in bad[:_PROBLEMS_SHOWN]:
+        yield f"{module.key}: {module.problem}"
     if len(bad) > _PROBLEMS_SHOWN:
         yield f"{len(bad) - _PROBLEMS_SHOWN} more modules have problems"
-    gaps = [one for one in facts if one.gaps]
+    gaps = [module.gaps for module in facts if module.gaps]
     if gaps:
-        total = sum(one.gaps for one in gaps)
         where = plural(len(gaps), "module")
-        yield f"{plural(total, 'gap')} in {where}; hlo-lens report shows where"
-    left_out = sum(one.is_estimate_left_out for one in facts)
+        yield f"{plural(sum(gaps), 'gap')} in {where}; hlo-lens report shows where"
+    left_out = sum(module.is_estimate_left_out for module in facts)
     if left_out:
         yield (
             f"memory of {plural(left_out, 'module')} of more than {MOST_ESTIMATED:,} instructions "
@@ -330,13 +266,13 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
             "flops are empty where a loop's trip count, a shape, a custom call or an opcode is "
             "unknown"
         )
-    undivided = [one for one in facts if one.undivided_devices > 1 and one.flops]
+    undivided = [module for module in facts if module.undivided_devices > 1 and module.flops]
     if undivided:
-        names = listed(sorted({one.name for one in undivided}), _PROBLEMS_SHOWN)
+        names = listed(sorted({module.name for module in undivided}), _PROBLEMS_SHOWN)
         yield (
             f"flops of {names}: before division over {undivided[0].undivided_devices} devices, "
             "because there is no later text"
         )
-    opaque = sum(one.opaque for one in facts)
+    opaque = sum(module.opaque for module in facts)
     if opaque:
         yield f"{plural(opaque, 'custom call')} of unknown arithmetic"

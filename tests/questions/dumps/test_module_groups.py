@@ -14,7 +14,6 @@ from hlo_lens.questions.dumps.listing import (
     fingerprint,
     first_difference,
     hashed_facts,
-    process_of,
 )
 from hlo_lens.questions.dumps.processes import across_processes
 from tests.corpus import SAMPLES
@@ -48,7 +47,7 @@ def test_compiles_of_one_function_are_one_group_whose_largest_is_shown() -> None
     same = replace(STEP, number=8)
     (step, _) = module_groups([HELPER, STEP, same, again]).groups
     assert (step.name, len(step.modules), step.largest.number) == ("jit_step", 3, 9)
-    assert step.signatures == [(("f32[8]",), 2), (("f32[9]",), 1)]
+    assert [*step.shapes.items()] == [(("f32[8]",), 2), (("f32[9]",), 1)]
     each = module_groups([HELPER, STEP, same, again], is_grouped=False)
     assert [g.largest.number for g in each.groups] == [9, 3, 8, 1]
 
@@ -57,9 +56,9 @@ def test_shapes_of_all_devices_are_no_retrace_of_those_of_one() -> None:
     begun = replace(STEP, number=9, stage="before_optimizations", devices=8, peak_bytes=None)
     begun = replace(begun, signature=("f32[64]",))
     (step,) = module_groups([STEP, begun]).groups
-    assert (len(step.modules), step.signatures) == (2, [(("f32[8]",), 1)])
+    assert (len(step.modules), [*step.shapes.items()]) == (2, [(("f32[8]",), 1)])
     (step,) = module_groups([begun, replace(begun, number=10)]).groups
-    assert step.signatures == [(("f32[64]",), 2)]
+    assert [*step.shapes.items()] == [(("f32[64]",), 2)]
 
 
 def test_text_without_a_number_is_no_retrace() -> None:
@@ -134,7 +133,7 @@ def test_order_is_the_one_asked_for(sort: str, names: list[str]) -> None:
     ],
 )
 def test_process_is_the_folder_without_the_name_of_the_module(folder: str, process: str) -> None:
-    assert process_of(replace(STEP, folder=folder)) == process
+    assert replace(STEP, folder=folder).process == process
 
 
 def test_processes_are_compared_compile_by_compile() -> None:

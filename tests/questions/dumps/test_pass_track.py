@@ -55,7 +55,7 @@ def tracked(folder: Path, *words: str) -> list[PassTrack]:
 
 def test_change_is_attributed_to_the_pass_in_the_later_name(tmp_path: Path) -> None:
     (found,) = tracked(tmp_path, "copy")
-    assert found.counts == [0, 0, 1, 2, 1, 1, 0, 1, 0]
+    assert found.counts == (0, 0, 1, 2, 1, 1, 0, 1, 0)
     assert [(c.before_count, c.after_count, c.where) for c in found.changes] == [
         (0, 1, "by one in pipeline outer"),
         (1, 2, "by two in pipeline outer, before its pipeline inner"),
@@ -83,7 +83,7 @@ def test_alias_and_name_disappear(tmp_path: Path) -> None:
 def test_temporaries_are_estimated_in_the_order_of_the_text(tmp_path: Path) -> None:
     (found,) = tracked(tmp_path, "temp")
     # c lies in the output's memory as soon as that is not the parameter's; d has no use
-    assert found.counts == [0, 0, 32, 32, 0, 0, 0, 0, 0]
+    assert found.counts == (0, 0, 32, 32, 0, 0, 0, 0, 0)
     assert [row[3:6] for row in found.rows()] == [(0, 32, 32), (32, 0, -32)]
 
 

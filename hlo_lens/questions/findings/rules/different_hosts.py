@@ -43,11 +43,11 @@ def different_hosts(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Find
         yield (
             program.modules[1],
             Finding(
-                message=f"{program.name} of {program.odd} is not that of {program.processes[0]}",
+                message=f"{program.name} of {program.odd} is not that of {program.having[0]}",
                 fix="remove what depends on the process: jax.process_index() in shapes, the order "
                 "of sets, seeds from time",
                 values=(program.name,),
-                evidence=(f"{len(program.processes)} processes have it",),
+                evidence=(f"{program.processes} processes have it",),
                 severity=Severity.ERROR,
             ),
         )
