@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.logs.messages import Fields, Found, Lines, MessageRule, find_anchors, read_metadata
@@ -55,19 +55,24 @@ class PeakBuffer:
 
     Attributes:
         number: 1 for the largest.
-        size: Bytes of the value.
         operator: Its metadata; None if XLA has none.
         label: Opcode of the instruction; None for a parameter.
-        shape_text: Shape without layout; for a part of a parameter, the shape of the part.
         is_entry_parameter: Whether it is (part of) an entry parameter.
     """
 
     number: int
-    size: HumanSize
+    size: Annotated[HumanSize, "bytes as printed"]
     operator: OpMetadata | None = None
     label: str | None = None
-    shape_text: str | None = None
+    shape: Annotated[str | None, "shape without layout, of a part of a parameter that part's"] = (
+        None
+    )
     is_entry_parameter: bool = False
+
+    @property
+    def opcode(self) -> Annotated[str | None, "XLA's label"]:
+        """The label, or ``parameter``."""
+        return self.label or ("parameter" if self.is_entry_parameter else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,14 +194,15 @@ def _peak_buffer(fields: Fields) -> PeakBuffer:
         size=HumanSize(fields["SIZE"]),
         operator=None if operator is None else read_metadata(f"{{{operator}}}"),
         label=fields.text("LABEL"),
-        shape_text=_shape(fields),
+        shape=_shape(fields),
         is_entry_parameter="PARAMETER_SUBSHAPE" in fields,
     )
 
 
 def _requested(source: Source, place: int) -> int | None:
     """Return the bytes of the failed request that the text before a block names."""
-    start = max(0, place - _BEFORE, source.text.rfind(" allocation:", 0, place))
+    start = max(0, place - _BEFORE)
+    start = max(start, source.text.rfind(" allocation:", start, place))
     requested = None
     for word in find_anchors(source.text[start:place], FAILED_ALLOCATION):
         failure = read_failure(source, start + word)

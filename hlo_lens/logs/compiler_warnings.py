@@ -21,9 +21,9 @@ from hlo_lens.logs.messages import (
     line_end,
     read_first,
     read_metadata,
+    source_of,
 )
-from hlo_lens.logs.records import columns_of
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -178,7 +178,7 @@ def read_warning(source: Source, place: int) -> Found[CompilerWarning] | None:
 def _precedes(rule: MessageRule, word: str, text: str, start: int) -> tuple[Fields, int]:
     """Return the fields and the start of words right before an offset; the offset if none are."""
     place = text.rfind(word, max(0, start - _BEFORE), start)
-    found = None if place < 0 else rule.read(text, place)
+    found = None if place < 0 else rule.read(text, place, start)
     if found is None or text[found[1] : start].strip(" \t\n*"):
         return Fields(), start
     return found[0], place
@@ -362,12 +362,10 @@ class LoggedWarning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedWarnings(Result):
+class LoggedWarnings(Records[LoggedWarning]):
     """Warnings of a log, in text order, equal ones as one."""
 
     KIND: ClassVar[str] = "compiler-warnings"
-    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(LoggedWarning)
-    RECORDS: ClassVar[str] = "warnings"
     warnings: tuple[LoggedWarning, ...]
 
     @property
@@ -410,11 +408,3 @@ def _about(warning: CompilerWarning) -> str | None:
         subject = f", {warning.subject}" if warning.subject else ""
         return f"{printed.name}{shape} {printed.opcode}{subject}"
     return ", ".join(warning.donated) or warning.subject or warning.module
-
-
-def source_of(metadata: OpMetadata | None) -> str | None:
-    """Return file and line in metadata."""
-    if metadata is None or metadata.source_file is None:
-        return None
-    line = "" if metadata.source_line is None else f":{metadata.source_line}"
-    return f"{metadata.source_file}{line}"

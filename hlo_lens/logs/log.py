@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hlo_lens.logs.allocators import read_allocator
 from hlo_lens.logs.buffer_statistics import BufferLog, read_buffer_statistics, read_stats
-from hlo_lens.logs.compiler_warnings import read_warning
-from hlo_lens.logs.messages import Found, find_anchors
-from hlo_lens.logs.out_of_memory import read_failure, read_limit, read_refusal
+from hlo_lens.logs.compiler_warnings import read_warning, without_ended_alarms
+from hlo_lens.logs.messages import Found, Refusals, find_anchors
+from hlo_lens.logs.out_of_memory import (
+    read_allocator,
+    read_failure,
+    read_limit,
+    read_refusal,
+    size_bounds,
+)
 from hlo_lens.logs.shardings import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
@@ -21,10 +26,11 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from hlo_lens.logs.allocators import AllocatorState
+    from hlo_lens.buffers.human_size import HumanSize
     from hlo_lens.logs.buffer_statistics import BufferLogEntry, PrintedStats
     from hlo_lens.logs.compiler_warnings import CompilerWarning
     from hlo_lens.logs.out_of_memory import (
+        AllocatorState,
         CompileOutOfMemory,
         FailedAllocation,
         RematerializationLimit,
@@ -162,10 +168,13 @@ def _read(source: Source) -> LogText:
 
     def read(words: Sequence[str], reader: Callable[[Source, int], Found[T] | None]) -> list[T]:
         messages: list[T] = []
-        end = -1
+        end, refusals = -1, Refusals(text)
         for place in find_anchors(text, words):
-            found = reader(source, place) if place >= end else None
+            if place < end:
+                continue
+            found = reader(source, place)
             if found is None:
+                end = refusals.end_after(place)
                 continue
             end = found.end
             gaps.extend(found.gaps)
@@ -175,8 +184,8 @@ def _read(source: Source) -> LogText:
             last = source.line_column(max(found.start, end - 1))[0]
             extent = {"line": line, "lines": last - line + 1}
             names = type(found.value).__dataclass_fields__
-            known = {name: value for name, value in extent.items() if name in names}
-            messages.append(replace(found.value, **known))
+            stored = {name: value for name, value in extent.items() if name in names}
+            messages.append(replace(found.value, **stored))
             spans.append((min(place, found.start), end))
         return messages
 
@@ -209,3 +218,113 @@ def _read(source: Source) -> LogText:
         covered += max(0, done + 1 - first)
     log.understood_lines = max(0, covered - sum(gap.lines for gap in gaps))
     return log
+
+
+# ---- messages about one event -------------------------------------------------------------------
+
+_ROUNDING = 255
+"""Most bytes by which a BFC allocator rounds a size up."""
+
+_LATEST = 64
+"""Latest events that a message may be of."""
+
+_PRINTERS = ("driver", "allocator", "runtime", "exception")
+_FIELDS = ("free", "largest_free", "device", "allocator", "program", "purpose")
+
+
+def without_repeats(log: LogText) -> LogText:
+    """Return a log with one message for each event; the lines of the others are its `repeats`.
+
+    A failed allocation is printed by the driver, by the allocator, by the runtime (PJRT or
+    TensorFlow) and once more with the exception, in this order; an exception is printed again by
+    each handler. So a message of the same size is of the same event if its printer comes later in
+    this order, or if both are exceptions. Allocators round sizes up to 256 bytes. Programs that the
+    compiler refused and buffer statistics are printed by the compiler and with the exception: equal
+    ones are one.
+    """
+    return replace(
+        log,
+        compile_ooms=_refused_programs(log.compile_ooms),
+        failures=_failed_allocations(log.failures),
+        warnings=without_ended_alarms(log.warnings),
+        buffers=None if log.buffers is None else _buffer_statistics(log.buffers),
+    )
+
+
+def _failed_allocations(messages: Sequence[FailedAllocation]) -> tuple[FailedAllocation, ...]:
+    events: list[list[FailedAllocation]] = []
+    names: list[str] = []  # allocator of each event
+    for message in messages:
+        for k in range(len(events) - 1, max(-1, len(events) - 1 - _LATEST), -1):
+            is_one = not (names[k] and message.allocator) or names[k] == message.allocator
+            if is_one and _is_of(events[k][-1], message):
+                events[k].append(message)
+                names[k] = names[k] or message.allocator
+                break
+        else:
+            events.append([message])
+            names.append(message.allocator)
+    return tuple(map(_merged, events))
+
+
+def _is_of(last: FailedAllocation, message: FailedAllocation) -> bool:
+    """Whether a later message may be about the event of another."""
+    if not (last.is_fatal and message.is_fatal):
+        return False
+    before, after = _PRINTERS.index(last.printed_by), _PRINTERS.index(message.printed_by)
+    if after < before or (after == before and message.printed_by != "exception"):
+        return False
+    if last.requested is None or message.requested is None:
+        return True
+    (least, most), (smallest, largest) = map(size_bounds, (last.requested, message.requested))
+    return least <= largest + _ROUNDING and smallest <= most + _ROUNDING
+
+
+def _merged(event: Sequence[FailedAllocation]) -> FailedAllocation:
+    """Return one message with the fields of all, and the size that was requested."""
+    first = event[0]
+    values: dict[str, Any] = {
+        name: next((value for one in event if (value := getattr(one, name))), getattr(first, name))
+        for name in _FIELDS
+    }
+    sizes = [one.requested for one in event if one.requested is not None]
+    exact = [size for size in sizes if size.at_least == size.at_most]
+    requested: HumanSize | None = min(exact, key=size_bounds) if exact else next(iter(sizes), None)
+    repeats = tuple(one.line for one in event[1:])
+    return replace(first, **values, requested=requested, repeats=repeats)
+
+
+def _refused_programs(messages: Sequence[CompileOutOfMemory]) -> tuple[CompileOutOfMemory, ...]:
+    """Return one message for each program; the fullest of those with equal first sentences."""
+    tables = dict.fromkeys(("total", "output", "output_shared", "requirement")) | dict.fromkeys(
+        ("usage", "parts", "allocations"), ()
+    )
+    programs: dict[CompileOutOfMemory, list[CompileOutOfMemory]] = {}
+    for message in messages:
+        sentence = replace(message, **tables)  # type: ignore[arg-type] # fields by name
+        alike = programs.setdefault(sentence, [])
+        for k, other in enumerate(alike):
+            if message in (other, sentence):
+                alike[k] = replace(other, repeats=(*other.repeats, message.line))
+                break
+            if other == sentence:
+                alike[k] = replace(message, repeats=(other.line, *other.repeats))
+                break
+        else:
+            alike.append(message)
+    found = (message for alike in programs.values() for message in alike)
+    return tuple(
+        sorted(found, key=lambda message: min(message.line, *message.repeats, message.line))
+    )
+
+
+def _buffer_statistics(log: BufferLog) -> BufferLog:
+    kept: list[BufferLogEntry] = []
+    for entry in log.entries:
+        for k in range(max(0, len(kept) - _LATEST), len(kept)):
+            if kept[k] == entry:
+                kept[k] = replace(kept[k], repeats=(*kept[k].repeats, entry.line))
+                break
+        else:
+            kept.append(entry)
+    return replace(log, entries=tuple(kept))

@@ -31,6 +31,10 @@ MOST_FOREIGN = 3
 LONGEST_LINE = 1 << 16
 """Characters around a place in which its line is looked for: lines may be megabytes long."""
 
+MOST_REFUSED = 50
+"""Places of one line at which words begin no message; the rest of the line is then skipped, so that
+a line of megabytes costs no more than its length."""
+
 LEAD = re.compile(
     r"(?:\((?:[^()\n]{1,60} )?pid=[^()\n]{1,60}\)[ ]|\[[\w.-]+/?\w*\]:?[ ]"
     r"|[^\n\]]{1,120}\.cc:\d{1,6}\][ ]|[\w.-]{1,40}[ ]*\|[ ]|\d{1,5}:[ ]|E[ ]{3}|>[ ]|\#[ ])?+"
@@ -50,8 +54,11 @@ class MessageRule(LineRule):
         return re.compile(super().pattern.pattern.replace(r"\ ", r"\s++"))
 
     def read(self, text: str, start: int, end: int | None = None) -> tuple[Fields, int] | None:
-        """Return the fields of the text at an offset, and its end; None if it is another."""
-        match = self.pattern.match(text, start, len(text) if end is None else end)
+        """Return the fields of the text at an offset, and its end; None if it is another.
+
+        Without an end the text is read as far as a line may be.
+        """
+        match = self.pattern.match(text, start, start + LONGEST_LINE if end is None else end)
         return None if match is None else (self.fields(match), match.end())
 
     def read_line(self, text: str, start: int) -> Fields | None:
@@ -148,6 +155,8 @@ class Lines:
             stop = line_end(text, begin)
             if self.stop is not None and self.stop.search(text, begin, stop):
                 return
+            if stop - begin >= LONGEST_LINE:
+                return
             is_rest = position and "\n" not in text[position - 1 : begin]
             if begin < stop and not is_rest:
                 foreign.append(begin)
@@ -185,6 +194,24 @@ def find_anchors(text: str, words: Sequence[str]) -> Iterator[int]:
     return heapq.merge(*map(places, words))
 
 
+class Refusals:
+    """Count of places on one line at which a reader found nothing."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._count, self._last = 0, -1
+
+    def end_after(self, place: int) -> int:
+        """Return where to go on after a refused place: behind the line, if it had too many."""
+        is_same_line = self._last >= 0 and self.text.find("\n", self._last, place) < 0
+        self._count = self._count + 1 if is_same_line else 1
+        self._last = place
+        if self._count < MOST_REFUSED:
+            return place
+        end = self.text.find("\n", place)
+        return len(self.text) if end < 0 else end
+
+
 def line_start(text: str, position: int) -> int:
     """Return the start of a line, or the farthest place before it that may be one."""
     return max(
@@ -205,3 +232,11 @@ def read_metadata(text: str) -> OpMetadata | None:
         return parse_metadata(text)
     except ValueError:  # a line number of thousands of digits
         return None
+
+
+def source_of(metadata: OpMetadata | None) -> str | None:
+    """Return file and line in metadata."""
+    if metadata is None or metadata.source_file is None:
+        return None
+    line = "" if metadata.source_line is None else f":{metadata.source_line}"
+    return f"{metadata.source_file}{line}"

@@ -1,48 +1,76 @@
 """Messages of XLA about memory that is not enough: of the TPU compiler, and of running programs.
 
 Source: see ``grammars/out_of_memory.lark``. Printed sizes are rounded; each stands for a range of
-bytes (`HumanSize`). A size printed in bytes is a range of one number.
+bytes (`HumanSize`). A size printed in bytes is a range of one number. The state of a BFC allocator
+may be printed whole or from any of its lines on, and have hundreds of thousands of lines.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.hlo.metadata import OpMetadata
-from hlo_lens.logs.messages import Fields, Found, Lines, MessageRule, read_first, read_metadata
+from hlo_lens.logs.messages import (
+    Fields,
+    Found,
+    Lines,
+    MessageRule,
+    line_start,
+    read_first,
+    read_metadata,
+)
+from hlo_lens.render.result import Unit
 from hlo_lens.shapes.shape import element_type, parse_shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hlo_lens.text.source import Source
+
+Bounds: TypeAlias = tuple[int, int]
+"""Smallest and largest number of bytes, both inclusive."""
+
+
+def size_bounds(size: HumanSize) -> Bounds:
+    """Return the smallest and largest number of bytes that print as a size."""
+    least, most = size.at_least, size.at_most
+    return (0, 0) if least is None or most is None else (least, most)
+
+
+def sum_bounds(sizes: Iterable[HumanSize]) -> Bounds:
+    """Return the bounds of the sum of printed sizes."""
+    listed = [size_bounds(size) for size in sizes]
+    return sum(low for low, _ in listed), sum(high for _, high in listed)
+
+
+def difference(whole: Bounds, part: Bounds) -> Bounds:
+    """Return the range of one size less another, at least 0."""
+    return max(0, whole[0] - part[1]), max(0, whole[1] - part[0])
+
+
+def _most_missing(size: HumanSize | None, limit: HumanSize | None) -> int | None:
+    """Return the most bytes by which a size exceeds another; None if either is not known."""
+    if size is None or limit is None:
+        return None
+    return difference(size_bounds(size), size_bounds(limit))[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPart:
-    """A line of a memory statement.
+    """A line of a memory statement."""
 
-    Attributes:
-        name: As printed: ``reserved``, ``program``, ``arguments``; ``global``, ``HLO temp``, ...
-        size: Bytes; None if the message says that they are unknown.
-        utilization_percent: Unpadded bytes in percent of `size`.
-        unpadded: Bytes of the values without padding, at the peak.
-        padded: The same with padding.
-        fragmentation_percent: `fragmentation` in percent of `size`.
-        fragmentation: Bytes between values that no value occupies.
-    """
-
-    name: str
-    size: HumanSize | None
-    utilization_percent: float | None = None
-    unpadded: HumanSize | None = None
-    padded: HumanSize | None = None
-    fragmentation_percent: float | None = None
-    fragmentation: HumanSize | None = None
+    name: Annotated[str, "use of the memory"]
+    size: Annotated[HumanSize | None, "bytes as printed"]
+    utilization_percent: Annotated[float | None, "unpadded bytes in percent of the size"] = None
+    unpadded: Annotated[HumanSize | None, "bytes of its values, without padding"] = None
+    padded: Annotated[HumanSize | None, "the same with padding"] = None
+    fragmentation_percent: Annotated[float | None, "fragmentation in percent of the size"] = None
+    fragmentation: Annotated[HumanSize | None, "bytes that no value occupies"] = None
 
 
 _LABEL = re.compile(r"%?([\w.-]+) = (?:.*?[\])}] |\(.*?\) )?([a-z][a-z0-9-]*)\(")
@@ -50,40 +78,28 @@ _LABEL = re.compile(r"%?([\w.-]+) = (?:.*?[\])}] |\(.*?\) )?([a-z][a-z0-9-]*)\("
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramAllocation:
-    """One of the largest allocations of a program.
+    """One of the largest allocations of a program; `operator` is its metadata."""
 
-    Attributes:
-        number: 1 for the largest; None if the list has no numbers.
-        size: Bytes with padding; None if the list has no sizes.
-        operator: Its metadata; None if XLA has none.
-        shape_text: Shape with layout, as printed.
-        unpadded: Bytes without padding.
-        padding: Extra bytes due to padding; None if there are none.
-        expansion: `size` divided by `unpadded`, as printed.
-        label: The instruction as HLO text, cut by its printer.
-        allocation_type: ``HLO temp``, ``scoped``, ``global``, ...
-    """
-
-    number: int | None = None
-    size: HumanSize | None = None
+    number: Annotated[int | None, "1 for the largest"] = None
+    size: Annotated[HumanSize | None, "bytes as printed, with padding"] = None
     operator: OpMetadata | None = None
-    shape_text: str | None = None
-    unpadded: HumanSize | None = None
-    padding: HumanSize | None = None
-    expansion: float | None = None
-    label: str | None = None
-    allocation_type: str = ""
+    shape: Annotated[str | None, "shape with layout"] = None
+    unpadded: Annotated[HumanSize | None, "bytes without padding"] = None
+    padding: Annotated[HumanSize | None, "extra bytes due to padding"] = None
+    expansion: Annotated[float | None, "size divided by the size without padding"] = None
+    label: Annotated[str | None, "instruction text as printed, may be cut off"] = None
+    allocation_type: Annotated[str, "kind of memory"] = ""
 
     @property
-    def instruction(self) -> str | None:
+    def instruction(self) -> Annotated[str | None, "instruction that needs it"]:
         """Name of the instruction in the label; None if it has none."""
-        match = None if self.label is None else _LABEL.match(self.label)
+        match = _LABEL.match(self.label or "")
         return None if match is None else match[1]
 
     @property
-    def opcode(self) -> str | None:
+    def opcode(self) -> Annotated[str | None, "its opcode"]:
         """Opcode of the instruction in the label; None if it has none."""
-        match = None if self.label is None else _LABEL.match(self.label)
+        match = _LABEL.match(self.label or "")
         return None if match is None else match[2]
 
 
@@ -134,54 +150,44 @@ class CompileOutOfMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAllocation:
-    """An allocation that failed in a running program.
+    """An allocation that failed in a running program."""
 
-    Attributes:
-        requested: Requested bytes; None for a tensor whose element type is not printed.
-        free: Free bytes; None if not printed.
-        largest_free: Bytes of the largest free region.
-        device: ``0x0x0_HBM0``, an ordinal, or empty.
-        allocator: Name of the allocator, such as ``GPU_0_bfc``; empty if not printed.
-        program: Executable that was loaded or run; None if not printed.
-        purpose: Purpose of the memory: ``device buffer``, ``program``, ``tensor[2,3]``, or empty.
-        is_fatal: Whether the program failed; False for attempts that are allowed to fail.
-        printed_by: ``driver``, ``allocator``, ``runtime`` or ``exception``.
-        line: 1-based line of the file.
-        lines: Number of its lines.
-        repeats: Lines of further messages about the same failure.
-    """
-
-    requested: HumanSize | None
-    free: HumanSize | None = None
-    largest_free: HumanSize | None = None
-    device: str = ""
-    allocator: str = ""
-    program: str | None = None
-    purpose: str = ""
-    is_fatal: bool = True
+    requested: Annotated[HumanSize | None, "bytes as printed"]
+    free: Annotated[HumanSize | None, "free bytes"] = None
+    largest_free: Annotated[HumanSize | None, "bytes of the largest free region"] = None
+    device: Annotated[str, "0x0x0_HBM0, an ordinal, or empty"] = ""
+    allocator: Annotated[str, "name of the allocator, such as GPU_0_bfc"] = ""
+    program: Annotated[str | None, "executable that was loaded or run"] = None
+    purpose: Annotated[str, "purpose of the memory: device buffer, program, tensor[2,3]"] = ""
+    is_fatal: Annotated[bool, "false if the caller can continue without"] = True
     printed_by: str = field(default="runtime", compare=False)
-    line: int = field(default=1, compare=False)
+    """``driver``, ``allocator``, ``runtime`` or ``exception``."""
+    line: Annotated[int, "1-based line of the file, of the first"] = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
-    repeats: tuple[int, ...] = field(default=(), compare=False)
+    repeats: Annotated[tuple[int, ...], "lines of further messages about the same failure"] = field(
+        default=(), compare=False
+    )
+
+    @property
+    def missing_bytes(self) -> Annotated[int | None, Unit.BYTES, "requested less free, at most"]:
+        """The most bytes that were missing; None if they are not known."""
+        return _most_missing(self.requested, self.free)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RematerializationLimit:
-    """A program that rematerialization did not make as small as XLA wanted.
+    """A program that rematerialization did not make as small as XLA wanted."""
 
-    Attributes:
-        wanted: Bytes that XLA aimed at.
-        reached: Bytes after rematerialization.
-        original: Bytes before it; None if not printed.
-        line: 1-based line of the file.
-        lines: Number of its lines.
-    """
-
-    wanted: HumanSize
-    reached: HumanSize
-    original: HumanSize | None = None
-    line: int = field(default=1, compare=False)
+    wanted: Annotated[HumanSize, "bytes that XLA aimed at"]
+    reached: Annotated[HumanSize, "bytes after rematerialization"]
+    original: Annotated[HumanSize | None, "bytes before rematerialization"] = None
+    line: Annotated[int, "1-based line of the file"] = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
+
+    @property
+    def missing_bytes(self) -> Annotated[int | None, Unit.BYTES, "reached less wanted, at most"]:
+        """The most bytes that were missing."""
+        return _most_missing(self.reached, self.wanted)
 
 
 # ---- programs that the TPU compiler refuses ----------------------------------------------------
@@ -331,7 +337,7 @@ def _allocation(fields: Fields) -> ProgramAllocation:
         number=int(fields["NUMBERED"].partition(".")[0]) if "NUMBERED" in fields else None,
         size=fields.size("SIZE"),
         operator=metadata,
-        shape_text=fields.text("SHAPE"),
+        shape=fields.text("SHAPE"),
         unpadded=fields.size("UNPADDED"),
         padding=fields.size("PADDING"),
         expansion=float(fields["EXPANSION"]) if "EXPANSION" in fields else None,
@@ -415,3 +421,143 @@ def read_limit(source: Source, place: int) -> Found[RematerializationLimit] | No
         return None
     limit = RematerializationLimit(wanted=wanted, reached=reached, original=fields.size("ORIGINAL"))
     return Found(limit, place, end)
+
+
+# ---- the state of a BFC allocator ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorBin:
+    """A bin of a BFC allocator: chunks from `least_bytes` up to the next bin's."""
+
+    least_bytes: Annotated[int, Unit.BYTES, "smallest chunk of the bin"]
+    chunks: Annotated[int, Unit.COUNT, "chunks"]
+    chunks_in_use: Annotated[int, Unit.COUNT, "chunks in use"]
+    allocated: Annotated[HumanSize, "bytes of all chunks, as printed"]
+    in_use: Annotated[HumanSize, "bytes of those in use, as printed"]
+    requested: Annotated[HumanSize | None, "bytes that their owners requested"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorState:
+    """State of a BFC allocator when an allocation failed.
+
+    Attributes:
+        name: Such as ``GPU_0_bfc``; empty if not printed.
+        bins: Bins by size, smallest first.
+        used_chunks: Size in bytes and number of chunks in use, as in the summary.
+        free_chunks: The same of free chunks, counted from the list of all chunks; None without one.
+        chunks_in_use: Sum of the chunks in use, as printed.
+        pool: Bytes that the allocator has taken from the device.
+        stats: Names and numbers, or sizes as printed since 2026: ``Limit``, ``InUse``,
+            ``MaxInUse``, ``NumAllocs``, ...
+        line: 1-based line of the file where it begins.
+        lines: Number of its lines.
+        is_complete: Whether it is complete, as far as is known.
+    """
+
+    name: str = ""
+    bins: tuple[AllocatorBin, ...] = ()
+    used_chunks: tuple[tuple[int, int], ...] = ()
+    free_chunks: tuple[tuple[int, int], ...] | None = None
+    chunks_in_use: HumanSize | None = None
+    pool: HumanSize | None = None
+    stats: tuple[tuple[str, int | HumanSize], ...] = ()
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
+    is_complete: bool = field(default=True, compare=False)
+
+    def size(self, name: str) -> HumanSize | None:
+        """Return the bytes of the statistics by name; None if they are not printed."""
+        value = dict(self.stats).get(name)
+        return HumanSize(f"{value}B") if isinstance(value, int) else value
+
+
+_STATE_LINE = MessageRule("state_line")
+_FIRST_STATS = ("Limit", "InUse")
+_LAST_STATS = {"LargestFreeBlock", "MaxAllocSize"}
+
+
+def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
+    """Return the allocator state on the line of an offset and below; None if there is none."""
+    start = _first_line(source.text, place)
+    lines = Lines(source, _STATE_LINE, start)
+    bins: dict[int, AllocatorBin] = {}
+    used: list[tuple[int, int]] = []
+    free: Counter[int] | None = None
+    stats: dict[str, int | HumanSize] = {}
+    single = Fields()
+    for fields, _ in lines:
+        if _begins_another(fields, bins, stats, single):
+            break
+        if "STAT" in fields:
+            stats[_stat_name(fields)] = _number(fields["STAT_VALUE"])
+        elif "CHUNK_STATE" in fields:
+            free = Counter() if free is None else free
+            free[int(fields["CHUNK_SIZE"])] += fields["CHUNK_STATE"].startswith("Free")
+        elif "LEAST" in fields:
+            bins[int(fields["LEAST"])] = _bin(fields)
+        elif "COUNT" in fields:
+            used.append((int(fields["EACH"]), int(fields["COUNT"])))
+        else:
+            single.update(fields)
+    if not (bins or used or stats or free or "SUM" in single):
+        return Found(None, start, lines.end) if lines.end > place else None
+    pool, total = _number(single.get("POOL", "0B")), single.size("SUM")
+    begins = "ALLOCATOR_NAME" in single or bool(bins)  # else chunks may be missing above
+    is_whole = total is not None and total.matches(sum(size * count for size, count in used))
+    state = AllocatorState(
+        name=single.get("ALLOCATOR_NAME", ""),
+        bins=tuple(bins.values()),
+        used_chunks=tuple(used),
+        free_chunks=tuple(sorted((+free).items())) if free is not None and begins else None,
+        chunks_in_use=total,
+        pool=HumanSize(f"{pool}B") if isinstance(pool, int) else pool if "POOL" in single else None,
+        stats=tuple(stats.items()),
+        is_complete=is_whole and not lines.gaps and not _LAST_STATS.isdisjoint(stats),
+    )
+    return Found(state, start, lines.end, lines.gaps)
+
+
+def _first_line(text: str, place: int) -> int:
+    """Return the start of the first line of the state with a line at an offset."""
+    start = line_start(text, place)
+    while (
+        start and (before := _STATE_LINE.read_line(text, line_start(text, start - 1))) is not None
+    ):
+        if "STAT" in before and _stat_name(before) not in _FIRST_STATS:
+            break
+        start = line_start(text, start - 1)
+    return start
+
+
+def _begins_another(
+    fields: Fields,
+    bins: Mapping[int, AllocatorBin],
+    stats: Mapping[str, int | HumanSize],
+    single: Fields,
+) -> bool:
+    """Whether a line repeats a field that the state has already."""
+    if "ALLOCATOR_NAME" in fields:
+        return bool(bins or stats or "ALLOCATOR_NAME" in single)
+    return int(fields.get("LEAST", -1)) in bins or _stat_name(fields) in stats
+
+
+def _stat_name(fields: Fields) -> str:
+    return fields.get("STAT", "").lstrip("| ")
+
+
+def _number(text: str) -> int | HumanSize:
+    """Return a number of bytes or of allocations, or the size printed for it since 2026."""
+    return int(text) if text.isdecimal() else HumanSize(text)
+
+
+def _bin(fields: Fields) -> AllocatorBin:
+    return AllocatorBin(
+        least_bytes=int(fields["LEAST"]),
+        chunks=int(fields["CHUNKS"]),
+        chunks_in_use=int(fields["CHUNKS_IN_USE"]),
+        allocated=HumanSize(fields["ALLOCATED"]),
+        in_use=HumanSize(fields["IN_USE"]),
+        requested=fields.size("ASKED"),
+    )

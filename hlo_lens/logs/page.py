@@ -2,55 +2,53 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Mapping
+from dataclasses import astuple, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.logs.buffer_statistics import PrintKind
 from hlo_lens.logs.compiler_warnings import LoggedWarnings, WarningKind, logged_warnings
 from hlo_lens.logs.jax_values import axes_of
-from hlo_lens.logs.records import as_json, byte_range, columns_of, record_object
-from hlo_lens.logs.repeats import without_repeats
+from hlo_lens.logs.log import without_repeats
+from hlo_lens.logs.out_of_memory import (
+    Bounds,
+    difference,
+    size_bounds,
+    sum_bounds,
+)
 from hlo_lens.logs.sharding_facts import (
-    VALUE_COLUMNS,
-    LocalShapeCheck,
+    DeviceShapes,
     ShardingChange,
+    ShardingChanges,
     ValueCells,
     drawn_shardings,
     logged_arrays,
     sharding_trail,
 )
 from hlo_lens.logs.shortage import (
-    Bounds,
     DumpShortage,
+    MemoryGroup,
     MemoryShortage,
-    difference,
     memory_shortage,
     missing_bytes,
     peak_buffer_groups,
-    size_bounds,
-    sum_bounds,
 )
-from hlo_lens.render.result import Column, Row, Unit, row_objects, rows_of
+from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from hlo_lens.buffers.human_size import HumanSize
-    from hlo_lens.hlo.metadata import OpMetadata
-    from hlo_lens.logs.allocators import AllocatorState
     from hlo_lens.logs.buffer_statistics import BufferLogEntry, PrintedStats
     from hlo_lens.logs.log import LogText
-    from hlo_lens.logs.out_of_memory import (
-        CompileOutOfMemory,
-        FailedAllocation,
-        RematerializationLimit,
-    )
+    from hlo_lens.logs.out_of_memory import AllocatorState, CompileOutOfMemory, FailedAllocation
     from hlo_lens.logs.sharding_facts import DrawnShardings, LoggedArrays, ShardingTrail
     from hlo_lens.logs.shardings import ShardingLog
 
@@ -82,13 +80,17 @@ def log_sections(
     if MEMORY in parts:
         yield from _refusal_sections(name, log, dump)
         yield from _runtime_sections(name, log, has_dump=dump is not None)
-        yield from _buffer_sections(name, log)
+        for place, entry in _numbered(log.buffer_entries):
+            yield _buffer_section(name, place, entry)
         for place, stats in _numbered(log.stats):
             yield _stats_section(f"{name}: {stats.kind.value}{place}", stats)
     if WARNINGS in parts and log.warnings:
         yield _warnings_section(name, dump.warnings if dump else logged_warnings(log.warnings))
     if SHARDINGS in parts and log.shardings is not None:
         yield _sharding_section(name, log.shardings)
+
+
+# ---- JSON ---------------------------------------------------------------------------------------
 
 
 def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, object]:
@@ -98,16 +100,16 @@ def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, obje
     warnings = dump.warnings if dump else logged_warnings(log.warnings)
     return {
         "compile_out_of_memory": [
-            {**_refusal_object(message), "dump": None if facts is None else _dump_object(facts)}
+            {**_refusal_object(message), "dump": None if facts is None else _object(facts)}
             for message, facts in zip(log.compile_ooms, shortages, strict=True)
         ],
-        "failed_allocations": as_json(log.failures),
+        "failed_allocations": _json(log.failures),
         "allocators": [
-            {**record_object(state), "pool_bytes": _exact(state.pool)} for state in log.allocators
+            {**_object(state), "pool_bytes": _exact(state.pool)} for state in log.allocators
         ],
-        "rematerialization_limits": as_json(log.limits),
+        "rematerialization_limits": _json(log.limits),
         "buffer_statistics": [
-            {**record_object(one), "groups": peak_buffer_groups(one.peak_buffers).objects()}
+            {**_object(one), "groups": peak_buffer_groups(one.peak_buffers).objects()}
             for one in log.buffer_entries
         ],
         "warnings": warnings.objects(),
@@ -135,9 +137,148 @@ def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, obje
     }
 
 
+def _refusal_object(message: CompileOutOfMemory) -> Mapping[str, object]:
+    return {
+        **_object(message),
+        "allocations": [
+            {**_object(one), "instruction": one.instruction, "opcode": one.opcode}
+            for one in message.allocations
+        ],
+        "missing": _range(missing_bytes(message)),
+        "groups": memory_shortage(message).objects(),
+    }
+
+
+def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
+    trail, drawn = sharding_trail(log), drawn_shardings(log)
+    return {
+        "trail": trail.objects(),
+        "changes": ShardingChanges(trail.changes).objects(),
+        "device_shapes": DeviceShapes(trail.checks).objects(),
+        "drawings": [
+            {
+                **_object(drawing.drawing),
+                **row,
+                "agrees_with_lines": [value.line for value in drawing.agreeing],
+            }
+            for row, drawing in zip(drawn.objects(), drawn.drawings, strict=True)
+        ],
+        "arrays": logged_arrays(log).objects(),
+        "values": [
+            {"line": one.line, "label": one.label, "text": one.text, **_object(ValueCells.of(one))}
+            for one in log.values
+        ],
+        "python_objects": {"count": log.dumps, "lines": log.dump_lines},
+        "code_calls": log.code_calls,
+    }
+
+
+def _json(value: object) -> object:
+    """Return a value of a record as JSON: fields by name, sizes with their ranges."""
+    if isinstance(value, HumanSize):
+        return {"text": value.text, **(_range((value.at_least, value.at_most)) or {})}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Result):
+        return value.objects()
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object(value)
+    if isinstance(value, (tuple, list)):
+        return [_json(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _object(record: object) -> dict[str, object]:
+    """Return the fields of a record as JSON."""
+    return {one.name: _json(getattr(record, one.name)) for one in fields(record)}  # type: ignore[arg-type] # a record is a dataclass
+
+
+def _range(bounds: tuple[int | None, int | None] | None) -> Mapping[str, int | None] | None:
+    """Return the smallest and the largest number of bytes as JSON."""
+    names = ("at_least_bytes", "at_most_bytes")
+    return None if bounds is None else dict(zip(names, bounds, strict=True))
+
+
 def _exact(size: HumanSize | None) -> int | None:
     """Return the bytes of a size that was printed exactly; None if it is rounded."""
     return None if size is None or size.at_least != size.at_most else size.at_least
+
+
+# ---- tables of records --------------------------------------------------------------------------
+
+_BOUNDS = tuple(one for one in columns_of(MemoryGroup) if one.name.startswith("at_"))
+_OPERATOR = (
+    Column("op_name", Unit.NONE, "operation path"),
+    Column("source_file", Unit.NONE, "file of the program"),
+    Column("source_line", Unit.NONE, "line in it"),
+)
+_TIMES = Column("times", Unit.COUNT, "number of equal messages")
+
+
+def _columns(**meanings: str) -> tuple[Column, ...]:
+    """Return columns without unit by their meanings."""
+    return tuple(Column(name, Unit.NONE, meaning) for name, meaning in meanings.items())
+
+
+def _message_table(
+    name: str,
+    title: str,
+    messages: Sequence[Any],
+    *,
+    lead: tuple[Column, Sequence[Cell]] | None = None,
+    size: str = "",
+    shown: Sequence[str] = (),
+    if_filled: Sequence[str] = (),
+) -> Table:
+    """Return the table of messages: annotated fields, the bounds of a size, operators.
+
+    Args:
+        name: Name for scripts.
+        title: Title for people.
+        messages: Records of one type.
+        lead: A first column, and its cells.
+        size: Name of the field whose bounds are columns too; empty for none.
+        shown: Columns shown to people, all if empty.
+        if_filled: Further columns, shown if some row has a value there.
+    """
+    kind: type = type(messages[0])
+    columns = columns_of(kind)
+    operator = _OPERATOR if hasattr(messages[0], "operator") else ()
+    rows: list[Row] = []
+    for k, message in enumerate(messages):
+        row: list[Cell] = [lead[1][k]] if lead else []
+        for column in columns:
+            value = getattr(message, column.name)
+            row.append(_size_text(value) if isinstance(value, HumanSize) else value)
+        if size:
+            printed = getattr(message, size)
+            row += (None, None) if printed is None else size_bounds(printed)
+        row += [getattr(message.operator, column.name, None) for column in operator]
+        rows.append(tuple(row))
+    whole = (*([lead[0]] if lead else []), *columns, *(_BOUNDS if size else ()), *operator)
+    return table_of(name, title, whole, rows, shown=shown, if_filled=if_filled)
+
+
+def _line_text(line: int, repeats: Sequence[int]) -> str:
+    """Return the line of a message, and those at which it is printed again."""
+    again = f", again {plural(len(repeats), 'time')}: " if repeats else ""
+    return f"{line}{again}{listed([str(one) for one in repeats], 4) if repeats else ''}"
+
+
+def bounds_text(bounds: Bounds) -> str:
+    """Return a range of bytes as its middle and the distance of its ends."""
+    least, most = bounds
+    middle = (least + most + 1) // 2
+    spread = f" ± {format_bytes(most - middle)}" if most > middle else ""
+    return f"{format_bytes(middle)}{spread}"
+
+
+def _size_text(size: HumanSize | None) -> str | None:
+    """Return a size as printed, with its unit if it is exact."""
+    if size is None:
+        return None
+    least, most = size_bounds(size)
+    return format_bytes(least) if least == most else size.text
 
 
 def _numbered(messages: Sequence[T]) -> Iterator[tuple[str, T]]:
@@ -146,7 +287,7 @@ def _numbered(messages: Sequence[T]) -> Iterator[tuple[str, T]]:
         yield f", {number} of {len(messages)}" if len(messages) > 1 else "", message
 
 
-# ---- the overview ------------------------------------------------------------------------------
+# ---- the overview -------------------------------------------------------------------------------
 
 
 def _head(name: str, log: LogText) -> Section:
@@ -198,56 +339,6 @@ def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
     if not is_complete:
         notes.append("the text is incomplete")
     return tuple(notes)
-
-
-# ---- cells used by all tables ------------------------------------------------------------------
-
-_BOUNDS = (
-    Column("at_least_bytes", Unit.BYTES, "smallest number that rounds to the printed one"),
-    Column("at_most_bytes", Unit.BYTES, "largest number that rounds to the printed one"),
-)
-_OPERATOR = (
-    Column("op_name", Unit.NONE, "operation path"),
-    Column("source_file", Unit.NONE, "file of the program"),
-    Column("source_line", Unit.NONE, "line in it"),
-)
-
-
-def _columns(**meanings: str) -> tuple[Column, ...]:
-    """Return columns without unit by their meanings."""
-    return tuple(Column(name, Unit.NONE, meaning) for name, meaning in meanings.items())
-
-
-def _line_text(line: int, repeats: Sequence[int]) -> str:
-    """Return the line of a message, and those at which it is printed again."""
-    again = f", again {plural(len(repeats), 'time')}: " if repeats else ""
-    return f"{line}{again}{listed([str(one) for one in repeats], 4) if repeats else ''}"
-
-
-def _operator_cells(operator: OpMetadata | None) -> tuple[str | int | None, ...]:
-    if operator is None:
-        return None, None, None
-    return operator.op_name, operator.source_file, operator.source_line
-
-
-def bounds_text(bounds: Bounds) -> str:
-    """Return a range of bytes as its middle and the distance of its ends."""
-    least, most = bounds
-    middle = (least + most + 1) // 2
-    spread = f" ± {format_bytes(most - middle)}" if most > middle else ""
-    return f"{format_bytes(middle)}{spread}"
-
-
-def _size_text(size: HumanSize | None) -> str | None:
-    """Return a size as printed, with its unit if it is exact."""
-    if size is None:
-        return None
-    least, most = size_bounds(size)
-    return format_bytes(least) if least == most else size.text
-
-
-def _size_cells(size: HumanSize | None) -> tuple[int | None, int | None]:
-    return (None, None) if size is None else size_bounds(size)
 
 
 # ---- programs that the compiler refused --------------------------------------------------------
@@ -323,33 +414,14 @@ def _refusal_tables(message: CompileOutOfMemory) -> Iterator[Table]:
     space, total, requirement = message.memory_space, message.total, message.requirement
     of_all = f"{space} usage, at least {total}" if total is not None else f"{space} usage"
     of_program = f"program {requirement}" if requirement is not None else space
-    parts = [(of_all, part) for part in message.usage]
-    rows: list[Row] = [
-        (
-            whole,
-            part.name,
-            _size_text(part.size) or "not known",
-            *_size_cells(part.size),
-            *map(_size_text, (part.unpadded, part.padded, part.fragmentation)),
-        )
-        for whole, part in (*parts, *((of_program, part) for part in message.parts))
-    ]
-    if rows:
-        yield table_of(
+    sums = [of_all] * len(message.usage) + [of_program] * len(message.parts)
+    if sums:
+        yield _message_table(
             "oom-statement",
             "Use of the memory, as printed in the message",
-            (
-                *_columns(
-                    of="sum with this part", name="use of the memory", size="bytes as printed"
-                ),
-                *_BOUNDS,
-                *_columns(
-                    unpadded="bytes of its values, without padding",
-                    padded="the same with padding",
-                    fragmentation="bytes that no value occupies",
-                ),
-            ),
-            rows,
+            (*message.usage, *message.parts),
+            lead=(Column("of", Unit.NONE, "sum with this part"), sums),
+            size="size",
             shown=("of", "name", "size"),
             if_filled=("unpadded", "padded", "fragmentation"),
         )
@@ -357,7 +429,17 @@ def _refusal_tables(message: CompileOutOfMemory) -> Iterator[Table]:
     if shortage.groups:
         yield _shortage_table(shortage, _OF_MESSAGE)
     if message.allocations:
-        yield _allocations_table(message)
+        yield _message_table(
+            "oom-allocations",
+            f"Largest allocations in {space}, as listed in the message",
+            message.allocations,
+            size="size",
+            shown=("size",),
+            if_filled=(
+                *("padding", "expansion", "allocation_type", "instruction", "shape"),
+                *("op_name", "source_file", "source_line"),
+            ),
+        )
 
 
 def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
@@ -373,50 +455,6 @@ def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
         notes=(note,),
     )
     return replace(table, kept=("at_most_bytes", "is_enough", "source"))
-
-
-def _allocations_table(message: CompileOutOfMemory) -> Table:
-    rows: list[Row] = [
-        (
-            _size_text(one.size),
-            *_size_cells(one.size),
-            _size_text(one.unpadded),
-            _size_text(one.padding),
-            one.expansion,
-            one.allocation_type,
-            one.instruction,
-            one.opcode,
-            one.shape_text,
-            *_operator_cells(one.operator),
-            one.label,
-        )
-        for one in message.allocations
-    ]
-    return table_of(
-        "oom-allocations",
-        f"Largest allocations in {message.memory_space}, as listed in the message",
-        (
-            *_columns(size="bytes as printed, with padding"),
-            *_BOUNDS,
-            *_columns(
-                unpadded="bytes without padding",
-                padding="extra bytes due to padding",
-                expansion="size divided by the size without padding",
-                allocation_type="kind of memory",
-                instruction="instruction that needs it",
-                opcode="its opcode",
-                shape="shape with layout",
-            ),
-            *_OPERATOR,
-            *_columns(label="instruction text as printed, may be cut off"),
-        ),
-        rows,
-        shown=("size",),
-        if_filled=(
-            *("padding", "expansion", "allocation_type", "instruction", "shape"),
-            *("op_name", "source_file", "source_line"),
-        ),
-    )
 
 
 def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
@@ -436,31 +474,6 @@ def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
             )
 
 
-def _refusal_object(message: CompileOutOfMemory) -> Mapping[str, object]:
-    missing = missing_bytes(message)
-    return {
-        **record_object(message),
-        "allocations": [
-            {**record_object(one), "instruction": one.instruction, "opcode": one.opcode}
-            for one in message.allocations
-        ],
-        "missing": None if missing is None else byte_range(missing),
-        "groups": memory_shortage(message).objects(),
-    }
-
-
-def _dump_object(facts: DumpShortage) -> Mapping[str, object]:
-    groups = None if facts.groups is None else facts.groups.objects()
-    return {
-        "module": facts.module,
-        "candidates": list(facts.candidates),
-        "needed_bytes": facts.needed_bytes,
-        "agrees": facts.agrees,
-        "groups": groups,
-        "notes": list(facts.notes),
-    }
-
-
 # ---- running programs --------------------------------------------------------------------------
 
 _NO_DUMP_OF_RUN = (
@@ -473,7 +486,21 @@ def _runtime_sections(name: str, log: LogText, *, has_dump: bool) -> Iterator[Se
     """Yield the sections on failed allocations, on programs too large, and on allocators."""
     facts, tables = [], []
     if log.failures:
-        tables.append(_failures_table(log.failures))
+        counts = Counter(log.failures)
+        tables.append(
+            _message_table(
+                "failed-allocations",
+                "Failed allocations",
+                [*counts],
+                lead=(_TIMES, [*counts.values()]),
+                size="requested",
+                shown=("line", "times", "requested"),
+                if_filled=(
+                    *("repeats", "free", "largest_free", "missing_bytes", "purpose", "program"),
+                    *("allocator", "device"),
+                ),
+            )
+        )
         fatal = [failure for failure in log.failures if failure.is_fatal]
         tries = len(log.failures) - len(fatal)
         rest = f"; {plural(tries, 'attempt')} that may fail" if tries else ""
@@ -481,7 +508,14 @@ def _runtime_sections(name: str, log: LogText, *, has_dump: bool) -> Iterator[Se
         again = f", printed {format_count(printed)} times" if printed > len(fatal) else ""
         facts.append(("failed", f"{plural(len(fatal), 'allocation')}{again}{rest}"))
     if log.limits:
-        tables.append(_limits_table(log.limits))
+        tables.append(
+            _message_table(
+                "rematerialization-limits",
+                "Programs that rematerialization did not make small enough",
+                log.limits,
+                shown=("line", "wanted", "reached", "original", "missing_bytes"),
+            )
+        )
         facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
     if tables:
         yield Section(
@@ -497,82 +531,6 @@ def _runtime_sections(name: str, log: LogText, *, has_dump: bool) -> Iterator[Se
             tables=tuple(_allocator_tables(state)),
             notes=() if state.is_complete else (_incomplete_note(state),),
         )
-
-
-def _failures_table(failures: Sequence[FailedAllocation]) -> Table:
-    rows: list[Row] = [
-        (
-            failure.line,
-            ", ".join(map(str, failure.repeats)) or None,
-            times,
-            _size_text(failure.requested),
-            *_size_cells(failure.requested),
-            _size_text(failure.free),
-            _size_text(failure.largest_free),
-            _excess(failure.requested, failure.free),
-            failure.purpose or None,
-            failure.program,
-            failure.allocator or failure.device or None,
-            failure.is_fatal,
-        )
-        for failure, times in Counter(failures).items()
-    ]
-    return table_of(
-        "failed-allocations",
-        "Failed allocations",
-        (
-            *_columns(
-                line="1-based line of the file, of the first",
-                again="lines of further messages about the same failure",
-            ),
-            Column("times", Unit.COUNT, "number of equal failures"),
-            *_columns(requested="bytes as printed"),
-            *_BOUNDS,
-            *_columns(free="free bytes", largest_free="bytes of the largest free region"),
-            Column("missing_bytes", Unit.BYTES, "requested less free bytes, at most"),
-            Column("for", Unit.NONE, "purpose of the memory"),
-            *_columns(
-                program="executable",
-                where="allocator or device",
-                is_failure="false if the caller can continue without",
-            ),
-        ),
-        rows,
-        shown=("line", "times", "requested"),
-        if_filled=("again", "free", "largest_free", "missing_bytes", "for", "program", "where"),
-    )
-
-
-def _excess(size: HumanSize | None, limit: HumanSize | None) -> int | None:
-    """Return the most bytes by which a size exceeds another; None if either is not known."""
-    if size is None or limit is None:
-        return None
-    return difference(size_bounds(size), size_bounds(limit))[1]
-
-
-def _limits_table(limits: Sequence[RematerializationLimit]) -> Table:
-    rows: list[Row] = [
-        (
-            limit.line,
-            *map(_size_text, (limit.wanted, limit.reached, limit.original)),
-            _excess(limit.reached, limit.wanted),
-        )
-        for limit in limits
-    ]
-    return table_of(
-        "rematerialization-limits",
-        "Programs that rematerialization did not make small enough",
-        (
-            *_columns(
-                line="1-based line of the file",
-                wanted="bytes that XLA aimed at",
-                reached="bytes after rematerialization",
-                original="bytes before rematerialization",
-            ),
-            Column("missing_bytes", Unit.BYTES, "reached less wanted, at most"),
-        ),
-        rows,
-    )
 
 
 def _request_of(
@@ -644,25 +602,13 @@ def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
             rows,
             totals={"total_bytes": sum(size * count for size, count in state.used_chunks)},
         )
-    bins: list[Row] = [
-        (b.least_bytes, b.chunks, b.chunks_in_use, b.allocated.text, b.in_use.text)
-        for b in state.bins
-        if b.chunks
-    ]
+    bins = [one for one in state.bins if one.chunks]
     if bins:
-        yield table_of(
+        yield _message_table(
             "allocator-bins",
             f"Bins that hold chunks ({format_count(len(bins))} of {format_count(len(state.bins))})",
-            (
-                Column("least_bytes", Unit.BYTES, "smallest chunk of the bin"),
-                Column("chunks", Unit.COUNT, "chunks"),
-                Column("in_use", Unit.COUNT, "chunks in use"),
-                *_columns(
-                    allocated="bytes of all chunks, as printed",
-                    used="bytes of those in use, as printed",
-                ),
-            ),
             bins,
+            shown=("least_bytes", "chunks", "chunks_in_use", "allocated", "in_use"),
         )
 
 
@@ -687,53 +633,42 @@ _SUMS = {
 }
 
 
-def _buffer_sections(name: str, log: LogText) -> Iterator[Section]:
-    for place, entry in _numbered(log.buffer_entries):
-        what = "out of memory" if entry.is_oom else "buffer statistics"
-        facts = [("line", _line_text(entry.line, entry.repeats))]
-        if entry.requested_bytes is not None:
-            facts.append(("requested", format_bytes(entry.requested_bytes)))
-        yield Section(
-            title=f"{name}: {what}{place}",
-            facts=tuple(facts),
-            tables=tuple(_buffer_tables(entry)),
-            notes=gap_notes((), entry.is_complete),
-        )
-
-
-def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
+def _buffer_section(name: str, place: str, entry: BufferLogEntry) -> Section:
+    """Return the section of a block of buffer statistics."""
+    facts = [("line", _line_text(entry.line, entry.repeats))]
+    if entry.requested_bytes is not None:
+        facts.append(("requested", format_bytes(entry.requested_bytes)))
+    tables = []
     if entry.stats is not None:
         sizes = ((meaning, getattr(entry.stats, field)) for field, meaning in _SUMS.items())
-        yield table_of(
-            "buffer-stats",
-            "Use of the buffers, as printed by XLA",
-            _columns(buffers="kind of buffers", size="bytes as printed"),
-            [(meaning, size.text) for meaning, size in sizes if size is not None],
+        tables.append(
+            table_of(
+                "buffer-stats",
+                "Use of the buffers, as printed by XLA",
+                _columns(buffers="kind of buffers", size="bytes as printed"),
+                [(meaning, size.text) for meaning, size in sizes if size is not None],
+            )
         )
-    if not entry.peak_buffers:
-        return
-    yield Table.of(
-        peak_buffer_groups(entry.peak_buffers),
-        title="Largest values at the peak, equal ones together",
-        shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
-    )
-    rows: list[Row] = [
-        (
-            buffer.size.text,
-            buffer.label or ("parameter" if buffer.is_entry_parameter else None),
-            buffer.shape_text,
-            *_operator_cells(buffer.operator),
-        )
-        for buffer in entry.peak_buffers
-    ]
-    yield table_of(
-        "peak-buffers",
-        "Largest values at the peak, as listed by XLA",
-        (
-            *_columns(size="bytes as printed", opcode="XLA's label", shape="shape without layout"),
-            *_OPERATOR,
-        ),
-        rows,
+    if entry.peak_buffers:
+        tables += [
+            Table.of(
+                peak_buffer_groups(entry.peak_buffers),
+                title="Largest values at the peak, equal ones together",
+                shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
+            ),
+            _message_table(
+                "peak-buffers",
+                "Largest values at the peak, as listed by XLA",
+                entry.peak_buffers,
+                shown=("size", "opcode", "shape", "op_name", "source_file", "source_line"),
+            ),
+        ]
+    what = "out of memory" if entry.is_oom else "buffer statistics"
+    return Section(
+        title=f"{name}: {what}{place}",
+        facts=tuple(facts),
+        tables=tuple(tables),
+        notes=gap_notes((), entry.is_complete),
     )
 
 
@@ -924,31 +859,18 @@ def _sharding_tables(
     log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
 ) -> Iterator[Table]:
     if trail.calls:
-        yield Table.of(
-            trail,
-            title="Trail: values that each function received and returned",
-            shown=(
-                *("line", "times", "function", "direction"),
-                *("name", "value", "shape", "device_shape"),
-            ),
-        )
+        title = "Trail: values that each function received and returned"
+        cells = ("name", "value", "shape", "device_shape")
+        yield Table.of(trail, title=title, shown=("line", "times", "function", "direction", *cells))
     if trail.changes:
-        columns = columns_of(ShardingChange)
-        yield table_of(
-            "sharding-changes",
-            "Changes of the printed sharding of the result",
-            columns,
-            list(rows_of(trail.changes, columns)),
+        yield Table.of(
+            ShardingChanges(trail.changes),
+            title="Changes of the printed sharding of the result",
             shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
         )
     if trail.checks:
-        columns = columns_of(LocalShapeCheck)
-        yield table_of(
-            "device-shapes",
-            "Shapes on one device, as printed and as computed from the sharding of the result",
-            columns,
-            list(rows_of(trail.checks, columns)),
-        )
+        title = "Shapes on one device, as printed and as computed from the sharding of the result"
+        yield Table.of(DeviceShapes(trail.checks), title=title)
     if drawn.drawings:
         is_named = all(drawing.spec is not None for drawing in drawn.drawings)
         sharding = () if is_named else ("sharding",)
@@ -957,72 +879,21 @@ def _sharding_tables(
             title="Drawings: which devices hold which part",
             shown=("line", "boxes", "label", *sharding, "spec", "agrees_with", "sharding_text"),
         )
-        yield table_of(
-            "drawn-boxes",
-            "Boxes",
-            _columns(
-                line="1-based line where the drawing begins",
-                row="row of boxes, from 0",
-                column="column of boxes, from 0",
-                platform="kind of device",
-                devices="ids of the devices that hold it",
-            ),
-            [
-                (boxes.line, c.row, c.column, boxes.platform, c.devices)
-                for boxes in log.boxes
-                for c in boxes.cells
-            ],
-            is_data_only=True,
-        )
     if arrays.arrays:
         says = ("type_says",) if any(array.type_says for array in arrays.arrays) else ()
         shown = ("line", "array", "type", "spec", "device_shape", *says)
         yield Table.of(arrays, title="Arrays with their types and shardings", shown=shown)
-    counts = Counter(log.values)
-    names = [column.name for column in VALUE_COLUMNS]
+    columns = columns_of(ValueCells)
     yield table_of(
         "logged-shardings",
         "All shardings, meshes and types, equal ones together",
         (
-            *_columns(line="1-based line of the first"),
-            Column("times", Unit.COUNT, "number of equal values"),
-            *_columns(label="words before the first"),
-            *VALUE_COLUMNS,
+            *(*_columns(line="1-based line of the first"), _TIMES),
+            *(*_columns(label="words before the first"), *columns),
         ),
         [
-            (value.line, count, value.label or None, *cells)
-            for value, count in counts.items()
-            for cells in rows_of([ValueCells.of(value)], VALUE_COLUMNS)
+            (value.line, count, value.label or None, *astuple(ValueCells.of(value)))
+            for value, count in Counter(log.values).items()
         ],
-        shown=("line", "times", *names),
+        shown=("line", "times", *(column.name for column in columns)),
     )
-
-
-def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
-    trail, drawn = sharding_trail(log), drawn_shardings(log)
-    changes, checks = columns_of(ShardingChange), columns_of(LocalShapeCheck)
-    return {
-        "trail": trail.objects(),
-        "changes": row_objects(changes, rows_of(trail.changes, changes)),
-        "device_shapes": row_objects(checks, rows_of(trail.checks, checks)),
-        "drawings": [
-            {
-                **record_object(drawing.drawing),
-                **row,
-                "agrees_with_lines": [value.line for value in drawing.agreeing],
-            }
-            for row, drawing in zip(drawn.objects(), drawn.drawings, strict=True)
-        ],
-        "arrays": logged_arrays(log).objects(),
-        "values": [
-            {
-                "line": value.line,
-                "label": value.label,
-                "text": value.text,
-                **record_object(ValueCells.of(value)),
-            }
-            for value in log.values
-        ],
-        "python_objects": {"count": log.dumps, "lines": log.dump_lines},
-        "code_calls": log.code_calls,
-    }

@@ -13,14 +13,12 @@ may be divided along others.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.logs.jax_values import JaxMesh, JaxValue, axes_of
-from hlo_lens.logs.records import columns_of
-from hlo_lens.logs.shardings import ShardingBoxes  # noqa: TC001 # columns_of resolves it
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.mesh import Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import ShardingKind, partition_spec_text
 from hlo_lens.shapes.sharding import HloSharding
@@ -29,11 +27,11 @@ from hlo_lens.text.errors import HloLensError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.logs.shardings import ShardingLog
+    from hlo_lens.logs.shardings import ShardingBoxes, ShardingLog
     from hlo_lens.shapes.shape import Shape
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ValueCells:
     """A value as text."""
 
@@ -54,9 +52,6 @@ class ValueCells:
             _shape_text(value.device_shape()),
             None if sharding is None else sharding.text,
         )
-
-
-VALUE_COLUMNS = columns_of(ValueCells)
 
 
 def _shape_text(shape: Shape | None) -> str | None:
@@ -84,24 +79,21 @@ class TracedCall(NamedTuple):
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedValue:
-    """A value that a function received or returned."""
-
+@dataclass(frozen=True)
+class _Step:
     line: Annotated[int, "1-based line, of the first time"]
     times: Annotated[int, Unit.COUNT, "number of repeats in a row"]
     function: Annotated[str, "function that printed it"]
     direction: Annotated[str, "given (received) or answered (returned)"]
     name: Annotated[str, "printed name of the value"]
-    kind: Annotated[str, "class of the value"]
-    value: Annotated[str, "sharding, mesh or type"]
-    shape: Annotated[str | None, "global shape, if the value has one"]
-    device_shape: Annotated[str | None, "shape of one device's part"]
-    sharding: Annotated[str | None, "in XLA's notation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardingChange:
+@dataclass(frozen=True)
+class TracedValue(ValueCells, _Step):
+    """A value that a function received or returned."""
+
+
+class ShardingChange(NamedTuple):
     """Two different shardings of one result, printed one after the other."""
 
     line: Annotated[int, "1-based line of the first"]
@@ -114,8 +106,15 @@ class ShardingChange:
     values: tuple[JaxValue, JaxValue]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalShapeCheck:
+@dataclass(frozen=True)
+class ShardingChanges(Records[ShardingChange]):
+    """Changes of the printed sharding of the result, in text order."""
+
+    KIND: ClassVar[str] = "sharding-changes"
+    changes: tuple[ShardingChange, ...]
+
+
+class LocalShapeCheck(NamedTuple):
     """A printed per-device shape, compared with that of the result's last sharding."""
 
     line: Annotated[int, "1-based line"]
@@ -125,32 +124,31 @@ class LocalShapeCheck:
     agrees: Annotated[bool | None, "whether both are equal"]
 
 
+@dataclass(frozen=True)
+class DeviceShapes(Records[LocalShapeCheck]):
+    """Printed per-device shapes, in text order."""
+
+    KIND: ClassVar[str] = "device-shapes"
+    checks: tuple[LocalShapeCheck, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
-class ShardingTrail(Result):
+class ShardingTrail(Records[TracedValue]):
     """Calls of a trace, in text order.
 
     Attributes:
-        calls: All calls, repeats folded.
         values: Their values.
+        calls: All calls, repeats folded.
         changes: Changes of the printed sharding of the result.
         checks: Printed per-device shapes, compared with the shardings.
     """
 
     KIND: ClassVar[str] = "sharding-trail"
-    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(TracedValue)
-    RECORDS: ClassVar[str] = "values"
-    calls: tuple[TracedCall, ...]
     values: tuple[TracedValue, ...]
+    calls: tuple[TracedCall, ...]
     changes: tuple[ShardingChange, ...]
     checks: tuple[LocalShapeCheck, ...]
 
-
-_STEP = re.compile(
-    r"(?P<a>.+?)\s*=>\s*(?P<b>.+)"
-    r"|(?:.*\s)?(?P<c>(?:\w+_)?(?:infer_sharding\w*|propagate_user_sharding|partition(?:_\w+)?))"
-    r"\W{1,3}(?P<d>[A-Za-z_][\w. ]*)"
-)
-"""Function and name: ``f => name``, or ``infer_sharding: name`` of the callbacks' own names."""
 
 _ANSWER = re.compile(r"(?:OUT(?:PUT)?_)|_OUT(?:PUT)?$", re.IGNORECASE)
 _RESULT_SHARDING = re.compile(r"(?:result|out)\w*[ .]?\w*shardings?$", re.IGNORECASE)
@@ -164,24 +162,20 @@ def sharding_trail(log: ShardingLog) -> ShardingTrail:
     calls = tuple(_folded(list(_calls(log.values))))
     values = tuple(
         TracedValue(
-            line=value.line,
-            times=call.times,
-            function=call.function,
-            direction="answered" if call.is_answer else "given",
-            name=name,
-            **{column.name: getattr(cells, column.name) for column in VALUE_COLUMNS},
+            *(value.line, call.times, call.function, "answered" if call.is_answer else "given"),
+            name,
+            *astuple(ValueCells.of(value)),
         )
         for call in calls
         for name, step in call.steps
-        for value, cells in ((value, ValueCells.of(value)) for value in step)
+        for value in step
     )
-    return ShardingTrail(
-        calls=calls, values=values, changes=tuple(_changes(calls)), checks=tuple(_checks(calls))
-    )
+    changes, checks = tuple(_changes(calls)), tuple(_checks(calls))
+    return ShardingTrail(values=values, calls=calls, changes=changes, checks=checks)
 
 
 def _calls(values: Sequence[JaxValue]) -> Iterator[TracedCall]:
-    """Yield the calls; a repeated name begins another call."""
+    """Yield the calls in lines ``function => name : value``; a repeated name begins another."""
     function, line, last_line = "", 0, 0
     steps: dict[str, list[JaxValue]] = {}
 
@@ -190,10 +184,8 @@ def _calls(values: Sequence[JaxValue]) -> Iterator[TracedCall]:
         return TracedCall(function, is_answer, tuple((k, tuple(v)) for k, v in steps.items()), line)
 
     for value in values:
-        match = _STEP.fullmatch(value.label)
-        if match is not None:
-            who, name = match["a"] or match["c"], match["b"] or match["d"]
-        else:  # a line may name the function once
+        who, arrow, name = (word.strip() for word in value.label.partition("=>"))
+        if not (who and arrow and name):  # a line may name the function once
             who = function if value.line == last_line else ""
             name = value.label.strip(" ,;)|]") or "value"
         if not who:
@@ -239,16 +231,12 @@ def _changes(calls: Sequence[TracedCall]) -> Iterator[ShardingChange]:
             if before is not None and before.words == value.words:
                 continue
             if before is not None and (sharding := before.sharding()) is not None:
-                yield ShardingChange(
-                    line=before.line,
-                    said=_short(before),
-                    by=who,
-                    next_line=value.line,
-                    then=_short(value),
-                    next_by=call.function,
-                    places_alike=sharding.equivalent(after),
-                    values=(before, value),
+                alike = sharding.equivalent(after)
+                said = (
+                    (before.line, _short(before), who),
+                    (value.line, _short(value), call.function),
                 )
+                yield ShardingChange(*said[0], *said[1], alike, (before, value))
             before, who = value, call.function
 
 
@@ -265,13 +253,11 @@ def _checks(calls: Sequence[TracedCall]) -> Iterator[LocalShapeCheck]:
             if _LOCAL.search(name) and value.shape is not None and value.spec is None:
                 sharding = None if shape is None or result is None else result.sharding(shape.rank)
                 local = None if sharding is None or shape is None else sharding.shard_shape(shape)
-                yield LocalShapeCheck(
-                    line=value.line,
-                    name=name,
-                    printed=_shape_text(value.shape),
-                    expected=_shape_text(local),
-                    agrees=None if local is None else local.dimensions == value.shape.dimensions,
-                )
+                printed, agrees = value.shape, None
+                if local is not None:
+                    agrees = local.dimensions == printed.dimensions
+                texts = _shape_text(printed), _shape_text(local)
+                yield LocalShapeCheck(value.line, name, *texts, agrees)
             elif _RESULT_SHAPE.search(name) and value.shape is not None:
                 shape = value.shape
             elif _RESULT_SHARDING.search(name):
@@ -305,12 +291,10 @@ class LoggedArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedArrays(Result):
+class LoggedArrays(Records[LoggedArray]):
     """The arrays of a log, in text order."""
 
     KIND: ClassVar[str] = "logged-arrays"
-    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(LoggedArray)
-    RECORDS: ClassVar[str] = "arrays"
     arrays: tuple[LoggedArray, ...]
 
 
@@ -406,12 +390,10 @@ class DrawnSharding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnShardings(Result):
+class DrawnShardings(Records[DrawnSharding]):
     """The drawings of a log, in text order."""
 
     KIND: ClassVar[str] = "drawn-shardings"
-    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(DrawnSharding)
-    RECORDS: ClassVar[str] = "drawings"
     drawings: tuple[DrawnSharding, ...]
 
 

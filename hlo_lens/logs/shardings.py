@@ -18,7 +18,7 @@ from lark import Lark, Token
 
 from hlo_lens.grammar.parsers import build_parser, parse_with
 from hlo_lens.logs.jax_values import CodeError, JaxMesh, JaxValue, mesh_of, parse_value, values_of
-from hlo_lens.logs.messages import find_anchors, line_end, line_start
+from hlo_lens.logs.messages import Refusals, find_anchors, line_end, line_start
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.log_words import BOXES, SHARDINGS, SHARDINGS_NEARBY
 from hlo_lens.text.source import Source, Span
@@ -109,54 +109,43 @@ def read_shardings(source: Source, others: Sequence[tuple[int, int]] = ()) -> Sh
         source: The log.
         others: Spans of other messages, which are not searched.
     """
-    log = ShardingLog()
+    text, log = source.text, ShardingLog()
     boxes = list(_drawings(source))
     log.boxes = tuple(drawing for drawing, _ in boxes)
-    skipped = sorted((*others, *_object_dumps(source, log)))
     values, gaps, spans = list[JaxValue](), list[Gap](), [span for _, span in boxes]
-    for place, end, found in _values(source, skipped, log, gaps, has_boxes=bool(boxes)):
-        values += found
-        spans.append((place, end))
+    skipped = sorted((*others, *_object_dumps(source, log)))
+    skip = iter((*skipped, (len(text) + 1, len(text) + 1)))
+    (start, stop), end, resume, refusals = next(skip), -1, -1, Refusals(text)
+    for place, is_arrow in _candidates(text, has_boxes=bool(boxes)):
+        while stop <= place:
+            start, stop = next(skip)
+        if place < max(end, resume) or start <= place:
+            continue
+        before = end
+        try:
+            read, end = _read_values(text, place, is_arrow=is_arrow)
+        except (CodeError, DumpSyntaxError) as error:
+            resume = refusals.end_after(place)
+            if isinstance(error, CodeError) or (not is_arrow and _is_code(text, place)):
+                log.code_calls += 1
+            elif not is_arrow and len(gaps) < _MOST_GAPS:
+                span = Span(place, min(line_end(text, place), place + 60))
+                gaps.append(Gap.at(source, span, error.message))
+            continue
+        if read:
+            label, line = _label(text, place, before), source.line_column(place)[0]
+            values += [replace(value, label=label, line=line) for value in read]
+            spans.append((place, end))
+        else:
+            resume = refusals.end_after(place)
     log.values, log.gaps, log.spans = tuple(values), tuple(gaps), tuple(spans)
     return log if values or boxes or gaps else None
 
 
-def _values(
-    source: Source,
-    skipped: Sequence[tuple[int, int]],
-    log: ShardingLog,
-    gaps: list[Gap],
-    *,
-    has_boxes: bool,
-) -> Iterator[tuple[int, int, list[JaxValue]]]:
-    """Yield start, end and values of each place with some; count source code, and note gaps."""
-    text = source.text
-    skip = iter((*skipped, (len(text) + 1, len(text) + 1)))
-    (start, stop), end = next(skip), -1
-    for place, is_arrow in _candidates(text, has_boxes=has_boxes):
-        while stop <= place:
-            start, stop = next(skip)
-        if place < end or start <= place:
-            continue
-        before, error = end, None
-        try:
-            found, end = _read_values(text, place, is_arrow=is_arrow)
-        except CodeError:
-            log.code_calls += 1
-            continue
-        except DumpSyntaxError as refused:
-            found, error = (), refused
-        if found:
-            label, line = _label(text, place, before), source.line_column(place)[0]
-            yield place, end, [replace(value, label=label, line=line) for value in found]
-        if error is None or is_arrow:
-            continue
-        arguments = text[place : line_end(text, place)].partition("(")[2]
-        if _CODE.match(arguments) or "=" in arguments[:40]:
-            log.code_calls += 1
-        elif len(gaps) < _MOST_GAPS:
-            span = Span(place, min(line_end(text, place), place + 60))
-            gaps.append(Gap.at(source, span, error.message))
+def _is_code(text: str, place: int) -> bool:
+    """Whether a call that was refused has the arguments of source code."""
+    arguments = text[place : line_end(text, place)].partition("(")[2]
+    return _CODE.match(arguments) is not None or "=" in arguments[:40]
 
 
 _OBJECT_LINE = re.compile(r"^[ \t]+\"[^\"\n]* - <class '[^\n]*$", re.MULTILINE)
@@ -197,13 +186,11 @@ _MESH_SHAPE = re.compile(
 """``OrderedDict([('x', 4), ('y', 2)])``, since Python 3.12 ``OrderedDict({'x': 4, 'y': 2})``."""
 
 _START = re.compile(rf"{_CALL.pattern}|{_MESH_SHAPE.pattern}")
-_ARROW = re.compile(r"=>[ ]*[\w. ]+[ ]*:[ ]*(?P<value>[\[({a-z][^\n]*?)[ \t]*$", re.MULTILINE)
-"""A line of a tracer: ``function => name : value``."""
-
-_BARE = re.compile(
-    r"\(?\[?(?:[a-z]\w*\[[\d,]*\](?:\{[^}\n]*\})?|\{(?:devices=|replicated|maximal|manual)[^\n]*)"
+_ARROW = re.compile(
+    r"=>[ ]{0,2}(?=\S)[\w. ]{1,80}?[ ]{0,2}:[ ]{0,2}(?P<value>\(?\[?(?:[a-z]\w*\[[\d,]*\]"
+    r"|\{(?:devices=|replicated|maximal|manual)))"
 )
-"""A shape or a sharding in XLA's notation, or a list of them."""
+"""A line of a tracer, ``function => name : value``, with shapes or shardings of XLA."""
 
 _CODE = re.compile(r"\s*(?:$|\)|[A-Za-z_][\w.]*\s*[,.)(\[])")
 """Arguments of a call in source code."""
@@ -222,7 +209,7 @@ def _candidates(text: str, *, has_boxes: bool) -> list[tuple[int, bool]]:
         start, done = max(line_start(text, place), done), line_end(text, place)
         places |= {(match.start(), False) for match in _START.finditer(text, start, done)}
         arrow = _ARROW.search(text, start, done) if " => " in text[start:done] else None
-        if arrow is not None and _BARE.match(arrow["value"]):
+        if arrow is not None:
             places.add((arrow.start("value"), True))
     return sorted(places)
 

@@ -11,21 +11,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from hlo_lens.logs.compiler_warnings import source_of
-from hlo_lens.logs.records import columns_of
-from hlo_lens.render.result import Column, Result, Unit
+from hlo_lens.logs.messages import source_of
+from hlo_lens.logs.out_of_memory import Bounds, difference, size_bounds, sum_bounds
+from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hlo_lens.buffers.human_size import HumanSize
     from hlo_lens.logs.buffer_statistics import PeakBuffer
     from hlo_lens.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
-
-Bounds: TypeAlias = tuple[int, int]
-"""Smallest and largest number of bytes, both inclusive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,39 +44,26 @@ class MemoryGroup:
 
     @classmethod
     def of(
-        cls,
-        kind: str,
-        what: str,
-        size: Bounds,
-        buffers: int | None = None,
-        **others: int | str | None,
+        cls, kind: str, what: str, size: Bounds, buffers: int | None = None, **others: Any
     ) -> MemoryGroup:
         """Return a group of some size."""
         least, most = size
-        return cls(
-            kind=kind,
-            what=what,
-            buffers=buffers,
-            at_least_bytes=least,
-            at_most_bytes=most,
-            **others,  # type: ignore[arg-type] # fields by name
-        )
+        others |= {"at_least_bytes": least, "at_most_bytes": most}
+        return cls(kind=kind, what=what, buffers=buffers, **others)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryShortage(Result):
+class MemoryShortage(Records[MemoryGroup]):
     """Groups by size, largest first; groups overlap, so there is no total.
 
     Attributes:
-        missing: Bytes that do not fit; None if they are not known.
         groups: The groups.
+        missing: Bytes that do not fit; None if they are not known.
     """
 
     KIND: ClassVar[str] = "memory-shortage"
-    COLUMNS: ClassVar[tuple[Column, ...]] = columns_of(MemoryGroup)
-    RECORDS: ClassVar[str] = "groups"
-    missing: Bounds | None
     groups: tuple[MemoryGroup, ...]
+    missing: Bounds | None
 
 
 def shortage_of(groups: Iterable[MemoryGroup], missing: Bounds | None = None) -> MemoryShortage:
@@ -115,23 +98,6 @@ def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
         return None
     least, most = max(low for low, _ in bounds), min(high for _, high in bounds)
     return (least, most) if least <= most else bounds[0]
-
-
-def size_bounds(size: HumanSize) -> Bounds:
-    """Return the smallest and largest number of bytes that print as a size."""
-    least, most = size.at_least, size.at_most
-    return (0, 0) if least is None or most is None else (least, most)
-
-
-def sum_bounds(sizes: Iterable[HumanSize]) -> Bounds:
-    """Return the bounds of the sum of printed sizes."""
-    listed = [size_bounds(size) for size in sizes]
-    return sum(low for low, _ in listed), sum(high for _, high in listed)
-
-
-def difference(whole: Bounds, part: Bounds) -> Bounds:
-    """Return the range of one size less another, at least 0."""
-    return max(0, whole[0] - part[1]), max(0, whole[1] - part[0])
 
 
 def _overheads(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
@@ -174,11 +140,11 @@ def _allocations(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGro
     for one in allocations:
         if one.size is not None:
             op_name = None if one.operator is None else one.operator.op_name
-            alike[one.allocation_type, one.opcode, one.shape_text, op_name].append(one)
+            alike[one.allocation_type, one.opcode, one.shape, op_name].append(one)
     for same in alike.values():
         first = same[0]
         paddings = [a.padding for a in same if a.padding is not None]
-        words = (first.opcode or first.label or "", _LAYOUT.sub("", first.shape_text or ""))
+        words = (first.opcode or first.label or "", _LAYOUT.sub("", first.shape or ""))
         yield MemoryGroup.of(
             "buffers",
             " ".join(word for word in words if word) or first.allocation_type,
@@ -195,7 +161,7 @@ def peak_buffer_groups(buffers: Sequence[PeakBuffer]) -> MemoryShortage:
     alike: dict[tuple[object, ...], list[PeakBuffer]] = defaultdict(list)
     for one in buffers:
         op_name = None if one.operator is None else one.operator.op_name
-        alike[one.is_entry_parameter, one.label, one.shape_text, op_name].append(one)
+        alike[one.is_entry_parameter, one.label, one.shape, op_name].append(one)
     groups = []
     for same in alike.values():
         first, operator = same[0], same[0].operator
@@ -203,7 +169,7 @@ def peak_buffer_groups(buffers: Sequence[PeakBuffer]) -> MemoryShortage:
         groups.append(
             MemoryGroup.of(
                 "arguments" if first.is_entry_parameter else "buffers",
-                f"{label} {first.shape_text or ''}".strip(),
+                f"{label} {first.shape or ''}".strip(),
                 sum_bounds(buffer.size for buffer in same),
                 len(same),
                 op_name=None if operator is None else operator.op_name,

@@ -63,12 +63,12 @@ def test_an_out_of_memory_report() -> None:
     assert first.operator is not None
     assert first.operator.op_name == "jit(f)/dot[dims=(((2,), (0,)), ((), ()))]"
     assert (first.operator.source_file, first.operator.source_line) == ("/b.py", 17)
-    assert (second.is_entry_parameter, second.shape_text, second.label) == (
+    assert (second.is_entry_parameter, second.shape, second.label) == (
         True,
         "f16[2048,257152]",
         None,
     )
-    assert (third.operator, third.shape_text) == (None, "(f32[8], s8[4])")
+    assert (third.operator, third.shape) == (None, "(f32[8], s8[4])")
 
 
 FORMS = {

@@ -11,8 +11,7 @@ from hlo_lens.logs.compiler_warnings import (
     printed_instruction,
     seconds,
 )
-from hlo_lens.logs.log import parse_log
-from hlo_lens.logs.repeats import without_repeats
+from hlo_lens.logs.log import parse_log, without_repeats
 from tests import corpus
 
 LOGS = corpus.SAMPLES / "logs"

@@ -522,6 +522,11 @@ LONG_LINES = {
     "strings": "Out of memory while trying to allocate 5 bytes.\\n",
     "shardings": "{'bytes accessed': NamedSharding(mesh=Mesh('x': 4), spec=P('x',)) ",
     "drawings": "┌──┐",
+    "statistics": "MaxInUse",
+    "kernels": "Trying algorithm ",
+    "arrows": "P('x' => a b => ",
+    "blocks": "Peak buffers: x ",
+    "exceptions": "XlaError: Out of memory while trying to allocate 5 bytes. ",
     "differences": "Difference at 1: 0, expected 9 Results do not match the reference ",
 }
 

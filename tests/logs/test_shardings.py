@@ -317,18 +317,6 @@ def test_device_shape_that_contradicts_the_sharding_is_reported() -> None:
     assert check.expected == "f32[5,16]"
 
 
-def test_callbacks_that_print_their_arguments_on_one_line_are_calls() -> None:
-    text = (
-        "infer_sharding_from_operands: mesh=Mesh('x': 4), arg_shapes=ShapedArray(float32[8,4])\n"
-        "partition: result_shape=ShapedArray(float32[8,4])\n"
-    )
-    calls = sharding_trail(shardings(text)).calls
-    assert [(c.function, [name for name, _ in c.steps]) for c in calls] == [
-        ("infer_sharding_from_operands", ["mesh", "arg_shapes"]),
-        ("partition", ["result_shape"]),
-    ]
-
-
 # ---- arrays ------------------------------------------------------------------------------------
 
 ARRAYS = """\

@@ -6,9 +6,8 @@ import pytest
 
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.logs.buffer_statistics import PeakBuffer
-from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.log import parse_log, without_repeats
 from hlo_lens.logs.out_of_memory import CompileOutOfMemory, MemoryPart, ProgramAllocation
-from hlo_lens.logs.repeats import without_repeats
 from hlo_lens.logs.shortage import (
     MemoryGroup,
     memory_shortage,
@@ -58,7 +57,7 @@ def allocation(text: str, number: int, padding: str | None = None) -> ProgramAll
         size=size(text),
         padding=None if padding is None else size(padding),
         label=f"%copy.{number} = f32[8,4]{{1,0}} copy(%p)",
-        shape_text="f32[8,4]{1,0:T(8,128)}",
+        shape="f32[8,4]{1,0:T(8,128)}",
         allocation_type="HLO temp",
     )
 
@@ -110,9 +109,9 @@ def test_arguments_and_outputs_that_are_not_donated_are_groups() -> None:
 
 def test_peak_buffers_that_are_equal_are_one_group() -> None:
     buffers = [
-        PeakBuffer(number=1, size=size("100B"), label="fusion", shape_text="f32[5]"),
-        PeakBuffer(number=2, size=size("100B"), label="fusion", shape_text="f32[5]"),
-        PeakBuffer(number=3, size=size("300B"), shape_text="f32[9]", is_entry_parameter=True),
+        PeakBuffer(number=1, size=size("100B"), label="fusion", shape="f32[5]"),
+        PeakBuffer(number=2, size=size("100B"), label="fusion", shape="f32[5]"),
+        PeakBuffer(number=3, size=size("300B"), shape="f32[9]", is_entry_parameter=True),
     ]
     groups = peak_buffer_groups(buffers).groups
     assert [(g.kind, g.what, g.buffers, (g.at_least_bytes, g.at_most_bytes)) for g in groups] == [

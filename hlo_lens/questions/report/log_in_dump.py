@@ -21,14 +21,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.logs.compiler_warnings import LoggedWarning, LoggedWarnings, logged_warnings
+from hlo_lens.logs.log import without_repeats
+from hlo_lens.logs.out_of_memory import sum_bounds
 from hlo_lens.logs.page import DumpFacts
-from hlo_lens.logs.repeats import without_repeats
 from hlo_lens.logs.shortage import (
     DumpShortage,
     MemoryGroup,
     missing_bytes,
     shortage_of,
-    sum_bounds,
 )
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
