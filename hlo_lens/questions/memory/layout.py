@@ -12,7 +12,7 @@ import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,199 +43,124 @@ _BY_BYTES = itemgetter(1, 2, 3)
 
 def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
     """Return the occupied bytes at each instant from 0 to ``length - 1``."""
-    change = [0] * (length + 1)
+    change = [0] * length
+    for group in by_allocation(occupants, length):
+        joined: list[Occupant] = []  # values of the same bytes, one after the other, are as one
+        for one in sorted(group, key=_BY_BYTES):
+            last = joined[-1] if joined else None
+            if last is not None and last[1:3] == one[1:3] and one.start <= last.end + 1:
+                joined[-1] = last._replace(end=max(last.end, one.end))
+            else:
+                joined.append(one)
+        for instant, _, delta in owned_changes(joined):
+            if instant < length:
+                change[instant] += delta
+    return list(accumulate(change))
+
+
+def by_allocation(occupants: Iterable[Occupant], length: int) -> Iterable[list[Occupant]]:
+    """Return the values with bytes that live before an instant, by allocation."""
     groups: dict[int, list[Occupant]] = defaultdict(list)
-    for occupant in occupants:
-        if occupant.size > 0 and occupant.start <= occupant.end and occupant.start < length:
-            groups[occupant.allocation].append(occupant)
-    for group in groups.values():
-        whole = _merged_in_time(group)
-        if not _add_disjoint(whole, change, length):
-            _add_changes(whole, change, length)
-    total = 0
-    series = []
-    for delta in change[:length]:
-        total += delta
-        series.append(total)
-    return series
+    for one in occupants:
+        if one.size > 0 and one.start <= one.end and one.start < length:
+            groups[one.allocation].append(one)
+    return groups.values()
 
 
-def _merged_in_time(group: list[Occupant]) -> list[Occupant]:
-    """Return the values of one allocation; successive values of the same bytes are joined."""
-    found: list[Occupant] = []
-    last = None
-    for occupant in sorted(group, key=_BY_BYTES):
-        if (
-            last is not None
-            and occupant.offset == last.offset
-            and occupant.size == last.size
-            and occupant.start <= last.end + 1
-        ):
-            last = found[-1] = last._replace(end=max(last.end, occupant.end))
-        else:
-            last = occupant
-            found.append(last)
-    return found
-
-
-def _add_disjoint(group: Sequence[Occupant], change: list[int], length: int) -> bool:
-    """Add the changes of occupied bytes, if no two values share bytes at any instant.
-
-    Returns:
-        Whether the values are disjoint; if not, nothing was added.
-    """
-    events = [(o.start, 1, o.offset, o.size) for o in group]
-    events += [(o.end + 1, 0, o.offset, o.size) for o in group]
-    events.sort()
-    starts: list[int] = []
-    ends: list[int] = []
-    for _, begins, offset, size in events:
-        place = bisect.bisect_left(starts, offset)
-        if not begins:
-            del starts[place], ends[place]
-        elif (place and ends[place - 1] > offset) or (
-            place < len(starts) and starts[place] < offset + size
-        ):
-            return False
-        else:
-            starts.insert(place, offset)
-            ends.insert(place, offset + size)
-    for instant, begins, _, size in events:
-        if instant < length:
-            change[instant] += size if begins else -size
-    return True
-
-
-def _add_changes(group: Sequence[Occupant], change: list[int], length: int) -> None:
-    """Add the changes of occupied bytes of one allocation at each instant."""
-    if len(group) == 1:
-        only = group[0]
-        change[max(0, only.start)] += only.size
-        if only.end + 1 < length:
-            change[only.end + 1] -= only.size
-        return
-    events = [(o.start, 1, i) for i, o in enumerate(group)]
-    events += [(o.end + 1, 0, i) for i, o in enumerate(group)]
-    events.sort()
-    active = _Active() if len(group) < _MANY else _Segments(group)
-    for instant, begins, index in events:
-        if instant >= length:
-            break
-        occupant = group[index]
-        if begins:
-            change[instant] += active.add(occupant.offset, occupant.size, index)
-        else:
-            change[instant] -= active.remove(occupant.offset, occupant.size, index)
-
-
-_MANY = 512
-"""Values in one allocation from which importing numpy pays off."""
-
-
-class _Segments:
-    """Number of intervals that cover each segment between neighbouring interval ends."""
-
-    def __init__(self, group: Sequence[Occupant]) -> None:
-        import numpy as np
-
-        ends = {o.offset for o in group} | {o.offset + o.size for o in group}
-        self._edges = np.array(sorted(ends), dtype=np.int64)
-        self._sizes = np.diff(self._edges)
-        self._counts = np.zeros(len(self._sizes), dtype=np.int32)
-        self._starts = np.searchsorted(self._edges, [o.offset for o in group])
-        self._stops = np.searchsorted(self._edges, [o.offset + o.size for o in group])
-
-    def add(self, offset: int, size: int, index: int) -> int:
-        """Add an interval and return the growth of the union in bytes."""
-        del offset, size
-        pieces = slice(self._starts[index], self._stops[index])
-        counts = self._counts[pieces]
-        added = int(self._sizes[pieces][counts == 0].sum())
-        counts += 1
-        return added
-
-    def remove(self, offset: int, size: int, index: int) -> int:
-        """Remove an interval and return the shrinkage of the union in bytes."""
-        del offset, size
-        pieces = slice(self._starts[index], self._stops[index])
-        counts = self._counts[pieces]
-        counts -= 1
-        return int(self._sizes[pieces][counts == 0].sum())
-
-
-class _Active:
-    """Intervals in use now, sorted by offset, and the size of their union."""
+class _Pieces:
+    """Pieces of one allocation with their owners, disjoint and in order."""
 
     def __init__(self) -> None:
-        self._items: list[tuple[int, int, int]] = []
-        self._longest = 0
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.owners: list[int] = []
 
-    def add(self, offset: int, size: int, index: int) -> int:
-        """Add an interval and return the growth of the union in bytes."""
-        added = size - self._covered(offset, offset + size)
-        bisect.insort(self._items, (offset, size, index))
-        self._longest = max(self._longest, size)
-        return added
+    def take(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
+        """Give a range of bytes to a value; return the bytes that each former owner lost."""
+        first = last = bisect.bisect_right(self.ends, start)
+        if first == len(self.starts) or self.starts[first] >= end:  # as most
+            self.starts.insert(first, start)
+            self.ends.insert(first, end)
+            self.owners.insert(first, number)
+            return []
+        lost: list[tuple[int, int]] = []
+        pieces = [(start, end, number)]
+        while last < len(self.starts) and self.starts[last] < end:
+            low, high, owner = self.starts[last], self.ends[last], self.owners[last]
+            lost.append((owner, min(high, end) - max(low, start)))
+            if low < start:
+                pieces.insert(0, (low, start, owner))
+            if high > end:
+                pieces.append((end, high, owner))
+            last += 1
+        self.starts[first:last], self.ends[first:last], self.owners[first:last] = (
+            [piece[column] for piece in pieces] for column in range(3)
+        )
+        return lost
 
-    def remove(self, offset: int, size: int, index: int) -> int:
-        """Remove an interval and return the shrinkage of the union in bytes."""
-        del self._items[bisect.bisect_left(self._items, (offset, size, index))]
-        return size - self._covered(offset, offset + size)
+    def free(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
+        """Free the bytes of a range that a value owns, and return them."""
+        place = bisect.bisect_right(self.ends, start)
+        pieces: list[tuple[int, int]] = []
+        while place < len(self.starts) and self.starts[place] < end:
+            if self.owners[place] == number:
+                pieces.append((self.starts[place], self.ends[place]))
+                del self.starts[place], self.ends[place], self.owners[place]
+            else:
+                place += 1
+        return pieces
 
-    def _covered(self, start: int, end: int) -> int:
-        """Return the number of bytes in use between two offsets."""
-        first = bisect.bisect_left(self._items, (start - self._longest, 0, 0))
-        return covered_bytes(islice(self._items, first, None), start, end)
 
+def owned_changes(group: Sequence[Occupant]) -> Iterator[tuple[int, int, int]]:
+    """Yield instant, value and the change of its bytes, where bytes belong to the youngest value.
 
-def covered_bytes(intervals: Iterable[tuple[int, ...]], start: int, end: int) -> int:
-    """Return the number of bytes from start to end (exclusive) covered by intervals.
-
-    Args:
-        intervals: Tuples that begin with offset and size, by ascending offset.
-        start: First byte.
-        end: Byte after the last.
+    The values are of one allocation, and given by their number in the group; of values that begin
+    together, that with the smaller key is the younger. Most values share no bytes with others, or
+    take all those of a value that ends then; each of their events changes one piece.
     """
-    covered, reached = 0, start
-    for offset, size, *_ in intervals:
-        if offset >= end:
-            break
-        low, high = max(offset, reached), min(offset + size, end)
-        if high > low:
-            covered += high - low
-            reached = high
-    return covered
+    events = [(one.start, 1, -one.key, number) for number, one in enumerate(group)]
+    events += [(one.end + 1, 0, 0, number) for number, one in enumerate(group)]
+    events.sort()
+    pieces = _Pieces()
+    covered: dict[int, set[int]] = {}  # value to the older ones of whose bytes it has some
+    ended: set[int] = set()
+    for instant, begins, _, number in events:
+        one = group[number]
+        start, end = one.offset, one.offset + one.size
+        if begins:
+            yield instant, number, one.size
+            lost = pieces.take(start, end, number)
+            for owner, size in lost:
+                yield instant, owner, -size
+                covered.setdefault(number, set()).update((owner,), covered.get(owner, ()))
+            continue
+        freed = pieces.free(start, end, number)
+        yield instant, number, -sum(high - low for low, high in freed)
+        ended.add(number)
+        if number not in covered:
+            continue
+        older = covered.pop(number) - ended
+        for other in sorted(older, key=lambda k: (group[k].start, -group[k].key)):  # get them back
+            first, last = group[other].offset, group[other].offset + group[other].size
+            for low, high in freed:
+                low, high = max(low, first), min(high, last)
+                if low < high:
+                    yield instant, other, high - low
+                    for owner, size in pieces.take(low, high, other):
+                        yield instant, owner, -size
 
 
 def owned_bytes(intervals: Sequence[tuple[int, int]]) -> list[int]:
     """Return for each interval (offset, size) its bytes that no earlier one covers.
 
-    They sum to the union. Each segment between neighbouring ends is assigned once: n log n.
+    They sum to the union.
     """
-    edges = sorted({e for offset, size in intervals for e in (offset, offset + size)})
-    place = {edge: position for position, edge in enumerate(edges)}
-    free = list(range(len(edges) + 1))
-    owned: list[int] = []
-    for offset, size in intervals:
-        stop = place[offset + size]
-        total = 0
-        piece = _first_free(free, place[offset])
-        while piece < stop:
-            total += edges[piece + 1] - edges[piece]
-            free[piece] = piece + 1
-            piece = _first_free(free, piece + 1)
-        owned.append(total)
+    owned = [size for _, size in intervals]
+    pieces = _Pieces()
+    for number, (offset, size) in reversed(list(enumerate(intervals))):
+        for other, lost in pieces.take(offset, offset + size, number) if size else ():
+            owned[other] -= lost
     return owned
-
-
-def _first_free(free: list[int], piece: int) -> int:
-    """Return the first unassigned segment from one on, and shorten the path to it."""
-    found = piece
-    while free[found] != found:
-        found = free[found]
-    while free[piece] != found and piece != found:
-        free[piece], piece = found, free[piece]
-    return found
 
 
 DEFAULT_SPACE = 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
-from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.origins import origins
 from hlo_lens.program.signature import EntrySignature, entry_signature
+from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE, by_allocation, owned_changes
 from hlo_lens.questions.memory.peak import rows_of_names, values_of
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import space_name
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hlo_lens.program.origins import InstructionPlaces
     from hlo_lens.program.signature import EntrySignature
     from hlo_lens.program.value_flow import ValueFlow
-    from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout, Occupant
+    from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
     from hlo_lens.questions.memory.results import MemoryResults
 
 
@@ -369,7 +369,7 @@ class ArgumentRoles:
     """
 
     def __init__(self, copies: ArgumentCopies, signature: EntrySignature) -> None:
-        self._copies = copies
+        self.copies = self._copies = copies
         self._steps = copies.steps
         self._rows = {number: row for row, number in copies.parameters.items()}
         self._leaves = {leaf.value: leaf for leaf in self._read(signature)}
@@ -553,6 +553,13 @@ class ArgumentRoles:
         return value is not None and self._steps.update(value) is not None
 
 
+@fact
+def argument_roles(module: ModuleDump) -> ArgumentRoles:
+    """Return the roles of the arguments of a module with HLO text."""
+    copies = ArgumentCopies(hlo_text(module), origins(module).steps)
+    return ArgumentRoles(copies, entry_signature(module))
+
+
 def _function_argument(name: str) -> str:
     """Return the argument of the function that an array belongs to: ``base`` of ``base[0]['w']``.
 
@@ -606,52 +613,42 @@ def memory_roles(dump: ModuleDump) -> MemoryRoles | None:
     if memory is None:
         return None
     layout = memory.layout
-    found = _Uses()
-    if module is not None and module.has_entry:
-        found = _TextRoles(layout, module, entry_signature(dump), origins(dump))
-    held = {one.index: found.of_allocation(one) for one in layout.allocations if one.is_held}
-    roles = [held.get(one.allocation) or found.of_temporary(one) for one in layout.values]
+    allocations = [one for one in layout.allocations if one.is_held]
+    if module is None or not module.has_entry:
+        held = {one.index: _role_of_use(one) for one in allocations}
+        nothing = Role(TEMPORARIES, "temporary; nothing more is known")
+        roles = [held.get(one.allocation, nothing) for one in layout.values]
+    else:
+        of_text = _TextRoles(layout, dump)
+        held = {one.index: of_text.of_allocation(one) for one in allocations}
+        roles = [held.get(one.allocation) or of_text.of_temporary(one) for one in layout.values]
     return MemoryRoles(layout=layout, values=roles, allocations=held)
 
 
-class _Uses:
-    """Roles that follow from the use of an allocation alone."""
-
-    def of_allocation(self, allocation: LaidAllocation) -> Role:
-        """Return the role of a held allocation."""
-        if allocation.category == "constant":
-            return Role(CONSTANTS, "constant of the program")
-        if allocation.category == "output":
-            return Role(OUTPUTS, "result with memory of its own")
-        return NO_ROLE
-
-    def of_temporary(self, value: LaidValue) -> Role:
-        """Return the role of a temporary value."""
-        del value
-        return Role(TEMPORARIES, "temporary; nothing more is known")
+def _role_of_use(allocation: LaidAllocation) -> Role:
+    """Return the role of a held allocation that follows from its use alone."""
+    if allocation.category == "constant":
+        return Role(CONSTANTS, "constant of the program")
+    if allocation.category == "output":
+        return Role(OUTPUTS, "result with memory of its own")
+    return NO_ROLE
 
 
-class _TextRoles(_Uses):
+class _TextRoles:
     """Roles that follow from the HLO text."""
 
-    def __init__(
-        self,
-        layout: MemoryLayout,
-        module: HloModule,
-        signature: EntrySignature,
-        origins: Origins,
-    ) -> None:
-        self._layout, self._module, self._origins = layout, module, origins
-        self._values = values_of(module, (one.name for one in layout.values))
-        self._copies = ArgumentCopies(module, origins.steps)
-        self._arguments = ArgumentRoles(self._copies, signature)
+    def __init__(self, layout: MemoryLayout, dump: ModuleDump) -> None:
+        self._layout, self._module, self._origins = layout, hlo_text(dump), origins(dump)
+        self._values = values_of(self._module, (one.name for one in layout.values))
+        self._arguments = argument_roles(dump)
+        self._copies = self._arguments.copies
         self._gradients = gradient_values(self._copies, self._arguments.replacing())
 
     def of_allocation(self, allocation: LaidAllocation) -> Role:
         """Return the role of a held allocation."""
         number = allocation.parameter_number
         if number is None:
-            return super().of_allocation(allocation)
+            return _role_of_use(allocation)
         leaf = self._leaves.get(allocation.index)
         return self._arguments.of_number(number) if leaf is None else self._arguments.of_leaf(leaf)
 
@@ -762,127 +759,21 @@ def series_of_roles(roles: MemoryRoles, *, color: int = DEFAULT_SPACE) -> RoleSe
     layout = roles.layout
     if layout.length is None:
         return None
-    changes: dict[str, dict[int, int]] = {role: defaultdict(int) for role in ROLES}
+    changes: dict[str, Counter[int]] = {role: Counter() for role in ROLES}
     for allocation in layout.held(color):
         changes[roles.allocations[allocation.index].role][0] += allocation.size
-    groups: dict[int, list[Occupant]] = defaultdict(list)
-    for occupant in layout.occupants(color, is_temp=True):
-        if occupant.size > 0 and occupant.start <= occupant.end and occupant.start < layout.length:
-            groups[occupant.allocation].append(occupant)
-    named = [role.role for role in roles.values]
-    for group in groups.values():
-        _Sweep(group, named, changes).run()
-    found = {
-        role: {t: change for t, change in sorted(of_role.items()) if change and t < layout.length}
-        for role, of_role in changes.items()
-    }
-    changes_of = {role: of_role for role, of_role in found.items() if of_role}
-    return RoleSeries(length=layout.length, changes=changes_of)
-
-
-class _Sweep:
-    """Pieces of one allocation with their owners, swept over time.
-
-    Pieces do not overlap and are sorted. Most values share no bytes with others, or take all those
-    of a value that ends then; each of their events changes one piece.
-    """
-
-    def __init__(
-        self,
-        group: Sequence[Occupant],
-        roles: Sequence[str],
-        changes: Mapping[str, dict[int, int]],
-    ) -> None:
-        self._group = group
-        self._changes = [changes[roles[one.key]] for one in group]
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._owners: list[int] = []
-        self._covered: dict[int, set[int]] = {}
-        self._ended: set[int] = set()
-
-    def run(self) -> None:
-        """Add the changes of all values."""
-        group = self._group
-        events = [(one.start, 1, -one.key, k) for k, one in enumerate(group)]
-        events += [(one.end + 1, 0, 0, k) for k, one in enumerate(group)]
-        events.sort()
-        for instant, begins, _, number in events:
-            if begins:
-                self._begin(instant, number)
-            else:
-                self._end(instant, number)
-
-    def _begin(self, instant: int, number: int) -> None:
-        """Give a value its bytes; older values lose them as long as it lives."""
-        one = self._group[number]
-        start, end = one.offset, one.offset + one.size
-        self._changes[number][instant] += one.size
-        place = bisect_right(self._ends, start)
-        if place == len(self._starts) or self._starts[place] >= end:
-            self._starts.insert(place, start)
-            self._ends.insert(place, end)
-            self._owners.insert(place, number)
-            return
-        below = self._covered[number] = set()
-        for owner, size in self._take(start, end, number):
-            self._changes[owner][instant] -= size
-            below.add(owner)
-            below |= self._covered.get(owner, _NONE)
-
-    def _take(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
-        """Give a range of bytes to a value; return the bytes that each former owner lost."""
-        first = last = bisect_right(self._ends, start)
-        lost: list[tuple[int, int]] = []
-        pieces = [(start, end, number)]
-        while last < len(self._starts) and self._starts[last] < end:
-            low, high, owner = self._starts[last], self._ends[last], self._owners[last]
-            lost.append((owner, min(high, end) - max(low, start)))
-            if low < start:
-                pieces.insert(0, (low, start, owner))
-            if high > end:
-                pieces.append((end, high, owner))
-            last += 1
-        self._starts[first:last] = [piece[0] for piece in pieces]
-        self._ends[first:last] = [piece[1] for piece in pieces]
-        self._owners[first:last] = [piece[2] for piece in pieces]
-        return lost
-
-    def _end(self, instant: int, number: int) -> None:
-        """Free a value's bytes; older values that are still alive get theirs back."""
-        one = self._group[number]
-        end = one.offset + one.size
-        place = bisect_right(self._ends, one.offset)
-        pieces: list[tuple[int, int]] = []
-        while place < len(self._starts) and self._starts[place] < end:
-            if self._owners[place] == number:
-                pieces.append((self._starts[place], self._ends[place]))
-                del self._starts[place], self._ends[place], self._owners[place]
-            else:
-                place += 1
-        self._changes[number][instant] -= sum(high - low for low, high in pieces)
-        self._ended.add(number)
-        below = self._covered.pop(number, _NONE)
-        for older in sorted(below - self._ended, key=self._age) if below else ():
-            self._give_back(instant, older, pieces)
-
-    def _age(self, number: int) -> tuple[int, int]:
-        """Return the sort key of values, oldest first."""
-        one = self._group[number]
-        return one.start, -one.key
-
-    def _give_back(self, instant: int, number: int, pieces: Sequence[tuple[int, int]]) -> None:
-        one = self._group[number]
-        for start, end in pieces:
-            low, high = max(start, one.offset), min(end, one.offset + one.size)
-            if low >= high:
-                continue
-            for owner, size in self._take(low, high, number):
-                self._changes[owner][instant] -= size
-            self._changes[number][instant] += high - low
-
-
-_NONE: frozenset[int] = frozenset()
+    for group in by_allocation(layout.occupants(color, is_temp=True), layout.length):
+        for instant, number, delta in owned_changes(group):
+            if instant < layout.length:
+                changes[roles.values[group[number].key].role][instant] += delta
+    return RoleSeries(
+        length=layout.length,
+        changes={
+            role: found
+            for role, of_role in changes.items()
+            if (found := {instant: delta for instant, delta in sorted(of_role.items()) if delta})
+        },
+    )
 
 
 _MOST_ELEMENTS = 4096

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from hlo_lens.questions.memory import layout as occupancy
 from hlo_lens.questions.memory.layout import Occupant, occupied_bytes, owned_bytes
 
 LENGTH = 12
@@ -56,18 +55,6 @@ def test_equals_the_union_at_every_instant(found: list[Occupant]) -> None:
         held = {(o.allocation, b) for o in alive for b in range(o.offset, o.offset + o.size)}
         expected.append(len(held))
     assert occupied_bytes(found, LENGTH) == expected
-
-
-@settings(deadline=None)  # the first example imports numpy
-@given(occupants)
-def test_many_values_are_counted_alike(found: list[Occupant]) -> None:
-    before = occupancy._MANY
-    few = occupied_bytes(found, LENGTH)
-    occupancy._MANY = 0
-    try:
-        assert occupied_bytes(found, LENGTH) == few
-    finally:
-        occupancy._MANY = before
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10))))

@@ -28,9 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import origins
-from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.places import (
@@ -48,8 +46,7 @@ from hlo_lens.questions.memory.roles import (
     OTHER,
     STATE,
     WEIGHTS,
-    ArgumentCopies,
-    ArgumentRoles,
+    argument_roles,
 )
 from hlo_lens.questions.sharding.savings import result_growth, sharding_results
 from hlo_lens.questions.what_if.arguments import index_of
@@ -61,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.memory.roles import ArgumentRoles
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import Saving
 
@@ -96,7 +94,7 @@ def replicated_value(known: ModuleDump) -> Iterator[Finding]:
             raise MissingDumpError(f"{format_bytes(size)} are replicated over an unknown mesh")
     if not best:
         return
-    roles = _argument_roles(known)
+    roles = argument_roles(known)
     groups: dict[object, list[Saving]] = {}
     for saving in best.values():
         entry = saving.value.value
@@ -108,13 +106,6 @@ def replicated_value(known: ModuleDump) -> Iterator[Finding]:
         groups.setdefault((argument, role, saving.axis, dividing > 0), []).append(saving)
     for savings in groups.values():
         yield _finding(known, savings, roles)
-
-
-@fact
-def _argument_roles(known: ModuleDump) -> ArgumentRoles:
-    return ArgumentRoles(
-        ArgumentCopies(hlo_text(known), origins(known).steps), entry_signature(known)
-    )
 
 
 def _role(roles: ArgumentRoles, value: ShardedValue) -> str:
