@@ -63,7 +63,8 @@ from hlo_lens.questions.plans.lint import Lint as Lint, lint as lint
 from hlo_lens.questions.report import report_on as report_on
 from hlo_lens.questions.sharding import shardings as shardings, signature as signature
 from hlo_lens.questions.snapshots.snapshot_file import Snapshot as Snapshot
-from hlo_lens.questions.what_if.api import WhatIf as WhatIf, what_if as what_if
+from hlo_lens.questions.what_if import what_if as what_if
+from hlo_lens.questions.what_if.combinations import WhatIf as WhatIf
 from hlo_lens.shapes.replica_groups import expand_replica_groups as expand_replica_groups
 from hlo_lens.shapes.shape import Layout as Layout, Shape as Shape
 from hlo_lens.shapes.sharding import HloSharding as HloSharding

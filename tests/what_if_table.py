@@ -6,7 +6,8 @@ Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs] [--s
 - ``dumps``: programs of the corpus and the samples, compared with the figures of their dumps. Each
   is compiled by the jax that made it where the interpreter has that, or with ``--install`` by an
   environment in the cache; others are counted as another version.
-- ``pairs``: programs before and after a change (`tests.what_if`), compared with what-if's answer.
+- ``pairs``: programs before and after a change (`tests.questions.what_if.pairs`), compared with
+  what-if's answer.
 
 All compiles are kept by content, in the cache of hlo-lens and in ``.what_if``, so that a run that
 was ended goes on where it was. Prints a table for each part, then what is not equal.
@@ -26,14 +27,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.what_if.api import Asked, what_if_modules
-from hlo_lens.questions.what_if.process.environments import environment_python
-from hlo_lens.questions.what_if.process.process import toolchain_of
+from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
+from hlo_lens.questions.what_if.compiling import toolchain_of
+from hlo_lens.questions.what_if.environments import environment_python
 from hlo_lens.questions.what_if.recompiling import Means
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
-from tests.what_if.pairs import WORK, Truth, pairs, truths
-from tests.what_if.recompiled import Verdict, verdicts
+from tests.questions.what_if.pairs import WORK, Truth, Verdict, pairs, truths, verdicts
 
 TOPIC = ROOT / "hlo_lens/manual/what-if.md"
 HEADER = ("backend", "modules", "compiled", "equal", "differ", "refused", "another version")

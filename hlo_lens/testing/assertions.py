@@ -177,7 +177,7 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
         AssertionError: If a module does not fit, or if it is not known whether it does.
     """
     __tracebackhide__ = True
-    from hlo_lens.questions.what_if.api import what_if  # few tests compile again
+    from hlo_lens.questions.what_if import what_if  # few tests compile again
 
     for row in what_if(program, module=module, target=target).modules:
         refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]

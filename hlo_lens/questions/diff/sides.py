@@ -14,6 +14,7 @@ from hlo_lens.load import STDIN, load
 from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
+from hlo_lens.program.target import compiler_text, target_text
 from hlo_lens.questions.diff.matching.digest import text_copies
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
@@ -21,7 +22,6 @@ from hlo_lens.questions.snapshots.snapshot_file import (
     is_snapshot_file,
     read_snapshot_file,
 )
-from hlo_lens.questions.what_if.recompiling import target_of, toolchain_of
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.processes import start_second
 
@@ -343,8 +343,8 @@ def _module_of(
     kept = module_snapshot(
         analysis,
         name=dump.title if analysis.has_hlo else plain_name(dump.name),
-        target=target_of(dump),
-        toolchain=toolchain_of(dump),
+        target=target_text(dump),
+        toolchain=compiler_text(dump),
     )
     listing = (hashed_facts if is_hashed else listing_facts)(analysis)
     return SideModule(snapshot=kept, dump=dump, listing=listing, findings=findings)

@@ -135,7 +135,7 @@ def doctor(path: str | None, clear_cache: bool, output: Output) -> None:
     from hlo_lens.questions.dumps.doctor import doctor_page, examine
 
     if clear_cache:
-        from hlo_lens.questions.what_if.process.cache import clear_cache as clear
+        from hlo_lens.text.user_cache import clear_cache as clear
 
         freed = clear()
         click.echo(f"deleted {freed.compiles} compiles, {freed.size_bytes:,} bytes", err=True)

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from hlo_lens.load import EmptyDumpError, load
 from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.load.module import REFUSED, Dump, ModuleDump, SkippedFiles
-from hlo_lens.questions.what_if.process.cache import cache_state
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Records, Unit, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.text.dump_kinds import AFTER, AS_TEXT, BEFORE, BUFFER_ROWS, DumpKind, title_of
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.user_cache import cache_state
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:

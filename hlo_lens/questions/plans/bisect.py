@@ -17,16 +17,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load import read_source
 from hlo_lens.load.devices import CPU, Target, parse_target
+from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import Program, Progress, modules_of
-from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.check.api import check, compare
 from hlo_lens.questions.check.rules import short_rule
 from hlo_lens.questions.plans.bisect_page import bisect_report
 from hlo_lens.questions.plans.bisection import Bisection, Step, first_bad, smallest_bad
-from hlo_lens.questions.what_if.process.cache import COMPILES, cache_folder
-from hlo_lens.questions.what_if.process.environments import (
+from hlo_lens.questions.what_if.compiling import (
+    OPTION_TEXTS,
+    SourceProgram,
+    options_of,
+    source_program,
+    toolchain_of,
+)
+from hlo_lens.questions.what_if.environments import (
     NoIndexError,
     cached_versions,
     environment_python,
@@ -34,17 +39,11 @@ from hlo_lens.questions.what_if.process.environments import (
     scripted,
     version_key,
 )
-from hlo_lens.questions.what_if.process.process import (
-    OPTION_TEXTS,
-    Limits,
-    options_of,
-    toolchain_of,
-)
-from hlo_lens.questions.what_if.process.requests import SourceProgram, source_program
 from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_again
 from hlo_lens.text.errors import HloLensError, MissingDumpError, OutputError, UsageError
 from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.units import listed
+from hlo_lens.text.user_cache import COMPILES, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.devices import Target
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.diff.dump_diff import Diff
-    from hlo_lens.questions.what_if.process.requests import SourceProgram
+    from hlo_lens.questions.what_if.compiling import SourceProgram
     from hlo_lens.render.table import Report
 
 
@@ -127,9 +126,9 @@ def program_steps(program: SourceProgram, target: Target, pool: Compiler) -> Com
             name=name,
             outcome=SKIPPED if again.refusal else GOOD,
             reason=again.refusal,
-            versions=again.versions(target),
-            seconds=again.compilation.seconds,
-            dump=None if again.refusal else str(again.compilation.dump),
+            versions=again.versions_for(target),
+            seconds=again.seconds,
+            dump=None if again.refusal else str(again.dump),
         )
 
     return compiled
@@ -151,15 +150,15 @@ def command_steps(command: Sequence[str], backend: str, means: Means) -> Compile
             home.mkdir(parents=True, exist_ok=True)
             folders.append(Path(tempfile.mkdtemp(prefix="bisect-", dir=home)))
         folder = folders[0] / f"{next(places)}"
-        made = scripted(command, python=python, folder=folder, limits=Limits(minutes=means.minutes))
+        made = scripted(command, python=python, folder=folder, minutes=means.minutes)
         packages = [line.split(" ") for line in toolchain_of(python).splitlines()]
         return Step(
             name=name,
-            outcome=GOOD if made.is_done else SKIPPED,
+            outcome=SKIPPED if made.error else GOOD,
             reason=made.error,
             versions={one[0]: one[-1] for one in packages},
             seconds=made.seconds,
-            dump=str(made.dump) if made.is_done else None,
+            dump=None if made.error else str(made.dump),
         )
 
     return run
@@ -326,8 +325,7 @@ def _source(
     if len(whole) != 1:
         names = listed([one.title for one in whole], 6) or "none with a text before optimizations"
         raise UsageError(f"a search is about one module; there is {names}; choose with --module")
-    known = whole[0]
-    found = source_program(whole[0], backend_of_dump(known))
+    found = source_program(whole[0])
     assert found is not None  # it has a program
     if found.obstacle:
         raise UsageError(f"{whole[0].title} cannot be compiled again: {found.obstacle}")

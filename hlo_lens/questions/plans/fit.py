@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Protocol
 from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of
-from hlo_lens.program.summary import backend_of_dump
+from hlo_lens.program.target import own_target
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.fit_page import fit_report
 from hlo_lens.questions.plans.fitting import Attempt, FittedModule, Place, chosen_plans, closest
-from hlo_lens.questions.what_if.api import changed_module
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.candidates import Candidates, candidates
-from hlo_lens.questions.what_if.process.process import side_by_side
-from hlo_lens.questions.what_if.process.requests import own_target
-from hlo_lens.questions.what_if.program_changes import edited, mesh_splits, mesh_text, program_mesh
+from hlo_lens.questions.what_if.compiling import side_by_side
+from hlo_lens.questions.what_if.edits import Change
+from hlo_lens.questions.what_if.figures import figures
+from hlo_lens.questions.what_if.meshes import mesh_splits, mesh_text, program_mesh
+from hlo_lens.questions.what_if.program_changes import edited
 from hlo_lens.questions.what_if.recompiling import (
     Base,
-    Change,
     Compiler,
     Means,
+    changed_module,
     compiled_base,
-    figures,
 )
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.devices import Target
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.what_if.candidates import Candidate
-    from hlo_lens.questions.what_if.process.requests import SourceProgram
+    from hlo_lens.questions.what_if.compiling import SourceProgram
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
     from hlo_lens.render.table import Report
 
@@ -677,7 +677,7 @@ def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
     """Return the answer for a module that fits by the figures of its dump; else None."""
     if wanted.targets:
         return None
-    target = own_target(dump, backend_of_dump(dump))
+    target = own_target(dump)
     if wanted.limit_bytes == 0:
         raise UsageError("the limit is 0: give a size, such as 16GiB")
     limit = wanted.limit_bytes or (None if target is None else target.memory_bytes)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.questions.plans.fitting import Attempt, FittedModule
-    from hlo_lens.questions.what_if.recompiling import Figures
+    from hlo_lens.questions.what_if.figures import Figures
 
 FROM_DUMP = "dump"
 """Basis of figures that are those of the dump."""

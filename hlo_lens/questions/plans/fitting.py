@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hlo_lens.questions.what_if.candidates import Candidate
-    from hlo_lens.questions.what_if.recompiling import Change, Figures
+    from hlo_lens.questions.what_if.edits import Change
+    from hlo_lens.questions.what_if.figures import Figures
 
 MOST_PLANS = 5
 

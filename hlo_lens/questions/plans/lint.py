@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
 from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
+from hlo_lens.program.target import own_target
 from hlo_lens.questions.diff.matching.digest import text_copies
 from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.module_findings import module_findings
@@ -20,7 +21,6 @@ from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, wi
 from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
 from hlo_lens.questions.plans.lint_baseline import sieve_of
 from hlo_lens.questions.plans.proof import Proof, proven_findings, with_sifted_findings
-from hlo_lens.questions.what_if.process.requests import own_target
 from hlo_lens.questions.what_if.recompiling import Means
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _trial(known: ModuleDump, targets: Sequence[str]) -> Trial:
         known = known.at_stage(stages[-1])
     return Trial(
         has_program=known.has_program,
-        has_device=own_target(known, backend_of_dump(known)) is not None,
+        has_device=own_target(known) is not None,
         target=next(iter(targets), ""),
         example="h100_sxm" if backend_of_dump(known) == "gpu" else "v5e:2x4",
     )

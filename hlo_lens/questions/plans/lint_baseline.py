@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load import read_source
+from hlo_lens.load.files import read_source
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.run_settings import Sieve
 from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings

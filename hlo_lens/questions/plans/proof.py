@@ -19,8 +19,14 @@ from hlo_lens.questions.findings.module_findings import all_findings
 from hlo_lens.questions.findings.places import call_place
 from hlo_lens.questions.findings.run_settings import Sieve
 from hlo_lens.questions.findings.whole import whole
-from hlo_lens.questions.what_if.api import changed_module
-from hlo_lens.questions.what_if.recompiling import Base, Change, Compiler, Means, compiled_base
+from hlo_lens.questions.what_if.edits import Change
+from hlo_lens.questions.what_if.recompiling import (
+    Base,
+    Compiler,
+    Means,
+    changed_module,
+    compiled_base,
+)
 from hlo_lens.text.units import flops_text, format_bytes, plural
 
 if TYPE_CHECKING:
@@ -29,7 +35,8 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.dumps.listing import ListingFacts
-    from hlo_lens.questions.what_if.recompiling import Figures, Recompiled
+    from hlo_lens.questions.what_if.figures import Figures
+    from hlo_lens.questions.what_if.recompiling import Recompiled
 
 
 def with_sifted_findings(

@@ -1,1 +1,94 @@
-"""Changes of a program's text before optimizations, as XLA would compile it with the change."""
+"""Changes of a program's text before optimizations, as XLA compiles it with the change.
+
+`edits` changes the text: `stored_arrays` donation and element types, `shardings`, `meshes`, in the
+order of `program_changes`. `compiling` runs XLA in a process of its own (`worker`), by the jax that
+is installed or one of `environments`. Begin with `recompiling`: a module compiled again as it is
+(`Base`), then with changes (`Recompiled`); `combinations` has all that are asked for. `candidates`
+are changes that could lower memory. Nothing of a dump runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hlo_lens.load.programs import Program
+    from hlo_lens.questions.what_if.combinations import WhatIf
+
+
+def what_if(
+    program: Program,
+    *,
+    module: str | None = None,
+    target: str | Sequence[str] = (),
+    flags: Mapping[str, object] | None = None,
+    donate: str | Sequence[str] = (),
+    undonate: str | Sequence[str] = (),
+    shard: Mapping[str, object] | None = None,
+    dtype: Mapping[str, str] | None = None,
+    constraint: str | Sequence[str] = (),
+    mesh: str | Sequence[str] = (),
+    versions: str | Sequence[str] = (),
+    output: str | Path | None = None,
+    python: str = sys.executable,
+    minutes: float = 30.0,
+) -> WhatIf:
+    """Compile the program of a dump again, with changes, without the hardware.
+
+    Args:
+        program: A dump with texts from before optimizations, or a program of `from_lowered`.
+        module: Regular expression to find in the names of the modules wanted; None for all.
+        target: Device and topology: ``"v5p:2x2x2"``, ``"h100_sxm"``, ``"cpu"``; a sequence for
+            alternatives.
+        flags: Flags of XLA for this compile, name to value; a list for alternatives.
+        donate: Patterns of arguments to donate, as `hlo_lens.testing.assert_donated` takes them.
+        undonate: Patterns of arguments that are no longer donated.
+        shard: Pattern to a PartitionSpec, or its text: ``{"params['w']": "P(None, 'model')"}``.
+        dtype: Pattern to the element type of stored arguments: ``{"opt/**": "bf16"}``.
+        constraint: Sharding constraints: ``"drop step.py:31"``, ``"add step.py:31=P('data')"``.
+        mesh: Sizes of mesh axes, ``"data=8,model=4"``; ``"*"`` for every split of the devices.
+        versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
+        output: Folder for the new dump; None to leave it in the cache.
+        python: Interpreter whose jax compiles.
+        minutes: Longest time of one compile.
+
+    Raises:
+        MissingPackageError: If that interpreter has no jax.
+        UnknownNameError: If there is no such module or target.
+    """
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from hlo_lens.load.programs import modules_of
+    from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
+    from hlo_lens.questions.what_if.recompiling import Means
+
+    def texts(value: object) -> tuple[str, ...]:
+        several = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+        return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in several)
+
+    specs = {  # however the version of jax prints a PartitionSpec
+        name: str(spec).replace("PartitionSpec(", "P(", 1) for name, spec in (shard or {}).items()
+    }
+    edits = {
+        "donate": texts(donate),
+        "undonate": texts(undonate),
+        "shard": [f"{name}={spec}" for name, spec in specs.items()],
+        "dtype": [f"{name}={element_type}" for name, element_type in (dtype or {}).items()],
+        "constraint": texts(constraint),
+    }
+    asked = Asked(
+        targets=texts(target),
+        flags={name: texts(value) for name, value in (flags or {}).items()},
+        edits=tuple((kind, value) for kind, values in edits.items() for value in values),
+        versions=texts(versions),
+        meshes=texts(mesh),
+    )
+    modules = modules_of(program, module=module)
+    path = str(program) if isinstance(program, str | Path) else modules[0].path
+    means = Means(python=python, minutes=minutes)
+    return what_if_modules(modules, asked, means=means, output=output, path=path)

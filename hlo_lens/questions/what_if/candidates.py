@@ -11,10 +11,9 @@ only a compile shows the whole.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.questions.sharding.savings import (
     DonationStatus,
@@ -28,7 +27,9 @@ from hlo_lens.questions.what_if.arguments import (
     common_pattern,
     covering_patterns,
     is_optimizer_state,
+    result_name,
 )
+from hlo_lens.questions.what_if.meshes import axes_of
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.named_sharding import partition_spec_text, spec_of_axes
 from hlo_lens.shapes.shape import xla_name
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
     from hlo_lens.questions.sharding.savings import Saving
-    from hlo_lens.shapes.shape import Shape
 
 _MOST_GROUPS = 8
 _SMALL = 1000
@@ -95,154 +95,31 @@ def candidates(table: ShardingTable, *, dtypes: Sequence[str] = ()) -> Candidate
     Raises:
         UsageError: If an element type is malformed.
     """
-    found = [*_donations(table), *_shardings(table)]
-    found += [one for text in dtypes if (one := _dtype(table, text)) is not None]
+    retyped = [_dtype(table, text) for text in dtypes]
+    changes = [*_donations(table), *_Divisions(table).candidates()]
+    changes += [one for one in retyped if one.saves_bytes > 0]
     state = [value for value in table.parameters if _is_wide_state(value)]
+    names = tuple(map(_name, state))
     return Candidates(
-        candidates=tuple(sorted(found, key=lambda one: -one.saves_bytes)),
-        optimizer_state=tuple(_name(value) for value in state),
-        optimizer_bytes=sum(value.device_bytes or 0 for value in state),
-        optimizer_pattern=common_pattern([_name(value) for value in state]),
+        candidates=tuple(sorted(changes, key=lambda one: -one.saves_bytes)),
+        optimizer_state=names,
+        optimizer_bytes=_bytes_of(state),
+        optimizer_pattern=common_pattern(names),
     )
 
 
 def _name(value: ShardedValue) -> str:
-    if value.value.kind == "output":
-        return f"result{value.value.index}"
-    return str(value.value.name)
-
-
-# ---- donations ---------------------------------------------------------------------------------
-
-
-def _donations(table: ShardingTable) -> Iterator[Candidate]:
-    """Yield a candidate for each argument of the function that has donatable arrays."""
-    groups: dict[str, list[ShardedValue]] = defaultdict(list)
-    for one in donations(table).of(DonationStatus.DONATABLE):
-        groups[argument_root(_name(one.value))].append(one.value)
-    sized = sorted(groups.items(), key=lambda item: -_bytes_of(item[1]))
-    for root, values in sized[:_MOST_GROUPS]:
-        yield _donation(f"donate {root}", values, (root,))
-    rest = [value for _, values in sized[_MOST_GROUPS:] for value in values]
-    if rest:
-        roots = tuple(root for root, _ in sized[_MOST_GROUPS:])
-        yield _donation(f"donate {plural(len(roots), 'other argument')}", rest, roots)
-
-
-def _donation(change: str, values: Sequence[ShardedValue], requests: tuple[str, ...]) -> Candidate:
-    return Candidate(
-        kind="donate",
-        change=change,
-        values=tuple(map(_name, values)),
-        requests=requests,
-        saves_bytes=_bytes_of(values),
-    )
+    return result_name(value) if value.value.kind == "output" else str(value.value.name)
 
 
 def _bytes_of(values: Iterable[ShardedValue]) -> int:
     return sum(value.device_bytes or 0 for value in values)
 
 
-# ---- shardings ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Division:
-    """A value divided over further axes: each with the dimension that it divides."""
-
-    value: ShardedValue
-    axes: tuple[tuple[str, int], ...]
-    saved_bytes: int
-
-    @classmethod
-    def of(cls, saving: Saving, dimension: int | None = None) -> _Division:
-        """Return the division of a saving, in another dimension if one is given."""
-        place = saving.dimension if dimension is None else dimension
-        return cls(saving.value, ((saving.axis, place),), saving.saved_bytes)
-
-    @property
-    def name(self) -> str:
-        return _name(self.value)
-
-    @property
-    def spec_text(self) -> str:
-        """The spec of the divided value."""
-        shape, known = self.value.global_shape, self.value.spec or ()
-        axes = [(one,) if isinstance(one, str) else one or () for one in known]
-        axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
-        for axis, dimension in self.axes:
-            axes[dimension] = (*axes[dimension], axis)
-        return partition_spec_text(spec_of_axes(axes))
-
-    @property
-    def where(self) -> str:
-        """Axes and dimensions: ``data in dimension 0``."""
-        return " and ".join(f"{axis} in dimension {place}" for axis, place in self.axes)
-
-
-def _shardings(table: ShardingTable) -> Iterator[Candidate]:
-    """Yield candidates that divide replicated values: groups alike, and all over an axis."""
-    made = _Divisions(
-        followers=_followers(table), names=[_name(value) for value in table.parameters]
-    )
-    savings = [one for one in replicated_bytes(table).savings if one.saved_bytes > 0]
-    yield from _alike(savings, made)
-    by_axis: dict[str, list[_Division]] = defaultdict(list)
-    for one in savings:
-        by_axis[one.axis].append(_Division.of(one))
-    for axis, divisions in by_axis.items():
-        large = [one for one in divisions if one.saved_bytes * _SMALL >= _saved(divisions)]
-        which = "all" if len(large) == len(divisions) else "large"
-        if len(large) > 1:
-            yield made.candidate(large, f"{which} replicated values over {axis}")
-        state = [one for one in large if is_optimizer_state(one.name)]
-        if 1 < len(state) < len(large):
-            yield made.candidate(state, f"optimizer state over {axis}")
-
-
-def _alike(savings: Iterable[Saving], made: _Divisions) -> Iterator[Candidate]:
-    """Yield candidates for values of equal shape, type and sharding."""
-    groups: dict[object, dict[str, list[Saving]]] = defaultdict(lambda: defaultdict(list))
-    kind: object
-    for one in savings:
-        shape = one.value.global_shape
-        if shape is not None:
-            kind = (shape.dimensions, shape.element_type, one.value.spec_text)
-            groups[kind][one.axis].append(one)
-    sized = [(kind, group) for kind, axes in groups.items() for group in axes.values()]
-    sized.sort(key=lambda item: -sum(one.saved_bytes for one in item[1]))
-    for place, (kind, group) in enumerate(sized[:_MOST_GROUPS]):
-        yield made.candidate([_Division.of(one) for one in group])
-        others = [one for one in group[0].dimensions if one != group[0].dimension]
-        if others and place < _OTHER_DIMENSIONS:
-            yield made.candidate([_Division.of(one, others[0]) for one in group])
-        by_name: dict[str, list[Saving]] = defaultdict(list)
-        for one in itertools.chain.from_iterable(groups.pop(kind, {}).values()):
-            by_name[_name(one.value)].append(one)
-        if any(len(parts) > 1 for parts in by_name.values()):
-            yield made.candidate([_over_all(parts) for parts in by_name.values()])
-
-
-def _over_all(savings: Sequence[Saving]) -> _Division:
-    """Return a value divided over all its free axes, each where it saves most of what is left."""
-    value = savings[0].value
-    whole = part = value.device_shape
-    axes: list[tuple[str, int]] = []
-    for one in sorted(savings, key=lambda one: -one.axis_size):
-        found = [] if part is None else ways_to_divide(part, one.axis_size)
-        if found:
-            axes.append((one.axis, found[0].dimension))
-            part = found[0].part
-    saved = 0 if whole is None or part is None else _size(whole) - _size(part)
-    return _Division(value, tuple(axes), saved)
-
-
-def _size(shape: Shape) -> int:
-    return shape.padded_size_bytes or 0
-
-
-def _saved(divisions: Sequence[_Division]) -> int:
-    return sum(one.saved_bytes for one in divisions)
+def _is_wide_state(value: ShardedValue) -> bool:
+    shape = value.global_shape or value.device_shape
+    is_wide = shape is not None and shape.rank > 0 and shape.element_type in ("f32", "f64")
+    return is_wide and is_optimizer_state(_name(value))
 
 
 def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
@@ -251,56 +128,34 @@ def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
     return {_name(one): output for one, output in memory_pairs(free, table)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Divisions:
-    """Candidates that divide values.
+# ---- donations and element types ---------------------------------------------------------------
 
-    Attributes:
-        followers: Results that are divided with an argument, by its name.
-        names: Names of all arguments.
-    """
 
-    followers: dict[str, ShardedValue]
-    names: Sequence[str]
-
-    def candidate(self, divisions: Sequence[_Division], title: str = "") -> Candidate:
-        """Return the candidate that divides some values."""
-        specs: dict[str, str] = {}
-        saved = 0
-        for one in divisions:
-            specs[one.name] = one.spec_text
-            saved += one.saved_bytes
-            follower = self.followers.get(one.name)
-            if follower is not None and follower.sharding is not None:
-                specs[_name(follower)] = one.spec_text
-                saved += one.saved_bytes
-        return Candidate(
-            kind="shard",
-            change=f"shard {title or self._title(divisions)}",
-            values=tuple(specs),
-            requests=tuple(self._requests(specs)),
-            saves_bytes=saved,
+def _donations(table: ShardingTable) -> Iterator[Candidate]:
+    """Yield a candidate for each argument of the function that has donatable arrays."""
+    groups: dict[str, list[ShardedValue]] = defaultdict(list)
+    for one in donations(table).of(DonationStatus.DONATABLE):
+        groups[argument_root(_name(one.value))].append(one.value)
+    roots = sorted(groups, key=lambda root: -_bytes_of(groups[root]))
+    titled: dict[str, tuple[str, ...]] = {
+        f"donate {root}": (root,) for root in roots[:_MOST_GROUPS]
+    }
+    rest = tuple(roots[_MOST_GROUPS:])
+    if rest:
+        titled[f"donate {plural(len(rest), 'other argument')}"] = rest
+    for title, requests in titled.items():
+        values = [value for root in requests for value in groups[root]]
+        yield Candidate(
+            kind="donate",
+            change=title,
+            values=tuple(map(_name, values)),
+            requests=requests,
+            saves_bytes=_bytes_of(values),
         )
 
-    def _title(self, divisions: Sequence[_Division]) -> str:
-        first = divisions[0]
-        names = covering_patterns([one.name for one in divisions], self.names)
-        what = names[0] if len(names) == 1 else f"{first.name} and {len(divisions) - 1} alike"
-        return f"{what} over {first.where}"
 
-    def _requests(self, specs: dict[str, str]) -> Iterator[str]:
-        by_spec: dict[str, list[str]] = defaultdict(list)
-        for name, text in specs.items():
-            by_spec[text].append(name)
-        for text, names in by_spec.items():
-            yield from (f"{one}={text}" for one in covering_patterns(names, self.names))
-
-
-# ---- element types -----------------------------------------------------------------------------
-
-
-def _dtype(table: ShardingTable, text: str) -> Candidate | None:
-    """Return the candidate for an element type that is allowed; None if it saves nothing."""
+def _dtype(table: ShardingTable, text: str) -> Candidate:
+    """Return the candidate for an element type that is allowed."""
     pattern, _, name = text.rpartition("=")
     if not pattern:
         raise UsageError(f"not an element type of arguments: {text!r}; write it like 'opt/**=bf16'")
@@ -309,13 +164,10 @@ def _dtype(table: ShardingTable, text: str) -> Candidate | None:
     saved = 0
     for value in chosen:
         shape = value.device_shape or value.global_shape
-        if shape is None:
-            continue
-        new = replace(shape, element_type=xla_name(name.strip()) or name.strip()).size_bytes
-        part = (shape.size_bytes or 0) - (new or 0)
-        saved += part * (2 if _name(value) in followers else 1)
-    if saved <= 0:
-        return None
+        if shape is not None:
+            new = replace(shape, element_type=xla_name(name.strip()) or name.strip()).size_bytes
+            part = (shape.size_bytes or 0) - (new or 0)
+            saved += part * (2 if _name(value) in followers else 1)
     return Candidate(
         kind="dtype",
         change=f"store {pattern} as {name.strip()}",
@@ -325,7 +177,122 @@ def _dtype(table: ShardingTable, text: str) -> Candidate | None:
     )
 
 
-def _is_wide_state(value: ShardedValue) -> bool:
-    shape = value.global_shape or value.device_shape
-    is_wide = shape is not None and shape.rank > 0 and shape.element_type in ("f32", "f64")
-    return is_wide and is_optimizer_state(_name(value))
+# ---- shardings ---------------------------------------------------------------------------------
+
+
+class _Division(NamedTuple):
+    """A value divided over further axes: each with the dimension that it divides."""
+
+    value: ShardedValue
+    axes: tuple[tuple[str, int], ...]
+    saved_bytes: int
+
+    @property
+    def name(self) -> str:
+        return _name(self.value)
+
+    @property
+    def spec_text(self) -> str:
+        """The spec of the divided value."""
+        shape, spec = self.value.global_shape, self.value.spec or ()
+        axes = [axes_of(entry) for entry in spec]
+        axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
+        for axis, dimension in self.axes:
+            axes[dimension] = (*axes[dimension], axis)
+        return partition_spec_text(spec_of_axes(axes))
+
+
+def _divided(saving: Saving, dimension: int | None = None) -> _Division:
+    """Return the division of a saving, in another dimension if one is given."""
+    place = saving.dimension if dimension is None else dimension
+    return _Division(saving.value, ((saving.axis, place),), saving.saved_bytes)
+
+
+def _over_all(savings: Sequence[Saving]) -> _Division:
+    """Return a value divided over all its free axes, each where it saves most of what is left."""
+    value = savings[0].value
+    part = value.device_shape
+    axes: list[tuple[str, int]] = []
+    for one in sorted(savings, key=lambda one: -one.axis_size):
+        ways = [] if part is None else ways_to_divide(part, one.axis_size)
+        if ways:
+            axes.append((one.axis, ways[0].dimension))
+            part = ways[0].part
+    sizes = [0 if s is None else s.padded_size_bytes or 0 for s in (value.device_shape, part)]
+    return _Division(value, tuple(axes), sizes[0] - sizes[1])
+
+
+class _Divisions:
+    """Candidates that divide the replicated values of a program."""
+
+    def __init__(self, table: ShardingTable) -> None:
+        self.followers = _followers(table)
+        self.names = [_name(value) for value in table.parameters]
+        self.savings = [one for one in replicated_bytes(table).savings if one.saved_bytes > 0]
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield candidates that divide groups alike, then all over an axis."""
+        yield from self._alike()
+        by_axis: dict[str, list[_Division]] = defaultdict(list)
+        for one in self.savings:
+            by_axis[one.axis].append(_divided(one))
+        for axis, divisions in by_axis.items():
+            total = sum(one.saved_bytes for one in divisions)
+            large = [one for one in divisions if one.saved_bytes * _SMALL >= total]
+            which = "all" if len(large) == len(divisions) else "large"
+            if len(large) > 1:
+                yield self._candidate(large, f"{which} replicated values over {axis}")
+            state = [one for one in large if is_optimizer_state(one.name)]
+            if 1 < len(state) < len(large):
+                yield self._candidate(state, f"optimizer state over {axis}")
+
+    def _alike(self) -> Iterator[Candidate]:
+        """Yield candidates for values of equal shape, type and sharding."""
+        groups: dict[object, dict[str, list[Saving]]] = defaultdict(lambda: defaultdict(list))
+        for one in self.savings:
+            shape = one.value.global_shape
+            if shape is not None:
+                alike = (shape.dimensions, shape.element_type, one.value.spec_text)
+                groups[alike][one.axis].append(one)
+        sized = [(kind, group) for kind, axes in groups.items() for group in axes.values()]
+        sized.sort(key=lambda item: -sum(one.saved_bytes for one in item[1]))
+        for place, (kind, group) in enumerate(sized[:_MOST_GROUPS]):
+            yield self._candidate([_divided(one) for one in group])
+            others = [one for one in group[0].dimensions if one != group[0].dimension]
+            if others and place < _OTHER_DIMENSIONS:
+                yield self._candidate([_divided(one, others[0]) for one in group])
+            by_name: dict[str, list[Saving]] = defaultdict(list)
+            for savings in groups.pop(kind, {}).values():
+                for one in savings:
+                    by_name[_name(one.value)].append(one)
+            if any(len(savings) > 1 for savings in by_name.values()):
+                yield self._candidate([_over_all(savings) for savings in by_name.values()])
+
+    def _candidate(self, divisions: Sequence[_Division], title: str = "") -> Candidate:
+        """Return the candidate that divides some values, and the results that they become."""
+        first, specs, saved = divisions[0], dict[str, str](), 0
+        for one in divisions:
+            follower = self.followers.get(one.name)
+            is_followed = follower is not None and follower.sharding is not None
+            names = [one.name, *([_name(follower)] if follower and is_followed else [])]
+            specs |= dict.fromkeys(names, one.spec_text)
+            saved += one.saved_bytes * len(names)
+        if not title:
+            covering = covering_patterns([one.name for one in divisions], self.names)
+            alike = f"{first.name} and {len(divisions) - 1} alike"
+            axes = " and ".join(f"{axis} in dimension {place}" for axis, place in first.axes)
+            title = f"{covering[0] if len(covering) == 1 else alike} over {axes}"
+        by_spec: dict[str, list[str]] = defaultdict(list)
+        for name, text in specs.items():
+            by_spec[text].append(name)
+        return Candidate(
+            kind="shard",
+            change=f"shard {title}",
+            values=tuple(specs),
+            requests=tuple(
+                f"{pattern}={text}"
+                for text, names in by_spec.items()
+                for pattern in covering_patterns(names, self.names)
+            ),
+            saves_bytes=saved,
+        )

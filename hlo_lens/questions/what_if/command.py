@@ -8,13 +8,14 @@ import click
 
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import compiling_options, module_option
-from hlo_lens.cli.output import Output, format_option, progress_bar
+from hlo_lens.cli.output import Output, format_option, option_group, progress_bar
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.cli.options import Compiling
+    from hlo_lens.questions.what_if.combinations import Asked
     from hlo_lens.text.patterns import NamePattern
 
 _EXAMPLE = """\b
@@ -29,66 +30,7 @@ Example:
 """
 
 
-@click.command("what-if", epilog=_EXAMPLE)
-@click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="NAME",
-    help="Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with commas.",
-)
-@click.option(
-    "--flag",
-    "flags",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Flag of XLA for this compile; several values with commas.",
-)
-@click.option(
-    "--donate", multiple=True, metavar="PATTERN", help="Donate arguments: state.opt.*, params/**/w."
-)
-@click.option("--undonate", multiple=True, metavar="PATTERN", help="No longer donate arguments.")
-@click.option(
-    "--shard",
-    multiple=True,
-    metavar="PATTERN=P(..)",
-    help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
-)
-@click.option(
-    "--dtype",
-    multiple=True,
-    metavar="PATTERN=TYPE",
-    help="Element type of stored arguments, and of the results that they become: 'opt/**=bf16'.",
-)
-@click.option(
-    "--constraint",
-    multiple=True,
-    metavar="ACTION LINE",
-    help="Sharding constraint: 'drop step.py:31', or \"add step.py:31=P('data')\".",
-)
-@click.option(
-    "--mesh",
-    "meshes",
-    multiple=True,
-    metavar="AXES",
-    help="Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
-)
-@click.option(
-    "--with",
-    "versions",
-    multiple=True,
-    metavar="jax==V",
-    help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs them).",
-)
-@compiling_options("Longest time of one compile.")
-@module_option
-@click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
-@format_option
-@click.pass_context
-def what_if(
-    context: click.Context,
-    path: str,
+def _asked(
     targets: Sequence[str],
     flags: Sequence[str],
     donate: Sequence[str],
@@ -98,6 +40,108 @@ def what_if(
     constraint: Sequence[str],
     meshes: Sequence[str],
     versions: Sequence[str],
+) -> Asked:
+    """Return the changes that the options name; several targets and flags are split at commas."""
+    from hlo_lens.questions.what_if.combinations import Asked
+
+    values: dict[str, tuple[str, ...]] = {}
+    for flag in flags:
+        name, equals, text = flag.removeprefix("--").partition("=")
+        if not equals or not name:
+            raise UsageError(f"--flag {flag!r}: write NAME=VALUE, such as xla_x=true")
+        values[name] = (*values.get(name, ()), *text.split(","))
+    edits = {
+        "donate": donate,
+        "undonate": undonate,
+        "shard": shard,
+        "dtype": dtype,
+        "constraint": constraint,
+    }
+    words = (word.strip() for text in targets for word in text.split(","))
+    return Asked(
+        targets=tuple(filter(None, words)),
+        flags=values,
+        edits=tuple((kind, value) for kind, texts in edits.items() for value in texts),
+        versions=tuple(versions),
+        meshes=tuple(meshes),
+    )
+
+
+_change_options = option_group(
+    "asked",
+    _asked,
+    click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="NAME",
+        help="Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with commas.",
+    ),
+    click.option(
+        "--flag",
+        "flags",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Flag of XLA for this compile; several values with commas.",
+    ),
+    click.option(
+        "--donate",
+        multiple=True,
+        metavar="PATTERN",
+        help="Donate arguments: state.opt.*, params/**/w.",
+    ),
+    click.option(
+        "--undonate", multiple=True, metavar="PATTERN", help="No longer donate arguments."
+    ),
+    click.option(
+        "--shard",
+        multiple=True,
+        metavar="PATTERN=P(..)",
+        help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
+    ),
+    click.option(
+        "--dtype",
+        multiple=True,
+        metavar="PATTERN=TYPE",
+        help="Element type of stored arguments, and of the results that they become: "
+        "'opt/**=bf16'.",
+    ),
+    click.option(
+        "--constraint",
+        multiple=True,
+        metavar="ACTION LINE",
+        help="Sharding constraint: 'drop step.py:31', or \"add step.py:31=P('data')\".",
+    ),
+    click.option(
+        "--mesh",
+        "meshes",
+        multiple=True,
+        metavar="AXES",
+        help="Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
+    ),
+    click.option(
+        "--with",
+        "versions",
+        multiple=True,
+        metavar="jax==V",
+        help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs "
+        "them).",
+    ),
+)
+
+
+@click.command("what-if", epilog=_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@_change_options
+@compiling_options("Longest time of one compile.")
+@module_option
+@click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
+@format_option
+@click.pass_context
+def what_if(
+    context: click.Context,
+    path: str,
+    asked: Asked,
     compiling: Compiling,
     pattern: NamePattern | None,
     folder: str | None,
@@ -110,47 +154,13 @@ def what_if(
     CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
     """
     from hlo_lens.load.programs import read_dump, select_modules
-    from hlo_lens.questions.what_if.api import Asked, what_if_modules
+    from hlo_lens.questions.what_if.combinations import what_if_modules
 
-    edited = (
-        ("donate", donate),
-        ("undonate", undonate),
-        ("shard", shard),
-        ("dtype", dtype),
-        ("constraint", constraint),
-    )
-    edits = [(kind, value) for kind, values in edited for value in values]
-    asked = Asked(
-        targets=tuple(_words(targets)),
-        flags=_flags(flags),
-        edits=tuple(edits),
-        versions=tuple(versions),
-        meshes=tuple(meshes),
-    )
     modules = select_modules(read_dump(path).modules, pattern)
     with progress_bar("compiling") as progress:
-        found = what_if_modules(
+        answer = what_if_modules(
             modules, asked, means=compiling.means, output=folder, path=path, progress=progress
         )
-    Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
-    if found.is_undecided:
+    Output(format=format_, path_out=None, rows=0, color="auto").write(answer.report)
+    if answer.is_undecided:
         context.exit(exit_codes.UNPARSABLE)
-
-
-def _words(values: Sequence[str]) -> list[str]:
-    return [word.strip() for value in values for word in value.split(",") if word.strip()]
-
-
-def _flags(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the values of each flag.
-
-    Raises:
-        UsageError: If a flag has no value.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for value in values:
-        name, equals, text = value.removeprefix("--").partition("=")
-        if not equals or not name:
-            raise UsageError(f"--flag {value!r}: write NAME=VALUE, such as xla_x=true")
-        found[name] = (*found.get(name, ()), *text.split(","))
-    return found

@@ -1,110 +1,110 @@
-"""A change of a program's text: the replacements, and for each target whether it applies."""
+"""Changes of a program, and the edits of its text that make them."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, SHAPE, STRIDE
+from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Replacement:
-    """A span of the source text, and the text in its place.
-
-    Attributes:
-        span: Offsets in the text of the module's source; empty to insert.
-        text: The new text.
-    """
-
-    span: Span
-    text: str
+    from hlo_lens.questions.what_if.figures import Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One change of one target.
+class ChangedPart:
+    """What a change means for one value of the program, or for the whole.
 
     Attributes:
-        kind: ``donate``, ``undonate``, ``shard``, ``constraint``, ``dtype`` or ``mesh``.
-        target: Argument name as ``hlo-lens sharding`` prints it, result, source line or mesh.
-        applies: Whether the text was changed for it.
-        why_not: Why it does not apply; empty if it does.
-        effect: What the text has now: ``result{3} has its memory``; empty if it does not apply.
-        request: Text of the request; empty for a change that follows from others.
+        kind: As in `Change`.
+        target: Name of the value, or the value of the option.
+        applies: Whether it is made.
+        why_not: Why it cannot be; None if it can.
+        note: What it does where it applies; None for nothing to say.
+        request: Target of the `Change` that it is part of.
     """
 
     kind: str
     target: str
     applies: bool = True
-    why_not: str = ""
-    effect: str = ""
-    request: str = ""
-
-    def for_request(self, text: str) -> Change:
-        """Return the change with the text of the request that it belongs to."""
-        return replace(self, request=text)
-
-    @classmethod
-    def refused(cls, kind: str, target: str, why_not: str) -> Change:
-        """Return a change that does not apply."""
-        return cls(kind=kind, target=target, applies=False, why_not=why_not)
+    why_not: str | None = None
+    note: str | None = None
+    request: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramEdit:
-    """Changes of a program's text.
+class Change:
+    """A change that is asked for: an option of ``what-if`` and its value.
 
     Attributes:
-        changes: One for each target, in the order of the requests.
-        replacements: Parts of the text to replace.
+        kind: ``target``, ``flag``, ``with``, ``donate``, ``shard``, ...
+        target: The option's value.
+        applies: Whether it can be made, in part at least.
+        why_not: Why it cannot; None if it can.
+        parts: Values that it changes, and those that it cannot; empty for changes of the whole.
+        alone: Figures with this change only; None if not compiled alone.
     """
 
-    changes: tuple[Change, ...] = ()
-    replacements: tuple[Replacement, ...] = ()
+    kind: str
+    target: str
+    applies: bool = True
+    why_not: str | None = None
+    parts: tuple[ChangedPart, ...] = ()
+    alone: Figures | None = None
 
     @property
-    def applies(self) -> bool:
-        """Whether any change applies."""
-        return any(change.applies for change in self.changes)
+    def all_parts(self) -> tuple[ChangedPart, ...]:
+        """Its parts; of a change of the whole, one."""
+        whole = ChangedPart(
+            kind=self.kind,
+            target=self.target,
+            applies=self.applies,
+            why_not=self.why_not,
+            request=self.target,
+        )
+        return self.parts or (whole,)
 
-    def text_of(self, module: HloModule) -> str:
-        """Return the changed text of the module that was edited."""
-        return edited_text(module.columns.source.text, (self,))
+
+class InapplicableError(Exception):
+    """A change cannot be made; the text says why."""
 
 
-def edited_text(text: str, edits: Iterable[ProgramEdit]) -> str:
-    """Return a text with the replacements of several edits of it.
+def part_of(kind: str, target: str, request: str, make: Callable[[], str]) -> ChangedPart:
+    """Return the part of a change that a function makes: it returns what it did, or raises why not.
 
-    Raises:
-        UsageError: If two edits replace the same part: then one has to follow the other.
+    Args:
+        kind: Kind of the change.
+        target: Name of the value.
+        request: Target of the change.
+        make: Makes it; raises `InapplicableError` if it cannot.
     """
-    found = sorted({one for edit in edits for one in edit.replacements})
-    for one, other in pairwise(found):
-        if one.span.end > other.span.start or one.span == other.span:
-            raise UsageError("two changes replace the same part of the text; apply one at a time")
-    pieces, done = [], 0
-    for one in found:
-        pieces += [text[done : one.span.start], one.text]
-        done = one.span.end
-    return "".join([*pieces, text[done:]])
+    try:
+        return ChangedPart(kind=kind, target=target, request=request, note=make())
+    except InapplicableError as error:
+        return ChangedPart(
+            kind=kind, target=target, request=request, applies=False, why_not=str(error)
+        )
 
 
-# ---- the header --------------------------------------------------------------------------------
+FUNC_RESULT = "xla.sdy.FuncResultSharding"
+"""Target of the custom call that states the sharding of a result for Shardy."""
+
+
+def is_result_call(instruction: HloInstruction) -> bool:
+    """Return whether an instruction states the sharding of a result for Shardy."""
+    is_call = instruction.opcode == "custom-call"
+    return is_call and custom_call_target(instruction) == FUNC_RESULT
+
 
 _HEAD = re.compile(r"HloModule\s+[^\s,]+")
-
 _HEADER_ORDER = (
     "is_scheduled",
     "input_output_alias",
@@ -118,142 +118,86 @@ _HEADER_ORDER = (
 )
 """Attributes of the header in the order of HloModule::Print."""
 
-
-def set_header(module: HloModule, values: Mapping[str, str]) -> tuple[Replacement, ...]:
-    """Return the replacements that give attributes of the header new values; empty removes one.
-
-    Raises:
-        UsageError: If the text has no header.
-    """
-    text = module.columns.source.text
-    found: list[Replacement] = []
-    inserted: dict[int, str] = {}
-    for name in sorted(values, key=_HEADER_ORDER.index):
-        value = values[name]
-        written = f", {name}={value}" if value else ""
-        if name in module.header:
-            old = f", {name}={module.header[name]}"
-            start = text.find(old, module.start)
-            if old != written:
-                found.append(Replacement(Span(start, start + len(old)), written))
-        elif written:
-            place = _end_of(module, _HEADER_ORDER[: _HEADER_ORDER.index(name)])
-            inserted[place] = inserted.get(place, "") + written
-    found += [Replacement(Span(place, place), new) for place, new in inserted.items()]
-    return tuple(found)
-
-
-def _end_of(module: HloModule, names: Iterable[str]) -> int:
-    """Return the offset after the last attribute of the header that is one of these."""
-    text = module.columns.source.text
-    head = _HEAD.match(text, module.start)
-    if head is None:
-        raise UsageError(f"{module.path} has no HloModule line")
-    place = head.end()
-    for name in names:
-        if name in module.header:
-            written = f", {name}={module.header[name]}"
-            place = text.find(written, head.end()) + len(written)
-    return place
-
-
 _LAYOUT = "entry_computation_layout"
 _LEAF = re.compile(r"(?<![\w.])[a-z][a-z0-9]*(?=\[)")
 
 
+@dataclass(slots=True)
+class LineEdits:
+    """Edits of the line of one instruction.
+
+    Attributes:
+        name: New name where it is defined, not where it is used.
+        types: Leaf of the result shape to its new element type.
+        operands: Position to another instruction of the computation, without ``%``.
+        attributes: Name to new value as written; None removes one.
+        is_root: Whether the line gets the mark ROOT, or loses it; None for neither.
+        is_removed: Whether the line goes.
+        before: Lines to add before it.
+        after: Lines to add after it.
+    """
+
+    name: str | None = None
+    types: dict[int, str] = field(default_factory=dict)
+    operands: dict[int, str] = field(default_factory=dict)
+    attributes: dict[str, str | None] = field(default_factory=dict)
+    is_root: bool | None = None
+    is_removed: bool = False
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+
 class TextEdits:
-    """Edits of one module: each part of an instruction is replaced once, with all its edits."""
+    """Edits of the text of a module.
+
+    Attributes:
+        module: The module as it is.
+        header: New values of attributes of the header; empty removes one.
+        parameter_types: New element types in header and signature, leaves of all parameters counted
+            together.
+        result_types: The same of the result.
+    """
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
-        self._header: dict[str, str] = {}
-        self._attributes: dict[int, dict[str, str | None]] = defaultdict(dict)
-        self._operands: dict[int, dict[int, str]] = defaultdict(dict)
-        self._types: dict[int, dict[int, str]] = defaultdict(dict)
-        self._renamed: dict[int, str] = {}
-        self._entry_types: dict[bool, dict[int, str]] = defaultdict(dict)
-        self._before: dict[int, list[str]] = defaultdict(list)
-        self._after: dict[int, list[str]] = defaultdict(list)
-        self._no_roots: set[int] = set()
-        self._roots: set[int] = set()
-        self._removed: set[int] = set()
+        self.header: dict[str, str] = {}
+        self.parameter_types: dict[int, str] = {}
+        self.result_types: dict[int, str] = {}
+        self._lines: dict[int, LineEdits] = defaultdict(LineEdits)
         self._names: dict[str, set[str]] = {}
 
-    def set_header(self, name: str, value: str) -> None:
-        """Give an attribute of the header a value; empty removes it."""
-        self._header[name] = value
+    def header_value(self, name: str) -> str:
+        """Return an attribute of the header as edited; empty if there is none."""
+        return self.header.get(name, self.module.header.get(name, ""))
 
-    def header(self, name: str) -> str:
-        """Return the edited value of an attribute of the header; empty if there is none."""
-        return self._header.get(name, self.module.header.get(name, ""))
-
-    def set_attribute(self, instruction: HloInstruction, name: str, value: str | None) -> None:
-        """Give an attribute of an instruction a value as written; None removes it."""
-        self._attributes[instruction.row][name] = value
+    def line(self, instruction: HloInstruction) -> LineEdits:
+        """Return the edits of an instruction's line."""
+        return self._lines[instruction.row]
 
     def attribute(self, instruction: HloInstruction, name: str) -> str | None:
-        """Return the edited value of an attribute as written; None if there is none."""
-        edited = self._attributes.get(instruction.row, {})
+        """Return an attribute of an instruction as edited; None if there is none."""
+        edited = self.line(instruction).attributes
         return edited[name] if name in edited else instruction.attribute(name)
-
-    def set_operand(self, instruction: HloInstruction, position: int, name: str) -> None:
-        """Replace an operand by another instruction of the same computation."""
-        self._operands[instruction.row][position] = name
 
     def operand(self, instruction: HloInstruction, position: int) -> str:
         """Return an operand as edited, with its tuple index (``w#1``), without ``%``."""
-        edited = self._operands.get(instruction.row, {})
-        if position in edited:
-            return edited[position]
         operand = instruction.operands[position]
-        return "#".join([operand.name, *map(str, operand.index)])
+        own = "#".join([operand.name, *map(str, operand.index)])
+        return self.line(instruction).operands.get(position, own)
 
-    def set_type(self, instruction: HloInstruction, leaf: int, element_type: str) -> None:
-        """Give a leaf of an instruction's result shape another element type."""
-        self._types[instruction.row][leaf] = element_type
-
-    def set_name(self, instruction: HloInstruction, name: str) -> None:
-        """Replace the name of an instruction where it is defined, not where it is used."""
-        self._renamed[instruction.row] = name
-
-    def set_entry_type(self, leaf: int, element_type: str, *, is_result: bool) -> None:
-        """Give a leaf of the entry's parameters or result another element type.
-
-        In the header and the signature of the entry; leaves are counted over all parameters.
-        """
-        self._entry_types[is_result][leaf] = element_type
-
-    def insert_before(self, instruction: HloInstruction, line: str) -> None:
-        """Add an instruction before another one, after those added there before."""
-        self._before[instruction.row].append(line)
-
-    def insert_after(self, instruction: HloInstruction, line: str) -> None:
-        """Add an instruction after another one and those added there before."""
-        self._after[instruction.row].append(line)
-
-    def remove_root(self, instruction: HloInstruction) -> None:
-        """Drop the mark ROOT of an instruction."""
-        self._no_roots.add(instruction.row)
-
-    def set_root(self, instruction: HloInstruction) -> None:
-        """Mark an instruction as the ROOT of its computation."""
-        self._roots.add(instruction.row)
-
-    def remove(self, instruction: HloInstruction) -> None:
-        """Delete the line of an instruction."""
-        self._removed.add(instruction.row)
+    def last_of_entry(self) -> LineEdits:
+        """Return the edits of the last line of the entry."""
+        return self._lines[self.module.entry.rows[-1]]
 
     def new_name(self, near: HloInstruction) -> str:
         """Return a name that no instruction of its computation has yet."""
-        computation = near.computation
-        if computation.name not in self._names:
-            self._names[computation.name] = {one.name for one in computation.instructions}
-        known = self._names[computation.name]
+        names = self._names.setdefault(
+            near.computation.name, {one.name for one in near.computation.instructions}
+        )
         base = re.sub(r"\.\d+$", "", near.name)
-        number = 1
-        while (name := f"{base}.edited.{number}") in known:
-            number += 1
-        known.add(name)
+        numbered = (f"{base}.edited.{number}" for number in itertools.count(1))
+        name = next(one for one in numbered if one not in names)
+        names.add(name)
         return name
 
     def reference(self, name: str) -> str:
@@ -262,102 +206,111 @@ class TextEdits:
         is_marked = len(columns) and columns.source.text[columns.spans[NAME] - 1] == "%"
         return f"%{name}" if is_marked else name
 
-    def replacements(self) -> tuple[Replacement, ...]:
-        """Return the replacements of all edits."""
-        found = [*self._shapes_of_entry(), *set_header(self.module, self._header)]
-        for row, attributes in self._attributes.items():
-            if row not in self._removed:
-                found.append(self._with_attributes(row, attributes))
-        for row, operands in self._operands.items():
-            if row not in self._removed:
-                found.append(self._with_operands(row, operands))
-        for row, name in self._renamed.items():
-            found.append(Replacement(self._span(row, NAME, NAME + 1), name))
-        for row, types in self._types.items():
-            new = _with_types(self.module.instruction(row).shape_text, types)
-            found.append(Replacement(self._span(row, SHAPE, SHAPE + 1), new))
-        return (*found, *self._roots_and_lines())
-
-    def _shapes_of_entry(self) -> list[Replacement]:
-        """Edit the types in the header, and return the replacement of the entry's signature."""
-        if not self._entry_types:
-            return []
-        if layout := self.header(_LAYOUT):
-            self.set_header(_LAYOUT, self._program_shape(layout))
-        entry = self.module.entry
-        if not entry.signature_text:
-            return []
-        return [Replacement(entry.signature_span, self._program_shape(entry.signature_text))]
-
-    def _span(self, row: int, first: int, last: int) -> Span:
-        spans = self.module.columns.spans
-        return Span(spans[row * STRIDE + first], spans[row * STRIDE + last])
-
-    def _with_attributes(self, row: int, edited: Mapping[str, str | None]) -> Replacement:
-        attributes = dict(self.module.instruction(row).attribute_list)
-        for name, value in edited.items():
-            if value is None:
-                attributes.pop(name, None)
-            elif name in attributes or not {"metadata"} & attributes.keys():
-                attributes[name] = value
-            else:  # XLA prints metadata after shardings and frontend attributes
-                metadata = attributes.pop("metadata")
-                attributes.update({name: value, "metadata": metadata})
-        span = self._span(row, OPERANDS_END, END)
-        text = "".join(f", {name}={value}" for name, value in attributes.items())
-        return Replacement(Span(span.start + 1, span.end), text)
-
-    def _with_operands(self, row: int, edited: Mapping[int, str]) -> Replacement:
-        span = self._span(row, OPERANDS, OPERANDS_END)
-        names = self.module.instruction(row).operand_names
-        text = self.module.columns.source.text[span.start : span.end]
+    def text(self) -> str:
+        """Return the edited text."""
+        source = self.module.columns.source.text
+        rows = sorted(self._lines.items(), key=lambda item: item[0])  # after one, before the next
+        lines = [part for row, edits in rows for part in self._line_parts(row, edits)]
+        entry = [] if not self.parameter_types and not self.result_types else [self._signature()]
         pieces, done = [], 0
-        for position, name in enumerate(names):
-            written = re.compile(rf"(?<![\w.%-])%?{re.escape(name)}(?:#\d+)*(?![\w.#-])")
-            match = written.search(text, done)
-            if match is None:
-                continue
-            new = self.reference(edited[position]) if position in edited else match[0]
-            pieces += [text[done : match.start()], new]
-            done = match.end()
-        return Replacement(span, "".join([*pieces, text[done:]]))
+        parts = [*entry, *self._header_parts(), *lines]
+        for start, end, text in sorted(parts, key=lambda part: part[:2]):
+            pieces += [source[done:start], text]
+            done = end
+        return "".join([*pieces, source[done:]])
+
+    def _header_parts(self) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and new text of the parts of the header that change."""
+        module, text = self.module, self.module.columns.source.text
+        head = _HEAD.match(text, module.start)
+        if head is None:
+            if self.header:
+                raise UsageError(f"{module.path} has no HloModule line")
+            return
+        end = head.end()
+        for name in _HEADER_ORDER:
+            old = module.header.get(name, "")
+            new = self.header_value(name)
+            written = f", {name}={new}" if new else ""
+            if name in module.header:
+                start = text.find(f", {name}={old}", head.end())
+                end = start + len(f", {name}={old}")
+                if new != old:
+                    yield start, end, written
+            elif new:
+                yield end, end, written
+
+    def _signature(self) -> tuple[int, int, str]:
+        """Edit the types in the header, and return the new signature of the entry."""
+        if layout := self.header_value(_LAYOUT):
+            self.header[_LAYOUT] = self._program_shape(layout)
+        entry = self.module.entry
+        span = entry.signature_span
+        return span.start, span.end, self._program_shape(entry.signature_text)
 
     def _program_shape(self, text: str) -> str:
-        """Return a program shape with the edited element types."""
         parameters, arrow, result = text.rpartition("->")
-        types = self._entry_types
-        return f"{_with_types(parameters, types[False])}{arrow}{_with_types(result, types[True])}"
+        first = _with_types(parameters, self.parameter_types)
+        return f"{first}{arrow}{_with_types(result, self.result_types)}"
 
-    def _without_root(self, row: int) -> Replacement:
-        text = self.module.columns.source.text
-        start = self._span(row, NAME, NAME).start
-        begin = text.rfind("ROOT ", text.rfind("\n", 0, start) + 1, start)
-        return Replacement(Span(begin, begin + len("ROOT ")) if begin >= 0 else Span(0, 0), "")
+    def _line_parts(self, row: int, edits: LineEdits) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and new text of the parts of a line that change."""
+        source = self.module.columns.source
+        text, instruction = source.text, self.module.instruction(row)
+        spans = self.module.columns.spans[row * STRIDE : (row + 1) * STRIDE]
+        begin = source.line_bounds(spans[NAME])[0]
+        end = min(source.line_bounds(spans[END])[1] + 1, len(text))
+        line = text[begin:end]
+        indent = line[: len(line) - len(line.lstrip())]
+        if edits.after:
+            yield end, end, "".join(f"{indent}{one}\n" for one in edits.after)
+        if edits.before:
+            yield begin, begin, "".join(f"{indent}{one}\n" for one in edits.before)
+        if edits.is_removed:
+            yield begin, end, ""
+            return
+        root = text.rfind("ROOT ", begin, spans[NAME])
+        if edits.is_root and root < 0:
+            yield begin + len(indent), begin + len(indent), "ROOT "
+        elif edits.is_root is False and root >= 0:
+            yield root, root + len("ROOT "), ""
+        if edits.name is not None:
+            yield spans[NAME], spans[NAME + 1], edits.name
+        if edits.types:
+            shape = _with_types(instruction.shape_text, edits.types)
+            yield spans[SHAPE], spans[SHAPE + 1], shape
+        if edits.operands:
+            operands = self._operands(instruction, edits.operands)
+            yield spans[OPERANDS], spans[OPERANDS_END], operands
+        if edits.attributes:
+            attributes = _attributes(instruction, edits.attributes)
+            yield spans[OPERANDS_END] + 1, spans[END], attributes
 
-    def _roots_and_lines(self) -> list[Replacement]:
-        """Return the replacements of marks, and those that add and delete lines."""
-        added: dict[int, str] = defaultdict(str)
-        for is_after, edits in ((True, self._after), (False, self._before)):
-            for row, lines in edits.items():
-                begin, end, indent = self._line(row)
-                added[end if is_after else begin] += "".join(f"{indent}{line}\n" for line in lines)
-        found = [Replacement(Span(place, place), text) for place, text in added.items()]
-        found += [self._without_root(row) for row in self._no_roots]
-        for row in self._roots:
-            begin, _, indent = self._line(row)
-            place = begin + len(indent)
-            found.append(Replacement(Span(place, place), "ROOT "))
-        for row in self._removed:
-            begin, end, _ = self._line(row)
-            found.append(Replacement(Span(begin, end), ""))
-        return found
+    def _operands(self, instruction: HloInstruction, edited: Mapping[int, str]) -> str:
+        """Return the operand list with other operands; shapes and comments in it stay."""
+        text = instruction.operand_text
+        pieces, done = [], 0
+        for position, name in enumerate(instruction.operand_names):
+            written = re.compile(rf"(?<![\w.%-])%?{re.escape(name)}(?:#\d+)*(?![\w.#-])")
+            match = written.search(text, done)
+            if match is not None:
+                new = self.reference(edited[position]) if position in edited else match[0]
+                pieces += [text[done : match.start()], new]
+                done = match.end()
+        return "".join([*pieces, text[done:]])
 
-    def _line(self, row: int) -> tuple[int, int, str]:
-        """Return where the lines of an instruction begin and end, and their indentation."""
-        source, span = self.module.columns.source, self._span(row, NAME, END)
-        begin, end = source.line_bounds(span.start)[0], source.line_bounds(span.end)[1]
-        line = source.text[begin:end]
-        return begin, end + 1, line[: len(line) - len(line.lstrip())]
+
+def _attributes(instruction: HloInstruction, edited: Mapping[str, str | None]) -> str:
+    attributes = dict(instruction.attribute_list)
+    for name, value in edited.items():
+        if value is None:
+            attributes.pop(name, None)
+        elif name in attributes or "metadata" not in attributes:
+            attributes[name] = value
+        else:  # XLA prints metadata after shardings and frontend attributes
+            metadata = attributes.pop("metadata")
+            attributes |= {name: value, "metadata": metadata}
+    return "".join(f", {name}={value}" for name, value in attributes.items())
 
 
 def _with_types(text: str, types: Mapping[int, str]) -> str:

@@ -1,213 +1,213 @@
-"""Programs of dumps compiled again: target and compiler, figures before and after changes."""
+"""Modules of dumps compiled again: as they are, and with changes."""
 
 from __future__ import annotations
 
-import re
-import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
-from hlo_lens.load import STDIN, read_source
 from hlo_lens.load.devices import Target, parse_target
-from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.what_if.process.environments import environment_python
-from hlo_lens.questions.what_if.process.process import (
-    Again,
+from hlo_lens.questions.what_if.arguments import EntryArrays
+from hlo_lens.questions.what_if.candidates import candidates
+from hlo_lens.questions.what_if.compiling import (
     Compilation,
-    Limits,
     compiled,
     dumped_flags,
-    new_module,
-    reasons,
+    foreign_calls,
+    needed_memory,
+    optimized_module,
+    request_of,
+    source_program,
 )
-from hlo_lens.questions.what_if.process.requests import SourceProgram, request_of, source_program
-from hlo_lens.render.result import Records, Unit
+from hlo_lens.questions.what_if.environments import environment_python
+from hlo_lens.questions.what_if.figures import Figures, Reproduction, figures, reproduction
+from hlo_lens.questions.what_if.program_changes import edited
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
-from hlo_lens.text.errors import HloLensError, OutputError, UnreadableError
-from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
-    from hlo_lens.questions.what_if.process.requests import CompileRequest
+    from hlo_lens.questions.what_if.compiling import CompileRequest, SourceProgram
+    from hlo_lens.questions.what_if.edits import Change
 
 
 RECOMPILED = "recompiled"
 """Basis of figures that XLA's compiler gave."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Figures of one compile, of one device; None where not known.
-
-    Attributes:
-        argument_bytes: As in the memory statement, like the next five.
-        wire_bytes_per_device: Bytes that leave each device in one run, at most.
-        host_bytes: Arguments, outputs, aliased and temporaries in host memory.
-        flops: Arithmetic of matrix products and convolutions in one run.
-        wire_by_axis: Bytes that leave each device in one run, by mesh axes.
-        peak_source: Source line of the instruction at the peak.
-        is_exact: Whether the memory is XLA's buffer assignment and exact.
-    """
-
-    argument_bytes: int | None = None
-    output_bytes: int | None = None
-    alias_bytes: int | None = None
-    temp_bytes: int | None = None
-    total_bytes: int | None = None
-    peak_bytes: int | None = None
-    wire_bytes_per_device: int | None = None
-    host_bytes: tuple[int, ...] = ()
-    flops: int | None = None
-    wire_by_axis: Mapping[str, int | None] = field(default_factory=dict)
-    peak_source: str | None = None
-    is_exact: bool = False
-
-    def to_dict(self) -> dict[str, int | None]:
-        """Return the figures that JSON has."""
-        return {name: getattr(self, name) for name in FIGURES}
-
-
-FIGURES = tuple(one.name for one in fields(Figures))[:7]
-"""Names of the figures that are compared."""
-
-
-def figures(known: ModuleDump) -> Figures:
-    """Return the figures of a compiled module; all None for one whose texts cannot be read."""
-    try:
-        memory = memory_results(known)
-    except HloLensError:
-        memory = None
-    found: dict[str, object] = {}
-    if memory is not None:
-        statement, peak = memory.statement, memory.peak
-        found = {name: getattr(statement, name) for name in FIGURES[:5]}
-        found["host_bytes"] = statement.host_bytes
-        found["is_exact"] = statement.source != "estimate"
-        if peak is not None:
-            found["peak_bytes"] = peak.total_bytes
-            found["peak_source"] = peak.instruction_origin.source
-    if known.has_hlo:
-        found["wire_bytes_per_device"] = collectives(known).wire_bytes_per_device
-        found["flops"] = flops(known).total
-        groups = collectives_by(collectives(known).collectives, "axis").groups
-        found["wire_by_axis"] = {one.axis: one.wire_bytes_per_run for one in groups}
-    return Figures(**found)  # type: ignore[arg-type] # the names are those of its fields
+_NEEDS_GPU = "Expect autotune result cache hit"
+_AUTOTUNE = "xla_gpu_autotune_level"
+_REMEDIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A figure that is not reproduced; its fields are columns of `Reproduction`."""
-
-    figure: Annotated[str, "name of the figure"]
-    dump: Annotated[int | None, Unit.BYTES, "in the dump"]
-    recompiled: Annotated[int | None, Unit.BYTES, "compiled again"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reproduction(Records[Difference]):
-    """Figures of a dump that its program, compiled again, does not have.
+class Means:
+    """Means of compiling.
 
     Attributes:
-        is_equal: Whether all figures are equal; None if the dump has none to compare with.
-        compared: Number of figures compared.
-        differences: The others.
-        reasons: Known reasons of a difference: versions, options, constants.
+        python: Interpreter whose jax compiles. A path is made absolute, because compiles run in
+            another folder; links are kept, as that of a virtual environment; names are those of
+            ``PATH``.
+        minutes: Longest time of one compile.
+        until: Time at which compiles end, by `time.monotonic`; None for no such limit.
     """
 
-    KIND: ClassVar[str] = "reproduction"
-    differences: tuple[Difference, ...] = ()
-    is_equal: bool | None
-    compared: int = 0
-    reasons: tuple[str, ...] = ()
+    python: str = sys.executable
+    minutes: float = 30.0
+    until: float | None = None
 
+    def __post_init__(self) -> None:
+        if Path(self.python).name != self.python:
+            object.__setattr__(self, "python", str(Path(self.python).absolute()))
 
-def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) -> Reproduction:
-    """Compare the figures of a dump with those of its program compiled again.
-
-    Memory that is an estimate is not compared.
-    """
-    names = FIGURES if own.is_exact and again.is_exact else FIGURES[6:]
-    pairs = [(name, getattr(own, name), getattr(again, name)) for name in names]
-    if own.is_exact and again.is_exact:
-        words = ("host_argument", "host_output", "host_alias", "host_temp")
-        pairs += [
-            (f"{word}_bytes", a, b)
-            for word, a, b in zip(words, own.host_bytes, again.host_bytes, strict=False)
-        ]
-    known = [pair for pair in pairs if pair[1] is not None]
-    found = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
-    if not own.is_exact:
-        return Reproduction(is_equal=None)
-    return Reproduction(
-        is_equal=not found,
-        compared=len(known),
-        differences=found,
-        reasons=reasons if found else (),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedPart:
-    """What a change means for one value of the program, or for the whole.
-
-    Attributes:
-        kind: As in `Change`.
-        target: Name of the value, or the value of the option.
-        applies: Whether it is made.
-        why_not: Why it cannot be; None if it can.
-        note: What it does where it applies.
-    """
-
-    kind: str
-    target: str
-    applies: bool
-    why_not: str | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A change that is asked for.
-
-    Attributes:
-        kind: ``target``, ``flag``, ``with``, ``donate``, ``shard``, ...
-        target: The option's value.
-        applies: Whether it can be made, in part at least.
-        why_not: Why it cannot; None if it can.
-        parts: Values that it changes, and those that it cannot; empty for changes of the whole.
-        alone: Figures with this change only; None if not compiled alone.
-    """
-
-    kind: str
-    target: str
-    applies: bool = True
-    why_not: str | None = None
-    parts: tuple[ChangedPart, ...] = ()
-    alone: Figures | None = None
+    def within(self) -> Means:
+        """Return the same means with `minutes` for all compiles together, from now on."""
+        return replace(self, until=time.monotonic() + 60 * self.minutes)
 
     @property
-    def all_parts(self) -> tuple[ChangedPart, ...]:
-        """Its parts; of a change of the whole, one."""
-        return self.parts or (
-            ChangedPart(
-                kind=self.kind,
-                target=self.target,
-                applies=self.applies,
-                why_not=self.why_not,
-                note="",
-            ),
-        )
+    def is_late(self) -> bool:
+        """Whether no time is left."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    @property
+    def minutes_left(self) -> float:
+        """Longest time of a compile that begins now."""
+        if self.until is None:
+            return self.minutes
+        return min(self.minutes, max(0.0, self.until - time.monotonic()) / 60)
+
+
+class Compiler:
+    """Runs compiles and counts them.
+
+    Attributes:
+        means: Interpreter and limits.
+    """
+
+    def __init__(self, means: Means, progress: Progress | None = None) -> None:
+        self.means = means
+        self._progress = progress
+        self._done = self._total = 0
+
+    def expect(self, count: int) -> None:
+        """Add to the number of compiles that progress counts up to."""
+        self._total += count
+
+    def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
+        """Return the outcome of a compile, by other versions of jax if some are named."""
+        python = environment_python(versions, request.backend) if versions else self.means.python
+        made = compiled(request, python=python, minutes=self.means.minutes_left)
+        self._done += 1
+        self._total = max(self._total, self._done)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return made
+
+
+def compiled_again(
+    program: SourceProgram,
+    target: Target,
+    flags: Mapping[str, str],
+    pool: Compiler,
+    versions: str = "",
+) -> Compilation:
+    """Compile a program for a target, on the devices of its dump if that is its own target.
+
+    Versions of the CUDA plugin that time kernels on the GPU compile without doing so.
+    """
+    made = pool.compiled(request_of(program, target, flags=flags), versions)
+    if _NEEDS_GPU in made.error and _AUTOTUNE not in flags:
+        return compiled_again(program, target, {**flags, _AUTOTUNE: "0"}, pool, versions)
+    return replace(made, module=optimized_module(made, program.module.name))
+
+
+# ---- without changes ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A module compiled again without changes.
+
+    Attributes:
+        dump: The module.
+        program: Its program; None if the dump lacks it.
+        target: Target without changes; None if it is not known.
+        flags: Flags of the dump that are not the compiler's own.
+        own: Figures of the dump.
+        again: The compile; None if it was not possible.
+        figures: Its figures.
+        reproduction: Comparison of both.
+        refusal: Why it was not possible.
+        notes: Limits of the answer.
+    """
+
+    dump: ModuleDump
+    program: SourceProgram | None
+    target: Target | None
+    own: Figures
+    flags: Mapping[str, str] = field(default_factory=dict)
+    again: Compilation | None = None
+    figures: Figures | None = None
+    reproduction: Reproduction = field(default_factory=Reproduction)
+    refusal: str = ""
+    notes: tuple[str, ...] = ()
+
+    def compared(self, again: Compilation) -> Base:
+        """Return the module with a compile of its program."""
+        if again.error:
+            return replace(self, again=again, refusal=again.refusal)
+        made = Figures() if again.module is None else figures(again.module)
+        differences = tuple(again.differences(self.dump, self.program))
+        equal = reproduction(self.own, made, differences)
+        return replace(self, again=again, figures=made, reproduction=equal)
+
+
+def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> Base:
+    """Compile a module again as it is, with the flags that its dump has.
+
+    Args:
+        dump: The module.
+        targets: Targets asked for; the first counts where the dump names none.
+        pool: Compiles.
+    """
+    program, backend = source_program(dump), backend_of_dump(dump)
+    own = figures(dump) if memory_results(dump) is not None or dump.has_hlo else Figures()
+    base = Base(dump=dump, program=program, target=None, own=own)
+    if program is None:
+        text = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
+        return replace(base, refusal=text)
+    if program.obstacle:
+        return replace(base, refusal=program.obstacle)
+    target = program.target
+    if target is None and targets:
+        named = parse_target(targets[0])
+        if named.backend == (backend or named.backend):
+            target = named
+            note = f"the dump does not name its device; compiled for {named.name} as asked"
+            base = replace(base, notes=(note,))
+    if target is None:
+        what = backend or "backend and device"
+        text = f"the dump does not name its device ({what}): name one with --target"
+        return replace(base, refusal=text)
+    base = replace(base, target=target)
+    again = compiled_again(program, target, {}, pool)
+    result = base.compared(again)
+    flags = {} if again.module is None else dumped_flags(dump, again.module)
+    if flags and (again.is_same_compiler(dump) or result.reproduction.is_equal is False):
+        other = compiled_again(program, target, flags, pool)
+        if not other.error:
+            names = ", ".join(f"{name}={value}" for name, value in flags.items())
+            notes = (*base.notes, f"with flags of the dump: {names}")
+            return replace(base, flags=flags, notes=notes).compared(other)
+    return result
+
+
+# ---- with changes ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,270 +271,88 @@ class Recompiled:
         return self.predicted is not None or (is_tried and self.seconds > 0)
 
 
-_GPU_STAGE = re.compile(r"(?P<target>sm_[\d.]+|gfx[0-9a-f]+)[a-z]?_gpu_")
-_CHANGE_LIST = re.compile(r"\.cl_(\d+)\.")
-_TPU_VERSION = re.compile(r'version: (\w+)(?:\s+variant: "(\w+)")?')
-_BOUNDS = re.compile(r"(?:chips_per_host|host)_bounds \{([^{}]*)\}")
-_HOSTS = re.compile(r"chips_per_host_bounds \{")
-_SLICE = re.compile(r"\bslice_info \{")
-_WRAP = re.compile(r"\bwrap \{([^{}]*)\}")
-_WRAPPED = re.compile(r"([xyz]): true")
-_BOUND = re.compile(r"([xyz]): (\d+)")
-_TARGET_FILES = "*target_arguments.txt*"
+def changed_module(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
+    """Return a module with changes; without any, the module as compiled again."""
+    program, target, flags, versions = base.program, base.target, dict(base.flags), ""
+    if program is None or program.obstacle:
+        refused = (replace(one, applies=False, why_not=base.refusal) for one in changes)
+        return _row(base, tuple(refused), target)
+    module, changes = edited(program.module, changes, base.dump.lowered_meshes)
+    changes = tuple(_checked(module, one) for one in changes)
+    for one in changes:
+        if one.applies and one.kind == "target":
+            target = parse_target(one.target)
+        elif one.applies and one.kind == "flag":
+            name, _, value = one.target.partition("=")
+            flags[name] = value
+        elif one.kind == "with":
+            versions = one.target
+    again = None
+    if target is not None and any(one.applies for one in changes):
+        if target.backend != program.backend:  # flags of the dump are those of its backend
+            flags = {k: v for k, v in flags.items() if k not in base.flags}
+        again = compiled_again(replace(program, module=module), target, flags, pool, versions)
+    row = _row(base, changes, target, again)
+    if row.fits is not False:
+        return row
+    first = candidates(EntryArrays.of(module).table).candidates[:_REMEDIES]
+    return replace(row, remedies=tuple((one.change, one.saves_bytes) for one in first))
 
 
-def toolchain_of(dump: ModuleDump) -> str | None:
-    """Return the compiler: libtpu writes its change list into file names; None for others."""
-    match = next((m for file in dump.files if (m := _CHANGE_LIST.search(Path(file).name))), None)
-    return None if match is None else f"libtpu cl {match[1]}"
+def _checked(module: HloModule, change: Change) -> Change:
+    """Return a change with the reason why a target cannot be compiled for, if there is one."""
+    if change.kind != "target":
+        return change
+    foreign = foreign_calls(module, parse_target(change.target).backend)
+    why = f"custom calls that only another backend knows: {', '.join(foreign[:4])}"
+    return replace(change, applies=False, why_not=why) if foreign else change
 
 
-def target_of(dump: ModuleDump) -> str | None:
-    """Return a GPU's architecture from the stage's name, a TPU's topology from its file.
-
-    The letter of an architecture is left out: XLA writes sm_9.0 or sm_9.0a for one GPU.
-    """
-    match = _GPU_STAGE.match(dump.stage or "")
-    if match is not None:
-        return match["target"]
-    text = dump.setting("target_arguments.txt")
-    if text is not None:
-        return _tpu_target(text)
-    first = next(iter(dump.files), STDIN)
-    if first == STDIN or _CHANGE_LIST.search(Path(first).name) is None:
-        return None
-    number = Path(first).name.partition(".cl_")[0]
-    for file in sorted(Path(first).parent.glob(_TARGET_FILES)):
-        if file.name.partition(".cl_")[0] == number:
-            try:
-                return _tpu_target(read_source(str(file)).text)
-            except UnreadableError:
-                return None
-    return None
-
-
-def _tpu_target(text: str) -> str | None:
-    """Return version, slices, chips and wrap of a TPU as libtpu prints them; None without version.
-
-    A program of several slices has one topology for each in `slice_info`, and that of its own slice
-    again after them. An axis that wraps has links from its last chip to the first.
-    """
-    version = _TPU_VERSION.search(text)
-    if version is None:
-        return None
-    parts = _SLICE.split(text)
-    own = parts if len(parts) == 1 else [_first_topology(part) for part in parts[1:]]
-    slices = Counter(map(_chips, own))
-    words = [word for word in version.groups() if word]
-    listed = (
-        f"{plural(count, 'slice')} of {chips}" if len(own) > 1 else chips
-        for chips, count in slices.items()
-    )
-    return f"{' '.join(words)} {' and '.join(listed)}"
-
-
-def _first_topology(text: str) -> str:
-    """Return a text up to the second bounds of one kind, which are those of another topology."""
-    second = [match.start() for match in _HOSTS.finditer(text)][1:2]
-    return text[: second[0]] if second else text
-
-
-def _chips(text: str) -> str:
-    """Return the chips of the one topology in a text, and the axes that wrap."""
-    sizes = [1, 1, 1]
-    for inside in _BOUNDS.findall(text):
-        found = dict(_BOUND.findall(inside))
-        sizes = [size * int(found.get(axis, 1)) for size, axis in zip(sizes, "xyz", strict=True)]
-    wrap = _WRAP.search(text)
-    axes = "".join(_WRAPPED.findall(wrap[1])) if wrap else ""
-    return f"{'x'.join(map(str, sizes))} chips{f', wrap {axes}' if axes else ''}"
-
-
-def refuse_full(output: str | Path | None) -> None:
-    """Raise OutputError if there is a folder that is not empty, or something else of its name."""
-    if output is None:
-        return
-    folder = Path(output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(f"{folder}: exists and is not an empty folder")
-
-
-def kept_dumps(found: tuple[Recompiled, ...], folder: Path) -> tuple[Recompiled, ...]:
-    """Copy the new dumps into a folder, each into its own if there are several."""
-    rows = []
-    for place, one in enumerate(found):
-        if one.dump is None:
-            rows.append(one)
-            continue
-        home = folder if len(found) == 1 else folder / _label(place, one)
-        try:
-            shutil.copytree(one.dump, home, dirs_exist_ok=True)
-        except (OSError, shutil.Error) as error:
-            raise OutputError(f"{home}: cannot be written: {error}") from error
-        rows.append(replace(one, dump=str(home)))
-    return tuple(rows)
-
-
-def _label(place: int, one: Recompiled) -> str:
-    words = [one.name, *(change.target for change in one.changes)]
-    plain = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in w) for w in words)
-    return f"{place:02}_{plain[:80]}"
-
-
-_NEEDS_GPU = "Expect autotune result cache hit"
-_AUTOTUNE = "xla_gpu_autotune_level"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """Means of compiling.
-
-    Attributes:
-        python: Interpreter whose jax compiles. A path is made absolute, because compiles run in
-            another folder; links are kept, as that of a virtual environment; names are those of
-            ``PATH``.
-        minutes: Longest time of one compile.
-        until: Time at which compiles end, by `time.monotonic`; None for no such limit.
-    """
-
-    python: str = sys.executable
-    minutes: float = 30.0
-    until: float | None = None
-
-    def __post_init__(self) -> None:
-        if Path(self.python).name != self.python:
-            object.__setattr__(self, "python", str(Path(self.python).absolute()))
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of a compile that begins now."""
-        if self.until is None:
-            return Limits(minutes=self.minutes)
-        left = max(0.0, self.until - time.monotonic()) / 60
-        return Limits(minutes=min(self.minutes, left))
-
-
-class Compiler:
-    """Runs compiles and counts them."""
-
-    def __init__(self, means: Means, progress: Progress | None) -> None:
-        self._means = means
-        self._progress = progress
-        self._done = self._total = 0
-
-    def expect(self, count: int) -> None:
-        """Add to the number of compiles that progress counts up to."""
-        self._total += count
-
-    def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
-        """Return the outcome of a compile, by other versions of jax if some are named."""
-        python = self._means.python
-        if versions:
-            python = environment_python(versions, request.backend)
-        found = compiled(request, python=python, limits=self._means.limits)
-        self._done += 1
-        self._total = max(self._total, self._done)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
-    """A module compiled again without changes.
-
-    Attributes:
-        dump: The module.
-        program: Its program; None if the dump lacks it.
-        target: Target without changes; None if it is not known.
-        flags: Flags of the dump that are not the compiler's own.
-        own: Figures of the dump.
-        again: The compile; None if it was not possible.
-        figures: Its figures.
-        reproduction: Comparison of both.
-        refusal: Why it was not possible.
-        notes: Limits of the answer.
-    """
-
-    dump: ModuleDump
-    program: SourceProgram | None
-    target: Target | None
-    own: Figures
-    flags: Mapping[str, str] = field(default_factory=dict)
-    again: Again | None = None
-    figures: Figures | None = None
-    reproduction: Reproduction = field(default_factory=lambda: Reproduction(is_equal=None))
-    refusal: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> Base:
-    """Compile a module again as it is, with the flags that its dump has.
-
-    Args:
-        dump: The module.
-        targets: Targets asked for; the first counts where the dump names none.
-        pool: Compiles.
-    """
-    program = source_program(dump, backend_of_dump(dump))
-    own = figures(dump) if memory_results(dump) is not None or dump.has_hlo else Figures()
-    base = Base(dump=dump, program=program, target=None, own=own)
-    if program is None:
-        text = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
-        return replace(base, refusal=text)
-    if program.obstacle:
-        return replace(base, refusal=program.obstacle)
-    target = program.target
-    notes: tuple[str, ...] = ()
-    if target is None and targets:
-        named = parse_target(targets[0])
-        if named.backend == (backend_of_dump(dump) or named.backend):
-            target = named
-            notes = (f"the dump does not name its device; compiled for {named.name} as asked",)
-    if target is None:
-        what = backend_of_dump(dump) or "backend and device"
-        text = f"the dump does not name its device ({what}): name one with --target"
-        return replace(base, refusal=text)
-    return _with_flags(replace(base, target=target, notes=notes), program, target, pool)
-
-
-def _with_flags(base: Base, program: SourceProgram, target: Target, pool: Compiler) -> Base:
-    """Compile a program again; once more where its dump has flags that the first compile lacked."""
-    again = compiled_again(program, target, {}, pool)
-    result = _compared(base, again)
-    flags = {} if again.module is None else dumped_flags(base.dump, again.module)
-    if flags and (again.is_same_compiler(base.dump) or result.reproduction.is_equal is False):
-        other = compiled_again(program, target, flags, pool)
-        if other.compilation.is_done:
-            names = ", ".join(f"{name}={value}" for name, value in flags.items())
-            notes = (*base.notes, f"with flags of the dump: {names}")
-            result = _compared(replace(base, flags=flags, notes=notes), other)
-    return result
-
-
-def compiled_again(
-    program: SourceProgram,
-    target: Target,
-    flags: Mapping[str, str],
-    pool: Compiler,
-    versions: str = "",
-) -> Again:
-    """Compile a program for a target, on the devices of its dump if that is its own target.
-
-    Versions of the CUDA plugin that time kernels on the GPU compile without doing so.
-    """
-    request = request_of(program, target, flags=flags, is_own=program.target == target)
-    made = pool.compiled(request, versions)
-    if _NEEDS_GPU in made.error and _AUTOTUNE not in flags:
-        return compiled_again(program, target, {**flags, _AUTOTUNE: "0"}, pool, versions)
-    return Again(compilation=made, module=new_module(made, program.module.name))
-
-
-def _compared(base: Base, again: Again) -> Base:
-    if not again.compilation.is_done:
-        return replace(base, again=again, refusal=again.refusal)
-    found = Figures() if again.module is None else figures(again.module)
-    why = reasons(base.dump, again, base.program)
-    return replace(
-        base, again=again, figures=found, reproduction=reproduction(base.own, found, why)
+def _row(
+    base: Base,
+    changes: tuple[Change, ...],
+    target: Target | None,
+    again: Compilation | None = None,
+) -> Recompiled:
+    """Return the row of a module and its changes; `again` is the compile with them."""
+    shown = again or base.again
+    predicted = None
+    if again is not None and again.module is not None and not again.error:
+        predicted = figures(again.module)
+    current = predicted or (base.figures if again is None else None)
+    limit = None if target is None else target.memory_bytes
+    shortage, needed_bytes = ((), None) if shown is None else needed_memory(shown)
+    fits = None
+    if current is not None and current.total_bytes is not None and limit is not None:
+        fits = current.total_bytes <= limit
+    notes = [*base.notes, *(() if shown is None else shown.notes(base.program))]
+    if (
+        {one.kind for one in changes} == {"with"}
+        and predicted is not None
+        and not base.reproduction.is_equal
+        and reproduction(base.own, predicted).is_equal
+    ):
+        notes.append(f"with {changes[0].target} every figure equals that of the dump")
+    return Recompiled(
+        name=base.dump.title,
+        module_option=base.dump.module_option,
+        reproduction=base.reproduction,
+        base_target="" if base.target is None else base.target.name,
+        target="" if target is None else target.name,
+        versions={} if shown is None else shown.versions_for(target),
+        changes=changes,
+        own=base.own,
+        base=base.figures or base.own,
+        predicted=predicted,
+        dump=None if shown is None or shown.module is None else str(shown.dump),
+        memory_limit=limit,
+        memory_source="" if target is None else target.memory_source,
+        fits=False if shortage else fits,
+        refusal=base.refusal if again is None else again.refusal,
+        shortage=shortage,
+        needed_bytes=needed_bytes,
+        seconds=0.0 if shown is None else shown.seconds,
+        base_versions={} if base.again is None else base.again.versions_for(base.target),
+        base_seconds=0.0 if base.again is None else base.again.seconds,
+        notes=tuple(notes),
     )

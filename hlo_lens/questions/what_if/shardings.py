@@ -12,23 +12,22 @@ value before and after a constraint apart, so temporaries of such a loop can dif
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.sharding.placement import custom_call_target
-from hlo_lens.questions.what_if.arguments import (
+from hlo_lens.questions.what_if.arguments import EntryArrays, booleans, index_of, result_name
+from hlo_lens.questions.what_if.edits import (
     FUNC_RESULT,
-    EntryArrays,
-    element_text,
-    index_of,
+    ChangedPart,
+    InapplicableError,
     is_result_call,
-    result_name,
+    part_of,
 )
-from hlo_lens.questions.what_if.edits import Change, ProgramEdit, TextEdits
-from hlo_lens.questions.what_if.meshes import MeshSharding, ProgramMeshes, why_uneven
-from hlo_lens.questions.what_if.stored_types import donated_results
+from hlo_lens.questions.what_if.meshes import MeshSharding, ProgramMeshes
+from hlo_lens.questions.what_if.stored_arrays import pairs_of_text
 from hlo_lens.shapes import shardy
 from hlo_lens.shapes.named_sharding import (
     PartitionSpec,
@@ -44,245 +43,204 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.metadata import SourceLocation
-    from hlo_lens.hlo.module import HloInstruction, HloModule
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.questions.sharding.placement import ShardedValue
+    from hlo_lens.questions.what_if.edits import TextEdits
     from hlo_lens.shapes.mesh import Mesh
-    from hlo_lens.shapes.shape import Shape
 
 
-_REQUEST = re.compile(r"(add|drop)[ ]+(.+):(\d+)(?:=(.+))?")
+# ---- constraints -------------------------------------------------------------------------------
+
+_CONSTRAINT = re.compile(r"(?P<action>add|drop)[ ]+(?P<file>.+):(?P<line>\d+)(?:=(?P<spec>.+))?")
 _TARGET = "Sharding"
 _SHOWN = 4
 _NO_ARRAYS = {"tuple", "parameter", "get-tuple-element", "constant"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    action: str
-    file: str
-    line: int
-    spec: PartitionSpec
-
-    @property
-    def target(self) -> str:
-        return f"{self.file}:{self.line}"
-
-    def is_line(self, place: SourceLocation | None) -> bool:
-        """Return whether a place is on the line; files match by last names."""
-        if place is None or place.line != self.line:
-            return False
-        return place.file == self.file or place.file.endswith(f"/{self.file}")
-
-
 def edit_constraint(
-    module: HloModule, requests: Iterable[str], *, meshes: Sequence[Mesh] = ()
-) -> ProgramEdit:
-    """Return the text's change for sharding constraints.
+    edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
+) -> list[ChangedPart]:
+    """Drop and add sharding constraints.
 
     Args:
-        module: The program before optimizations.
+        edits: Edits of the program before optimizations.
         requests: ``drop step.py:31`` or ``add step.py:31=P('data')``; a file by its last names.
         meshes: Meshes of a program whose text names none.
 
     Raises:
         UsageError: If a request is malformed.
     """
-    editor = _Editor(module, meshes)
-    changes = []
-    for text, one in [(text, _request(text)) for text in requests]:
-        change = editor.drop(one) if one.action == "drop" else editor.add(one)
-        changes.append(change.for_request(text))
-    return ProgramEdit(changes=tuple(changes), replacements=editor.edits.replacements())
-
-
-def _request(text: str) -> _Request:
-    match = _REQUEST.fullmatch(text.strip())
-    if match is None or (match[1] == "add") != (match[4] is not None):
-        raise UsageError(
-            f"not a constraint: {text!r}; write it like 'drop step.py:31' "
-            "or \"add step.py:31=P('data')\""
+    editor = _ConstraintEditor(edits, ProgramMeshes(edits.module, meshes))
+    parts = []
+    for text in requests:
+        match = _CONSTRAINT.fullmatch(text.strip())
+        if match is None or (match["action"] == "add") != (match["spec"] is not None):
+            raise UsageError(
+                f"not a constraint: {text!r}; write it like 'drop step.py:31' "
+                "or \"add step.py:31=P('data')\""
+            )
+        line, spec = (
+            _Line(match["file"], int(match["line"])),
+            read_partition_spec(match["spec"] or ""),
         )
-    spec = read_partition_spec(match[4] or "")
-    return _Request(action=match[1], file=match[2], line=int(match[3]), spec=spec)
+        drop, add = partial(editor.drop, line), partial(editor.add, line, spec)
+        make = drop if match["action"] == "drop" else add
+        parts.append(part_of("constraint", f"{line.file}:{line.number}", text, make))
+    return parts
 
 
-class _Editor:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the source; files match by last names."""
+
+    file: str
+    number: int
+
+    def has(self, place: SourceLocation | None) -> bool:
+        if place is None or place.line != self.number:
+            return False
+        return place.file == self.file or place.file.endswith(f"/{self.file}")
+
+    def made(self, instruction: HloInstruction) -> bool:
+        return self.has(instruction.source_location)
+
+
+class _ConstraintEditor:
     """Edits of the constraints of one module."""
 
-    def __init__(self, module: HloModule, given: Sequence[Mesh]) -> None:
-        self.module = module
-        self.edits = TextEdits(module)
-        self.meshes = ProgramMeshes(module, given)
-        self.dropped: dict[int, HloInstruction] = {}
+    def __init__(self, edits: TextEdits, meshes: ProgramMeshes) -> None:
+        self.edits = edits
+        self.module = edits.module
+        self.meshes = meshes
+        self.dropped: set[int] = set()
+        self.transposed: dict[int, bool] = {}
 
-    # ---- drop ----------------------------------------------------------------------------------
-
-    def drop(self, request: _Request) -> Change:
-        """Drop the constraints of a line."""
-        calls = list(self._constraints())
-        found = [call for call in calls if _is_at(call, request) or _is_below(call, request)]
-        if not found:
+    def drop(self, line: _Line) -> str:
+        """Drop the constraints of a line, and of functions that it calls."""
+        rows = self.module.columns.rows_with_attribute_text(f'custom_call_target="{_TARGET}"')
+        calls = [
+            call
+            for call in map(self.module.instruction, rows)
+            if call.opcode == "custom-call" and custom_call_target(call) == _TARGET
+        ]
+        dropped = [one for one in calls if line.made(one) or any(map(line.has, one.call_stack))]
+        if not dropped:
             places = listed(list(dict.fromkeys(str(call.source) for call in calls)), _SHOWN)
             where = f"; there are at {places}" if places else "; the program has none"
-            return self._refused(request, f"there is no sharding constraint{where}")
-        if any((call.op_name or "").endswith("shard_map") for call in found):
-            return self._refused(request, "it belongs to a shard_map")
-        self.dropped |= {call.row: call for call in found}
-        for call in found:
-            self._replace(call, self._source(call))
-            self.edits.remove(call)
-        return self._changed(request, f"{len(found)} dropped")
+            raise InapplicableError(f"there is no sharding constraint{where}")
+        if any((call.op_name or "").endswith("shard_map") for call in dropped):
+            raise InapplicableError("it belongs to a shard_map")
+        self.dropped |= {call.row for call in dropped}
+        for call in dropped:
+            first = call  # of a chain of constraints that are dropped
+            while (made := first.producer(0)) and made[0].row in self.dropped and not made[1]:
+                first = made[0]
+            operand = self.edits.operand(first, 0)
+            for row, position in self.module.links.users_of(call.row):
+                self.edits.line(self.module.instruction(row)).operands[position] = operand
+            source = call.computation.instruction(operand.partition("#")[0])
+            if call.is_root and source is not None:
+                self.edits.line(source).is_root = True
+            self.edits.line(call).is_removed = True
+        return f"{len(dropped)} dropped"
 
-    def _constraints(self) -> Iterator[HloInstruction]:
-        rows = self.module.columns.rows_with_attribute_text(f'custom_call_target="{_TARGET}"')
-        for row in rows:
-            call = self.module.instruction(row)
-            if call.opcode == "custom-call" and custom_call_target(call) == _TARGET:
-                yield call
-
-    def _source(self, call: HloInstruction) -> str:
-        """Return the operand of a constraint, of the first one of a chain that is dropped."""
-        made = call.producer(0)
-        while made is not None and made[0].row in self.dropped and not made[1]:
-            call = made[0]
-            made = call.producer(0)
-        return self.edits.operand(call, 0)
-
-    def _replace(self, old: HloInstruction, new: str) -> None:
-        """Give the users of an instruction another operand."""
-        for row, position in self.module.links.users_of(old.row):
-            self.edits.set_operand(self.module.instruction(row), position, new)
-        if old.is_root:
-            source = old.computation.instruction(new.partition("#")[0])
-            if source is not None:
-                self.edits.set_root(source)
-
-    # ---- add -----------------------------------------------------------------------------------
-
-    def add(self, request: _Request) -> Change:
+    def add(self, line: _Line, spec: PartitionSpec) -> str:
         """Constrain the values that leave a line, and their gradients."""
-        chosen = self.meshes.chosen(request.spec)
-        if isinstance(chosen, str):
-            return self._refused(request, chosen)
-        here = [one for one in self._at(request) if one.opcode not in _NO_ARRAYS]
+        chosen = self.meshes.chosen(spec)
+        here = [
+            one
+            for one in self.module.instructions
+            if line.made(one) and one.opcode not in _NO_ARRAYS
+        ]
         if not here:
-            return self._refused(request, "no array is computed at this line")
-        forward = [one for one in here if not self._is_transposed(one)]
-        fitting: dict[tuple[int | None, ...], Shape] = {}
-        count, reason = 0, ""
-        for one in forward:
-            shape, users = one.shape, self._users_elsewhere(one, request)
-            if shape is None or shape.is_tuple or not (users or one.is_root):
+            raise InapplicableError("no array is computed at this line")
+        constrained: set[tuple[int | None, ...]] = set()
+        count, refusal = 0, InapplicableError("no value leaves this line")
+        for one in here:
+            users = [(user, k) for user, k in self._users(one) if not line.made(user)]
+            shape = one.shape
+            if self._is_transposed(one) or shape is None or shape.is_tuple:
                 continue
-            reason = why_uneven(shape.dimensions, chosen)
-            if not reason:
-                self._constrain(one, shape, chosen, users)
-                fitting[shape.dimensions] = shape
+            if users or one.is_root:
+                try:
+                    chosen.require_even(shape.dimensions)
+                except InapplicableError as error:
+                    refusal = error
+                    continue
+                self._constrain(one, chosen, users)
+                constrained.add(shape.dimensions)
                 count += 1
         if not count:
-            return self._refused(request, reason or "no value leaves this line")
-        backward = [one for one in here if self._is_transposed(one)]
-        gradients = sum(self._constrain_gradient(one, request, fitting, chosen) for one in backward)
+            raise refusal
+        gradients = 0
+        for one in here:
+            if self._is_transposed(one):
+                gradients += self._constrain_gradients(one, line, constrained, chosen)
         also = f" and {gradients} of gradients" if gradients else ""
-        return self._changed(request, f"{count} of {chosen} added{also}")
+        return f"{count} of {chosen} added{also}"
 
-    def _at(self, request: _Request) -> Iterator[HloInstruction]:
-        return (one for one in self.module.instructions if _is_at(one, request))
-
-    def _users_elsewhere(
-        self, one: HloInstruction, request: _Request
-    ) -> list[tuple[HloInstruction, int]]:
-        found = []
-        for row, position in self.module.links.users_of(one.row):
-            user = self.module.instruction(row)
-            if not _is_at(user, request):
-                found.append((user, position))
-        return found
+    def _users(self, one: HloInstruction) -> Iterator[tuple[HloInstruction, int]]:
+        users = self.module.links.users_of(one.row)
+        return ((self.module.instruction(row), position) for row, position in users)
 
     def _constrain(
         self,
         one: HloInstruction,
-        shape: Shape,
         chosen: MeshSharding,
-        users: Sequence[tuple[HloInstruction, int]],
+        users: Iterable[tuple[HloInstruction, int]],
     ) -> None:
-        edits = self.edits
+        """Add a constraint between an instruction and some of its users."""
+        edits, rank = self.edits, 0 if one.shape is None else one.shape.rank
         name, write = edits.new_name(one), edits.reference
-        mark = "ROOT " if one.is_root else ""
-        if mark:
-            edits.remove_root(one)
-        also = ""
+        mark, shardy_text = "", ""
+        if one.is_root:
+            mark, edits.line(one).is_root = "ROOT ", False
         if self.meshes.is_shardy:
-            value = f"#sdy.sharding_per_value<[{chosen.shardy(shape.rank)}]>"
-            also = f', frontend_attributes={{{shardy.SHARDING}="{value}"}}'
-        edits.insert_after(
-            one,
+            value = f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"
+            shardy_text = f', frontend_attributes={{{shardy.SHARDING}="{value}"}}'
+        edits.line(one).after.append(
             f"{mark}{write(name)} = {one.shape_text} custom-call({write(one.name)}), "
-            f'custom_call_target="{_TARGET}", sharding={chosen.hlo(shape.rank)}{also}',
+            f'custom_call_target="{_TARGET}", sharding={chosen.hlo(rank)}{shardy_text}'
         )
         for user, position in users:
-            edits.set_operand(user, position, name)
+            edits.line(user).operands[position] = name
 
-    def _constrain_gradient(
+    def _constrain_gradients(
         self,
         one: HloInstruction,
-        request: _Request,
-        fitting: dict[tuple[int | None, ...], Shape],
+        line: _Line,
+        constrained: set[tuple[int | None, ...]],
         chosen: MeshSharding,
     ) -> int:
         """Constrain what comes from other lines to an instruction; return how many values."""
-        done = 0
+        count = 0
         for position in range(len(one.operands)):
-            made = one.producer(position)
-            source = None if made is None or made[1] else made[0]
-            if source is None or source.opcode in _NO_ARRAYS or source.source is None:
+            source, index = one.producer(position) or (None, ())
+            if source is None or index or source.opcode in _NO_ARRAYS or source.source is None:
                 continue
             shape = source.shape
-            if shape is None or shape.dimensions not in fitting or _is_at(source, request):
+            if shape is None or shape.dimensions not in constrained or line.made(source):
                 continue
             if self.edits.operand(one, position) == source.name:  # not constrained yet
-                users = self.module.links.users_of(source.row)
-                to = [(self.module.instruction(row), place) for row, place in users]
-                self._constrain(source, shape, chosen, to)
-                done += 1
-        return done
+                self._constrain(source, chosen, self._users(source))
+                count += 1
+        return count
 
     def _is_transposed(self, one: HloInstruction) -> bool:
         """Return whether an instruction computes gradients, by its op_name or that of a caller."""
         if "transpose(" in (one.op_name or ""):
             return True
-        return self._is_called_transposed(one.computation.place)
-
-    @functools.cached_property
-    def _transposed(self) -> dict[int, bool]:
-        return {}
-
-    def _is_called_transposed(self, place: int) -> bool:
-        known = self._transposed
-        if place not in known:
-            known[place] = False  # for a computation that calls itself
+        place = one.computation.place
+        if place not in self.transposed:
+            self.transposed[place] = False  # for a computation that calls itself
             calls = self.module.links.calls.of_computation(place)
-            known[place] = any(
+            self.transposed[place] = any(
                 self._is_transposed(self.module.instruction(call.row)) for call in calls
             )
-        return known[place]
-
-    def _refused(self, request: _Request, why_not: str) -> Change:
-        return Change.refused("constraint", request.target, why_not)
-
-    def _changed(self, request: _Request, effect: str) -> Change:
-        return Change(kind="constraint", target=request.target, effect=effect)
+        return self.transposed[place]
 
 
-def _is_at(instruction: HloInstruction, request: _Request) -> bool:
-    """Return whether an instruction is from a line of the source."""
-    return request.is_line(instruction.source_location)
-
-
-def _is_below(instruction: HloInstruction, request: _Request) -> bool:
-    """Return whether a line calls the function that makes an instruction, or one around it."""
-    return any(map(request.is_line, instruction.call_stack))
-
+# ---- arguments and results ---------------------------------------------------------------------
 
 _TO = "allow_spmd_sharding_propagation_to_"
 _ATTRIBUTE = re.compile(r'(xla\.sdy\.sharding=)"(?:[^"\\]|\\.)*"')
@@ -290,179 +248,132 @@ _MESH_NAME = re.compile(r"<@([\w.$-]+)")
 
 
 def edit_sharding(
-    module: HloModule, requests: Iterable[str], *, meshes: Sequence[Mesh] = ()
-) -> ProgramEdit:
-    """Return the text's change for shardings of arguments and results.
+    edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
+) -> list[ChangedPart]:
+    """Shard arguments and results.
 
     A result that an argument is donated to gets the argument's sharding, unless a request names it.
 
     Args:
-        module: The program before optimizations.
+        edits: Edits of the program before optimizations.
         requests: ``PATTERN=P(..)``: arguments by pattern, a result as ``result{3}``.
         meshes: Meshes of a program whose text names none.
 
     Raises:
         UsageError: If a request is malformed.
     """
-    sharder = _Sharder(EntryArrays.of(module), meshes)
-    return sharder.edit([(text, *_requested(text)) for text in requests])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resharded:
-    """An argument or result with another sharding.
-
-    Attributes:
-        place: Its position among arguments, or among results.
-        sharding: The sharding over a mesh of the program.
-        is_result: Whether it is a result.
-    """
-
-    place: int
-    sharding: MeshSharding
-    is_result: bool = False
-
-
-def _requested(text: str) -> tuple[str, PartitionSpec]:
-    pattern, sign, spec = text.rpartition("=")
-    if not sign or not pattern:
-        raise UsageError(f"not a sharding: {text!r}; write it like \"params['w']=P(None, 'x')\"")
-    return pattern, read_partition_spec(spec)
+    read = []
+    for text in requests:
+        pattern, sign, spec = text.rpartition("=")
+        if not sign or not pattern:
+            raise UsageError(
+                f"not a sharding: {text!r}; write it like \"params['w']=P(None, 'x')\""
+            )
+        read.append((text, pattern, read_partition_spec(spec)))
+    sharder = _Sharder(edits, ProgramMeshes(edits.module, meshes))
+    arrays = sharder.arrays
+    named = {place for _, pattern, _ in read for place in arrays.results_of(pattern)}
+    sharder.followers = {
+        argument: result
+        for argument, result in pairs_of_text(arrays).outputs.items()
+        if result not in named and result not in arrays.open_results
+    }
+    return [
+        part
+        for text, pattern, spec in read
+        for part in arrays.parts(
+            "shard",
+            text,
+            pattern,
+            partial(sharder.shard_argument, spec=spec),
+            partial(sharder.shard_result, spec=spec),
+        )
+    ]
 
 
 class _Sharder:
-    """Edits of the shardings of one module."""
+    """Edits of the shardings of one module.
 
-    def __init__(self, arrays: EntryArrays, given: Sequence[Mesh]) -> None:
-        module = arrays.module
-        self.arrays = arrays
-        self.edits = TextEdits(module)
-        self.module = module
-        self.meshes = ProgramMeshes(module, given)
-        self.is_shardy = self.meshes.is_shardy
-        self.parameters = {one.parameter_number: one for one in module.entry.parameters}
+    Attributes:
+        followers: Arguments with the results that get their shardings.
+    """
 
-    def edit(self, requests: Sequence[tuple[str, str, PartitionSpec]]) -> ProgramEdit:
-        changes: list[Change] = []
-        values: list[Resharded] = []
-        followers = donated_results(self.arrays)
-        named = {place for _, pattern, _ in requests for place in self.arrays.results_of(pattern)}
-        for text, pattern, spec in requests:
-            made: list[Change] = []
-            for place in self.arrays.arguments_of(pattern):
-                follower = followers.get(place)
-                if follower in named or follower in self.arrays.open_results:
-                    follower = None
-                made.append(self._argument(place, spec, follower, values))
-            made += [self._output(one, spec, values) for one in self.arrays.results_of(pattern)]
-            if not made:
-                reason = self.arrays.nothing_matches(pattern)
-                made.append(Change.refused("shard", pattern, reason))
-            changes += [change.for_request(text) for change in made]
-        for one in values:
-            self._apply(one)
-        return ProgramEdit(changes=tuple(changes), replacements=self.edits.replacements())
+    def __init__(self, edits: TextEdits, meshes: ProgramMeshes) -> None:
+        self.edits = edits
+        self.module = edits.module
+        self.arrays = EntryArrays.of(edits.module)
+        self.meshes = meshes
+        self.is_shardy = meshes.is_shardy
+        self.parameters = {one.parameter_number: one for one in self.module.entry.parameters}
+        self.followers: dict[int, int] = {}
 
-    def _apply(self, one: Resharded) -> None:
-        """Edit the sharding of one argument or result."""
-        arrays = self.arrays
-        value = (arrays.results if one.is_result else arrays.arguments)[one.place]
-        rank = len(value.global_shape.dimensions) if value.global_shape else 0
-        if one.is_result:
-            self._set_result(one.place, one.sharding, rank)
-        else:
-            self._set(self.parameters[value.value.number], one.sharding, rank)
-            self._close("parameters", one.place, len(arrays.arguments))
+    def shard_argument(self, place: int, spec: PartitionSpec) -> str:
+        """Shard an argument, and the result that has its memory."""
+        value = self.arrays.arguments[place]
+        chosen = self._chosen(value, spec)
+        parameter = self.parameters[value.value.number]
+        self.edits.line(parameter).attributes["sharding"] = chosen.hlo(_rank(value))
+        if self.is_shardy:
+            self._set_shardy(parameter, f"#sdy.sharding{chosen.shardy(_rank(value))}")
+        self._close("parameters", place, len(self.arrays.arguments))
+        if place not in self.followers:
+            return str(chosen)
+        self._set_result(self.followers[place], chosen)
+        name = result_name(self.arrays.results[self.followers[place]])
+        return f"{chosen}; {name}, which has its memory, follows"
 
-    # ---- applicability -------------------------------------------------------------------------
+    def shard_result(self, place: int, spec: PartitionSpec) -> str:
+        """Shard a result."""
+        chosen = self._chosen(self.arrays.results[place], spec)
+        self._set_result(place, chosen)
+        return str(chosen)
 
-    def _chosen(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding | str:
-        """Return the sharding over a mesh of the program, or why there is none."""
+    def _chosen(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding:
+        """Return the sharding over a mesh of the program."""
         shape = value.global_shape
         if shape is None or shape.is_token:
-            return "its shape is not known"
+            raise InapplicableError("its shape is not known")
         if index_of(value) and value.value.kind == "parameter":
-            return "the arguments are passed as one tuple"
+            raise InapplicableError("the arguments are passed as one tuple")
         if value.sharding is not None and value.sharding.kind is ShardingKind.MANUAL:
-            return "it is manual: its shape is that of one device"
-        chosen = self.meshes.chosen(spec, self._mesh_name(value))
-        if isinstance(chosen, str):
-            return chosen
-        if reason := why_uneven(shape.dimensions, chosen):
-            return reason
+            raise InapplicableError("it is manual: its shape is that of one device")
+        parameter = self.parameters.get(value.value.number)
+        own = {} if parameter is None else parameter.frontend_attributes
+        mesh_name = _MESH_NAME.search(own.get(shardy.SHARDING, ""))
+        chosen = self.meshes.chosen(spec, None if mesh_name is None else mesh_name[1])
+        chosen.require_even(shape.dimensions)
         new = HloSharding.from_partition_spec(chosen.mesh, spec, rank=shape.rank)
         if value.sharding is not None and value.sharding.equivalent(new):
-            return f"it is sharded so: {partition_spec_text(spec)}"
+            raise InapplicableError(f"it is sharded so: {partition_spec_text(spec)}")
         return chosen
 
-    def _mesh_name(self, value: ShardedValue) -> str | None:
-        source = self.parameters.get(value.value.number)
-        text = "" if source is None else source.frontend_attributes.get(shardy.SHARDING, "")
-        match = _MESH_NAME.search(text)
-        return match[1] if match else None
-
-    # ---- arguments -----------------------------------------------------------------------------
-
-    def _argument(
-        self, place: int, spec: PartitionSpec, follower: int | None, values: list[Resharded]
-    ) -> Change:
-        value = self.arrays.arguments[place]
-        name = str(value.value.name)
-        chosen = self._chosen(value, spec)
-        if isinstance(chosen, str):
-            return Change.refused("shard", name, chosen)
-        values.append(Resharded(place=place, sharding=chosen))
-        effect = str(chosen)
-        if follower is not None:
-            values.append(Resharded(place=follower, sharding=chosen, is_result=True))
-            name_of_it = result_name(self.arrays.results[follower])
-            effect += f"; {name_of_it}, which has its memory, follows"
-        return Change(kind="shard", target=name, effect=effect)
-
-    def _set(self, instruction: HloInstruction, chosen: MeshSharding, rank: int) -> None:
-        self.edits.set_attribute(instruction, "sharding", chosen.hlo(rank))
-        if self.is_shardy:
-            self._set_shardy(instruction, f"#sdy.sharding{chosen.shardy(rank)}")
-
     def _set_shardy(self, instruction: HloInstruction, text: str) -> None:
-        known = self.edits.attribute(instruction, "frontend_attributes")
+        """Give an instruction another sharding of Shardy, among its frontend attributes."""
+        known = self.edits.attribute(instruction, "frontend_attributes") or "{}"
         entry = f'{shardy.SHARDING}="{text}"'
-        if known is None or known == "{}":
-            new = f"{{{entry}}}"
-        elif _ATTRIBUTE.search(known):
-            new = _ATTRIBUTE.sub(lambda _: entry, known)
-        else:
-            new = f"{{{entry},{known[1:]}"
-        self.edits.set_attribute(instruction, "frontend_attributes", new)
+        new = _ATTRIBUTE.sub(lambda _: entry, known)
+        if not _ATTRIBUTE.search(known):
+            new = f"{{{entry}}}" if known == "{}" else f"{{{entry},{known[1:]}"
+        self.edits.line(instruction).attributes["frontend_attributes"] = new
 
     def _close(self, which: str, place: int, count: int) -> None:
-        """Say that XLA does not choose the sharding of one argument or result."""
-        flags = _flags(self.edits.header(_TO + which))
+        """State that XLA does not choose the sharding of one argument or result."""
+        flags = booleans(self.edits.header_value(_TO + which))
         flags = flags * count if len(flags) == 1 else flags
         if place < len(flags) and flags[place]:
             flags[place] = False
             shown = len(flags) > 1 or any(flags)  # XLA does not print {false}
             words = ",".join("true" if flag else "false" for flag in flags)
-            self.edits.set_header(_TO + which, f"{{{words}}}" if shown else "")
+            self.edits.header[_TO + which] = f"{{{words}}}" if shown else ""
 
-    # ---- results -------------------------------------------------------------------------------
-
-    def _output(self, place: int, spec: PartitionSpec, values: list[Resharded]) -> Change:
-        value = self.arrays.results[place]
-        chosen = self._chosen(value, spec)
-        if isinstance(chosen, str):
-            return Change.refused("shard", result_name(value), chosen)
-        values.append(Resharded(place=place, sharding=chosen, is_result=True))
-        return Change(kind="shard", target=result_name(value), effect=str(chosen))
-
-    def _set_result(self, place: int, chosen: MeshSharding, rank: int) -> None:
-        root = self.module.entry.root
+    def _set_result(self, place: int, chosen: MeshSharding) -> None:
+        value, root = self.arrays.results[place], self.module.entry.root
         if root is None:
             return
-        if root.opcode == "tuple" and index_of(self.arrays.results[place]):
-            self._set_element(root, place, chosen, rank)
+        if root.opcode == "tuple" and index_of(value):
+            self._set_element(root, place, chosen, _rank(value))
         else:
-            self._set_single(root, chosen, rank)
+            self._set_single(root, chosen, _rank(value))
         self._close("output", place, len(self.arrays.results))
 
     def _set_element(
@@ -470,80 +381,68 @@ class _Sharder:
     ) -> None:
         """Edit the sharding of one element of the result."""
         if self.is_shardy:
-            made = self._result_call(root, place, chosen, rank)
-            if made is not None:
-                self.edits.set_operand(root, place, made)
+            self._state_result(root, place, chosen, rank)
         known = self.edits.attribute(root, "sharding")
         if known is None and self.is_shardy:
             return
-        shapes = root.shape.tuple_shapes if root.shape is not None else ()
-        words = ["{replicated}"] * len(shapes)
-        if known is not None:
-            read = self.module.reader.sharding(known)
-            if read.elements:
-                words = [element.text for element in read.elements]
+        words = ["{replicated}"] * (0 if root.shape is None else len(root.shape.tuple_shapes))
+        elements = () if known is None else self.module.reader.sharding(known).elements
+        words = [element.text for element in elements] or words
         words[place] = chosen.hlo(rank)
-        self.edits.set_attribute(root, "sharding", f"{{{', '.join(words)}}}")
+        self.edits.line(root).attributes["sharding"] = f"{{{', '.join(words)}}}"
 
     def _set_single(self, root: HloInstruction, chosen: MeshSharding, rank: int) -> None:
         """Edit the sharding of a result that is no tuple, as JAX writes it: taken from a tuple."""
         edits = self.edits
         if root.opcode == "get-tuple-element" and root.attribute("sharding") is not None:
             made = root.producer(0)
-            edits.set_attribute(root, "sharding", chosen.hlo(rank))
+            edits.line(root).attributes["sharding"] = chosen.hlo(rank)
             if self.is_shardy and made is not None and made[0].opcode == "tuple":
-                name = self._result_call(made[0], 0, chosen, rank)
-                if name is not None:
-                    edits.set_operand(made[0], 0, name)
+                self._state_result(made[0], 0, chosen, rank)
             return
         shape, name = root.shape_text, root.name
-        edits.remove_root(root)
-        last = self.module.instruction(self.module.entry.rows[-1])
+        edits.line(root).is_root = False
+        after, write = edits.last_of_entry().after, edits.reference
         if self.is_shardy:
-            name = self._new_call(root, name, shape, chosen.shardy(rank))
+            name = edits.new_name(root)
+            after.append(self._result_call(name, root.name, shape, chosen, rank))
         pair, result = edits.new_name(root), edits.new_name(root)
-        write = edits.reference
-        edits.insert_after(last, f"{write(pair)} = ({shape}) tuple({write(name)})")
-        edits.insert_after(
-            last,
+        after.append(f"{write(pair)} = ({shape}) tuple({write(name)})")
+        after.append(
             f"ROOT {write(result)} = {shape} get-tuple-element({write(pair)}), index=0, "
-            f"sharding={chosen.hlo(rank)}",
+            f"sharding={chosen.hlo(rank)}"
         )
 
-    def _result_call(
+    def _state_result(
         self, root: HloInstruction, place: int, chosen: MeshSharding, rank: int
-    ) -> str | None:
-        """Edit the custom call behind a result; return the name of a new one, else None."""
-        found = root.producer(place)
-        if found is not None and not found[1] and is_result_call(found[0]):
-            call = found[0]
+    ) -> None:
+        """Edit the custom call that states the sharding of a result, or add one."""
+        edits, made = self.edits, root.producer(place)
+        if made is not None and not made[1] and is_result_call(made[0]):
+            call = made[0]
             self._set_shardy(call, f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>")
             for user in self.module.entry.instructions:
                 is_copy = user.opcode == "reshape" and user.operand_names == (call.name,)
                 if is_copy and user.attribute("sharding") is not None:
-                    self.edits.set_attribute(user, "sharding", chosen.hlo(rank))
-            return None
-        shape = element_text(root, place)
-        return self._new_call(root, self.edits.operand(root, place), shape, chosen.shardy(rank))
+                    edits.line(user).attributes["sharding"] = chosen.hlo(rank)
+            return
+        shapes = () if root.shape is None else root.shape.tuple_shapes
+        name, operand = edits.new_name(root), edits.operand(root, place)
+        line = self._result_call(name, operand, str(shapes[place]), chosen, rank)
+        edits.line(root).before.append(line)
+        edits.line(root).operands[place] = name
 
-    def _new_call(self, user: HloInstruction, operand: str, shape: str, sharding: str) -> str:
-        """Add a custom call before its user that states the sharding of a result; return its name.
-
-        A user that was the ROOT before, and the last instruction, gets it after itself.
-        """
-        edits = self.edits
-        name = edits.new_name(user)
-        line = (
-            f"{edits.reference(name)} = {shape} custom-call({edits.reference(operand)}), "
+    def _result_call(
+        self, name: str, operand: str, shape: str, chosen: MeshSharding, rank: int
+    ) -> str:
+        write = self.edits.reference
+        sharding = f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"
+        return (
+            f"{write(name)} = {shape} custom-call({write(operand)}), "
             f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
-            f'frontend_attributes={{{shardy.SHARDING}="#sdy.sharding_per_value<[{sharding}]>"}}'
+            f'frontend_attributes={{{shardy.SHARDING}="{sharding}"}}'
         )
-        if user.name == operand:
-            edits.insert_after(self.module.instruction(user.computation.rows[-1]), line)
-        else:
-            edits.insert_before(user, line)
-        return name
 
 
-def _flags(text: str) -> list[bool]:
-    return [word.strip() == "true" for word in text.strip("{}").split(",") if word.strip()]
+def _rank(value: ShardedValue) -> int:
+    return len(value.global_shape.dimensions) if value.global_shape else 0

@@ -15,7 +15,7 @@ from hlo_lens.cli import main
 from hlo_lens.questions.plans import bisect as searches
 from hlo_lens.questions.plans.bisect import BAD, GOOD, SKIPPED
 from hlo_lens.questions.plans.bisection import Step
-from hlo_lens.questions.what_if.process import environments as index
+from hlo_lens.questions.what_if import environments as index
 from hlo_lens.text.errors import OutputError, UsageError
 
 RULE = "opcodes.add>+0"

@@ -14,24 +14,23 @@ from hlo_lens.cli import main
 from hlo_lens.load.devices import all_slices, device_count, parse_target
 from hlo_lens.questions.plans import fit as api
 from hlo_lens.questions.plans.fit import expanded_targets, places
-from hlo_lens.questions.what_if.process.requests import source_program
+from hlo_lens.questions.what_if.compiling import source_program
+from hlo_lens.questions.what_if.figures import Figures, Reproduction
 from hlo_lens.questions.what_if.recompiling import (
     Base,
-    Change,
     Compiler,
-    Figures,
     Recompiled,
-    Reproduction,
 )
 from hlo_lens.text.errors import UsageError
 from tests.corpus import SAMPLES
-from tests.load.jax.test_recompile import needs_jax
+from tests.questions.what_if.test_compiling import needs_jax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.what_if.edits import Change
 
 WASTEFUL = str(SAMPLES / "cpu" / "wasteful")
 MIB = 1 << 20
@@ -45,7 +44,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def base_of(path: str) -> Base:
     dump = next(one for one in hlo_lens.load(path).modules if "step" in one.name)
-    program = source_program(dump, "cpu")
+    program = source_program(dump)
     assert program is not None
     return Base(dump=dump, program=program, target=parse_target("cpu"), own=Figures())
 

@@ -10,11 +10,12 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.findings.finding import SavingBasis, Severity
 from hlo_lens.questions.plans import proof as proof
-from hlo_lens.questions.what_if.api import changed_module
+from hlo_lens.questions.what_if.recompiling import changed_module
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.what_if.recompiling import Base, Change, Compiler, Recompiled
+    from hlo_lens.questions.what_if.edits import Change
+    from hlo_lens.questions.what_if.recompiling import Base, Compiler, Recompiled
 
 pytest.importorskip("jax", reason="jax is not installed")
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import device_assignment, topology_of
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.summary import backend_of_dump, hlo_text
+from hlo_lens.program.summary import hlo_text
+from hlo_lens.program.target import own_target
 from hlo_lens.questions.check.api import Checked
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.matching.program_diff import side_by_side
@@ -19,7 +20,6 @@ from hlo_lens.questions.plans.proof import with_sifted_findings
 from hlo_lens.questions.report.html.data import Subject, page_data, section_object
 from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
 from hlo_lens.questions.report.page import ReportedModules, page_of_module
-from hlo_lens.questions.what_if.process.requests import own_target
 from hlo_lens.render.table import Report
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.names import shell_word
@@ -103,10 +103,7 @@ def _module_subjects(
     titles = dict(zip(chosen, _unique_titles([known[k] for k in chosen]), strict=True))
     subjects = []
     for k in chosen:
-        target, devices = (
-            own_target(known[k], backend_of_dump(known[k])),
-            device_assignment(known[k]),
-        )
+        target, devices = own_target(known[k]), device_assignment(known[k])
         subject = Subject(
             analysis=known[k],
             title=titles[k],

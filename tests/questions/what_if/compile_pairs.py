@@ -1,9 +1,9 @@
 """Script: compiles variants of programs for targets, in one process; run by any Python with jax.
 
-Usage: ``python -m tests.what_if.compile_programs REQUESTS.json``. Each request has ``program``,
-``variant``, ``is_shardy``, ``flags``, ``folder`` and the device: ``backend``, ``topology``,
-``topology_options`` and ``gpu_config`` as the worker of what-if takes them. Into each folder go the
-dump (``dump/``) and the figures that jax gives (``figures.json``), or an error.
+Usage: ``python -m tests.questions.what_if.compile_pairs REQUESTS.json``. Each request has
+``program``, ``variant``, ``is_shardy``, ``flags``, ``folder`` and the device: ``backend``,
+``topology``, ``topology_options`` and ``gpu_config`` as the worker of what-if takes them. Into each
+folder go the dump (``dump/``) and the figures that jax gives (``figures.json``), or an error.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ if __name__ == "__main__":  # not where the tests of this module are collected
 
 import jax
 
-from hlo_lens.questions.what_if.process.worker.compile_options import _flag
-from hlo_lens.questions.what_if.process.worker.target_devices import target_devices
-from tests.what_if.more_programs import PROGRAMS
-from tests.what_if.programs import Variant
+from hlo_lens.questions.what_if.worker import flag_value, target_devices
+from tests.questions.what_if.pair_programs import PROGRAMS, Variant
 
 FIGURES = ("argument", "output", "alias", "temp", "generated_code")
 
@@ -42,7 +40,7 @@ def compiled(request: dict[str, Any], devices: Any) -> dict[str, int]:
     function, arguments = PROGRAMS[request["program"]](variant)
     shutil.rmtree(request["folder"], ignore_errors=True)  # of a compile that failed
     dump = str(Path(request["folder"]) / "dump")
-    flags = {name: _flag(value) for name, value in request["flags"].items()}
+    flags = {name: flag_value(value) for name, value in request["flags"].items()}
     options = {"xla_dump_to": dump, "xla_dump_hlo_as_text": True, **flags}
     stats = function.lower(*arguments).compile(options).memory_analysis()
     return {name: getattr(stats, f"{name}_size_in_bytes") for name in FIGURES}

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
-from hlo_lens.questions.what_if.process.environments import environment_python, requirements
+from hlo_lens.questions.what_if.environments import environment_python, requirements
 from hlo_lens.text.errors import MissingPackageError, UsageError
 
 if TYPE_CHECKING:

@@ -16,15 +16,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hlo_lens.load.devices import parse_target
-from hlo_lens.questions.what_if.api import Asked
-from hlo_lens.questions.what_if.process.process import toolchain_of
+from hlo_lens.load.programs import modules_of
+from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
+from hlo_lens.questions.what_if.compiling import toolchain_of
+from hlo_lens.questions.what_if.recompiling import Means, Recompiled
+from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT
 
 FIGURES = ("argument", "output", "alias", "temp", "generated_code")
 """Figures of jax's ``memory_analysis()`` that are compared."""
 WORK = ROOT / ".what_if"
-_PROGRAMS = tuple(Path(__file__).with_name(f"{name}.py") for name in ("programs", "more_programs"))
-_LINE = 1 + _PROGRAMS[0].read_text("utf-8").split("# CONSTRAINT\n")[0].count("\n")
+_PROGRAMS = Path(__file__).with_name("pair_programs.py")
+_LINE = 1 + _PROGRAMS.read_text("utf-8").split("# CONSTRAINT\n")[0].count("\n")
 _TARGETS = {"cpu": "cpu", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "h100": "h100_sxm"}
 _SMALLER = {"v5e:2x4": "v5e:2x2", "v5p:2x2x2": "v5p:2x2x1"}
 _LARGER = {"v5e:2x4": "v5e:4x4", "v5p:2x2x2": "v5p:2x2x4"}
@@ -49,7 +52,7 @@ class Compile:
     is_shardy: bool = True
 
     def request(self) -> dict[str, object]:
-        """Return what `compile_programs` takes, without the folder."""
+        """Return what `compile_pairs` takes, without the folder."""
         target = parse_target(self.target)
         devices = {"topology": target.topology, "topology_options": dict(target.options)}
         if target.backend == "gpu":
@@ -67,7 +70,7 @@ class Compile:
     def folder(self, work: Path, toolchain: str) -> Path:
         """Return the folder of its result."""
         text = json.dumps([self.request(), toolchain], sort_keys=True)
-        parts = (text.encode(), *(file.read_bytes() for file in _PROGRAMS))
+        parts = (text.encode(), _PROGRAMS.read_bytes())
         return work / hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
@@ -171,12 +174,60 @@ def _compile(requests: list[dict[str, object]], python: str) -> None:
         file = Path(folder) / "requests.json"
         file.write_text(json.dumps(requests), "utf-8")
         subprocess.run(
-            [python, "-m", "tests.what_if.compile_programs", str(file)],
+            [python, "-m", "tests.questions.what_if.compile_pairs", str(file)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=subprocess.DEVNULL,
             check=True,
         )
+
+
+EQUAL, DIFFER, REFUSED = "equal", "differ", "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What what-if answered for a pair.
+
+    Attributes:
+        pair: The pair.
+        state: ``equal``, ``differ`` or ``refused``.
+        text: What differs, or why there is nothing to compare.
+    """
+
+    pair: Pair
+    state: str
+    text: str = ""
+
+
+def verdicts(truths: Sequence[Truth], python: str) -> Iterator[Verdict]:
+    """Yield the answer to each pair, compiled by an interpreter."""
+    for truth in truths:
+        if truth.error:
+            yield Verdict(pair=truth.pair, state=REFUSED, text=f"the program: {truth.error}")
+            continue
+        try:
+            modules = modules_of(truth.dump)
+            answer = what_if_modules(modules, truth.pair.asked, means=Means(python=python))
+        except HloLensError as error:
+            yield Verdict(pair=truth.pair, state=REFUSED, text=str(error))
+            continue
+        yield verdict(truth, answer.modules[0])
+
+
+def verdict(truth: Truth, row: Recompiled) -> Verdict:
+    """Compare the row of what-if with the program written with the change."""
+    refused = [str(change.why_not) for change in row.changes if not change.applies]
+    if row.dump is None or refused:
+        return Verdict(pair=truth.pair, state=REFUSED, text="; ".join((*refused, row.refusal)))
+    outcome = json.loads((Path(row.dump).parent / "outcome.json").read_text("utf-8"))
+    made = outcome["memory_analysis"]
+    parts = [
+        f"{name} {made.get(f'{name}_size_in_bytes')} instead of {truth.after[name]}"
+        for name in FIGURES
+        if made.get(f"{name}_size_in_bytes") != truth.after[name]
+    ]
+    return Verdict(pair=truth.pair, state=DIFFER if parts else EQUAL, text=", ".join(parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +379,7 @@ def _meshes() -> Iterator[_Case]:
             program=program,
             targets=targets,
             after={"constraint": "none"},
-            edits=(("constraint", f"drop programs.py:{_LINE}"),),
+            edits=(("constraint", f"drop pair_programs.py:{_LINE}"),),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_lens.questions.plans.fitting import Attempt, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.candidates import Candidate
-from hlo_lens.questions.what_if.recompiling import Figures
+from hlo_lens.questions.what_if.figures import Figures
 
 
 def change(name: str, kind: str = "shard") -> Candidate:

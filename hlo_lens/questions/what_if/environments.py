@@ -13,7 +13,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -22,19 +21,21 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.what_if.process.cache import ENVIRONMENTS, cache_folder
-from hlo_lens.questions.what_if.process.process import Compilation, Limits, last_words, wait
+from hlo_lens.questions.what_if.compiling import Compilation, run_process
 from hlo_lens.text.errors import MissingPackageError, UsageError
+from hlo_lens.text.user_cache import ENVIRONMENTS, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+# ---- versions ----------------------------------------------------------------------------------
 
 _PYPI = "https://pypi.org/simple"
 _TYPE = "application/vnd.pypi.simple.v1+json"
 _SECONDS = 30
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
 _MOST_BYTES = 1 << 26
+_REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")
 
 
 class NoIndexError(Exception):
@@ -46,30 +47,53 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(word) for word in re.findall(r"\d+", version))
 
 
+def named_versions(option: str, text: str) -> dict[str, str]:
+    """Return the versions of jax, jaxlib and libtpu that an option names.
+
+    >>> named_versions("--with", "jax==0.10.2,libtpu==0.0.51")
+    {'jax': '0.10.2', 'libtpu': '0.0.51'}
+
+    Raises:
+        UsageError: If these are no versions of jax, jaxlib or libtpu.
+    """
+    matches = [_REQUIREMENT.fullmatch(word) for word in re.split(r"[,\s]+", text) if word]
+    named = {match[1]: match[2] for match in matches if match is not None}
+    if not matches or None in matches:
+        raise UsageError(f"{option} {text!r}: write 'jax==0.9.2' or 'jax==0.10.2,libtpu==0.0.51'")
+    return named
+
+
+def _in_order(versions: Iterable[str]) -> tuple[str, ...]:
+    """Return the releases among some versions, each once, the oldest first."""
+    return tuple(sorted({one for one in versions if _RELEASE.fullmatch(one)}, key=version_key))
+
+
 def released_versions(package: str) -> tuple[str, ...]:
     """Return the releases of a package that have wheels and are not yanked, the oldest first.
 
     Raises:
         NoIndexError: If the index cannot be reached.
     """
-    files = _listing(package)
-    found = set()
-    for file in files:
-        name = str(file.get("filename", ""))
-        parts = name.removesuffix(".whl").split("-")
-        if name.endswith(".whl") and not file.get("yanked") and _RELEASE.fullmatch(parts[1]):
-            found.add(parts[1])
-    return tuple(sorted(found, key=version_key))
+    names = [str(file.get("filename", "")) for file in _listing(package) if not file.get("yanked")]
+    wheels = (name.removesuffix(".whl").split("-") for name in names if name.endswith(".whl"))
+    return _in_order(words[1] for words in wheels)
 
 
 @cache
 def _listing(package: str) -> tuple[dict[str, object], ...]:
     """Return the files of a package."""
-    request = urllib.request.Request(
-        f"{_index_url().rstrip('/')}/{package}/", headers={"Accept": _TYPE}
-    )
-    if not request.full_url.startswith(("https:", "http:")):
-        raise NoIndexError(f"the package index {request.full_url} is not on the network")
+    url = os.environ.get("PIP_INDEX_URL", "")
+    if not url:
+        command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            url = run.stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            url = ""
+    page = f"{(url or _PYPI).rstrip('/')}/{package}/"
+    if not page.startswith(("https:", "http:")):
+        raise NoIndexError(f"the package index {page} is not on the network")
+    request = urllib.request.Request(page, headers={"Accept": _TYPE})
     context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:
@@ -79,30 +103,19 @@ def _listing(package: str) -> tuple[dict[str, object], ...]:
         raise NoIndexError(f"the package index cannot be read: {error}") from error
 
 
-def _index_url() -> str:
-    """Return the URL of pip's index."""
-    if url := os.environ.get("PIP_INDEX_URL"):
-        return url
-    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return _PYPI
-    return run.stdout.strip() or _PYPI
-
-
 def cached_versions(package: str, backend: str) -> tuple[str, ...]:
     """Return the versions of a package in finished environments for a backend, the oldest first."""
-    found = set()
-    for file in cache_folder(ENVIRONMENTS).glob(f"*_{backend}/complete"):
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            name, _, version = line.strip().partition("==")
-            if name == package and _RELEASE.fullmatch(version):
-                found.add(version)
-    return tuple(sorted(found, key=version_key))
+    files = cache_folder(ENVIRONMENTS).glob(f"*_{backend}/{_COMPLETE}")
+    lines = (line for file in files for line in file.read_text("utf-8", "replace").splitlines())
+    pairs = (line.strip().partition("==") for line in lines)
+    return _in_order(version for name, _, version in pairs if name == package)
 
 
-_REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")
+# ---- environments ------------------------------------------------------------------------------
+
+_COMPLETE = "complete"
+"""File of a finished environment: what was installed."""
+
 _MINUTES = 20
 _NO_NETWORK = re.compile(
     "NewConnectionError|NameResolutionError|ConnectTimeout|Network is unreachable|ProxyError"
@@ -111,7 +124,7 @@ _NO_NETWORK = re.compile(
 _WRONG_PYTHON = re.compile(
     "No matching distribution|requires a different Python|Requires-Python|not a supported wheel"
 )
-_OLDEST, _NEWEST = 9, 15
+_MINORS = range(15, 8, -1)
 """Minor versions of Python 3 that are searched for."""
 
 _lock = Lock()
@@ -128,12 +141,7 @@ def requirements(text: str, backend: str) -> tuple[str, ...]:
     Raises:
         UsageError: If these are no versions of jax, jaxlib or libtpu.
     """
-    named: dict[str, str] = {}
-    for word in filter(None, re.split(r"[,\s]+", text)):
-        found = _REQUIREMENT.fullmatch(word)
-        if found is None:
-            raise UsageError(f"--with {text!r}: write 'jax==0.9.2' or 'jax==0.10.2,libtpu==0.0.51'")
-        named[found[1]] = found[2]
+    named = named_versions("--with", text)
     if "jax" not in named:
         raise UsageError(f"--with {text!r}: name a version of jax, such as jax==0.9.2")
     jax = named["jax"]
@@ -141,8 +149,8 @@ def requirements(text: str, backend: str) -> tuple[str, ...]:
     if jax.startswith("0.4."):
         packages.append("numpy<2")  # which these versions do not exclude
     if backend == "tpu":
-        known = named.get("libtpu")
-        packages = [*packages, f"libtpu=={known}"] if known else [*packages, f"jax[tpu]=={jax}"]
+        libtpu = named.get("libtpu")
+        packages.append(f"libtpu=={libtpu}" if libtpu else f"jax[tpu]=={jax}")
     if backend == "gpu":
         packages += [f"jax-cuda12-plugin=={jax}", f"jax-cuda12-pjrt=={jax}"]
         packages.append("nvidia-cuda-nvcc-cu12")
@@ -163,22 +171,21 @@ def environment_python(text: str, backend: str) -> str:
     packages = requirements(text, backend)
     name = re.sub(r"[^\w.]+", "-", "_".join([p for p in packages if "==" in p][:3]))
     home = cache_folder(ENVIRONMENTS, f"{name}_{backend}"[:120])
-    python = home / "bin" / "python"
     with _lock:
-        if not (home / "complete").is_file():
+        if not (home / _COMPLETE).is_file():
             _make(home, packages)
-    return str(python)
+    return str(home / "bin" / "python")
 
 
 def _make(home: Path, packages: tuple[str, ...]) -> None:
     """Make an environment with the first Python that the packages support."""
-    shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)
     tried = []
     for python in _pythons():
+        shutil.rmtree(home, ignore_errors=True)
         log = _installed(python, home, packages)
         if log is None:
-            (home / "complete").write_text("\n".join(packages), encoding="utf-8")
+            (home / _COMPLETE).write_text("\n".join(packages), encoding="utf-8")
             return
         shutil.rmtree(home, ignore_errors=True)
         if _NO_NETWORK.search(log):
@@ -188,7 +195,8 @@ def _make(home: Path, packages: tuple[str, ...]) -> None:
         if not _WRONG_PYTHON.search(log):
             lines = [line for line in log.splitlines() if line.strip()]
             raise MissingPackageError(f"{packages[0]}: {' '.join(lines[-2:])[:400]}")
-        tried.append(_version_of(python))
+        run = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
+        tried.append(run.stdout.strip() or python)
     raise MissingPackageError(
         f"{' '.join(packages)}: no such versions, or none for a Python of this machine "
         f"({', '.join(tried) or 'none found'})"
@@ -197,10 +205,9 @@ def _make(home: Path, packages: tuple[str, ...]) -> None:
 
 def _installed(python: str, home: Path, packages: tuple[str, ...]) -> str | None:
     """Install packages into a new environment; return pip's messages, None if all is well."""
-    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    pip.append("--only-binary=jaxlib,libtpu,numpy,scipy,ml_dtypes")
-    steps = ([python, "-m", "venv", str(home)], [*pip, "--retries=1", *packages])
-    for step in steps:
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries=1"]
+    binary = "--only-binary=jaxlib,libtpu,numpy,scipy,ml_dtypes"
+    for step in ([python, "-m", "venv", str(home)], [*pip, binary, *packages]):
         try:
             run = subprocess.run(
                 step,
@@ -220,33 +227,18 @@ def _installed(python: str, home: Path, packages: tuple[str, ...]) -> str | None
 
 def _pythons() -> Iterator[str]:
     """Yield the interpreters of this machine, one of each version, this one first."""
-    known = {sys.version_info[1]}
     yield sys.executable
-    for minor in range(_NEWEST, _OLDEST - 1, -1):
-        found = _python_of(minor)
-        if minor not in known and found is not None:
-            yield found
+    for minor in (one for one in _MINORS if one != sys.version_info[1]):
+        names = [shutil.which(f"python3.{minor}")]
+        names += map(str, Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+        code = f"import sys, venv, ensurepip; sys.exit(sys.version_info[1] != {minor})"
+        for name in filter(None, names):
+            if not subprocess.run([name, "-c", code], capture_output=True, check=False).returncode:
+                yield name
+                break
 
 
-def _version_of(python: str) -> str:
-    run = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
-    return run.stdout.strip() or python
-
-
-@cache
-def _python_of(minor: int) -> str | None:
-    """Return an interpreter of a minor version of Python 3; None if there is none."""
-    names = [shutil.which(f"python3.{minor}")]
-    names += map(str, Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
-    code = f"import sys, venv, ensurepip; sys.exit(sys.version_info[1] != {minor})"
-    for name in filter(None, names):
-        run = subprocess.run([name, "-c", code], capture_output=True, check=False)
-        if run.returncode == 0:
-            return name
-    return None
-
-
-def scripted(command: Sequence[str], *, python: str, folder: Path, limits: Limits) -> Compilation:
+def scripted(command: Sequence[str], *, python: str, folder: Path, minutes: float) -> Compilation:
     """Run a command that compiles programs and return its dump.
 
     ``python`` of the command is that of the environment; ``XLA_FLAGS`` of the user are kept.
@@ -255,40 +247,23 @@ def scripted(command: Sequence[str], *, python: str, folder: Path, limits: Limit
         command: The command and its arguments.
         python: Interpreter of the environment.
         folder: Empty folder for the dump and the log.
-        limits: Limits of the run.
+        minutes: Longest time of the run.
     """
-    dump, log = folder / "dump", folder / "log.txt"
+    dump, home = folder / "dump", Path(python).parent
     dump.mkdir(parents=True)
     flags = f"--xla_dump_to={dump} --xla_dump_hlo_as_text"
-    home = str(Path(python).parent)
-    env = {
-        **os.environ,
-        "PATH": os.pathsep.join([home, os.environ.get("PATH", "")]),
-        "VIRTUAL_ENV": str(Path(home).parent),
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"} | {
+        "PATH": os.pathsep.join([str(home), os.environ.get("PATH", "")]),
+        "VIRTUAL_ENV": str(home.parent),
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
     }
-    env.pop("PYTHONHOME", None)
     program = shutil.which(command[0], path=env["PATH"]) or command[0]
-    began = time.monotonic()
     try:
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [program, *command[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=env,
-                start_new_session=True,
-            )
-            reason = wait(process, limits)
+        run = run_process([program, *command[1:]], env, folder / "log.txt", minutes)
     except OSError as error:
-        return Compilation(dump=dump, versions={}, step="import", error=f"{program}: {error}")
-    seconds = round(time.monotonic() - began, 3)
-    problem = reason
-    if not problem and process.returncode:
-        text = log.read_text(encoding="utf-8", errors="replace")
-        problem = last_words(text) or f"exit code {process.returncode}"
+        return Compilation(dump=dump, step="import", error=f"{program}: {error}")
+    problem = run.limit or (run.last_words if run.code else "")
     if not problem and not any(dump.iterdir()):
         problem = "it wrote no dump; it may have found its programs in the compilation cache of jax"
     step = "command" if problem else ""
-    return Compilation(dump=dump, versions={}, seconds=seconds, step=step, error=problem)
+    return Compilation(dump=dump, seconds=run.seconds, step=step, error=problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.what_if.process.environments import cached_versions, version_key
+from hlo_lens.questions.what_if.environments import cached_versions, version_key
 from tests.corpus import SAMPLES
 
 

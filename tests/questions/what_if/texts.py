@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-from hlo_lens import parse_hlo
-
-if TYPE_CHECKING:
-    from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.what_if.edits import ProgramEdit
 
 SHARDY = r"""HloModule jit_f, entry_computation_layout={LAYOUT}, OPEN, num_partitions=8, MESH
 
@@ -57,10 +50,3 @@ ONE_DEVICE = ONE_DEVICE.replace(
     "LAYOUT", "(f32[8,16]{1,0}, f32[8,16]{1,0}, f32[16,8]{1,0}, f32[4]{0})->(RESULTS)"
 )
 ONE_DEVICE = ONE_DEVICE.replace("RESULTS", "f32[8,16]{1,0}, f32[8,16]{1,0}, f32[128]{0}, f32[]")
-
-
-def edited(text: str, edit: ProgramEdit) -> HloModule:
-    """Return the edited program, which is read without gaps."""
-    module = parse_hlo(edit.text_of(parse_hlo(text)))
-    assert not module.gaps
-    return module

@@ -1,0 +1,203 @@
+"""Changes that are asked for, in every combination of their values, each compiled."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.devices import parse_target
+from hlo_lens.questions.what_if.compiling import side_by_side
+from hlo_lens.questions.what_if.edits import Change
+from hlo_lens.questions.what_if.environments import requirements
+from hlo_lens.questions.what_if.meshes import mesh_splits
+from hlo_lens.questions.what_if.page import what_if_report
+from hlo_lens.questions.what_if.recompiling import (
+    Base,
+    Compiler,
+    Means,
+    Recompiled,
+    changed_module,
+    compiled_base,
+)
+from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.load.programs import Progress
+    from hlo_lens.render.table import Report
+
+_MOST_MODULES = 10
+_MOST_COMPILES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Changes that are asked for; several values of one choice are alternatives.
+
+    Attributes:
+        targets: Targets; none for that of the dump.
+        flags: Flags, name to values.
+        edits: Changes of the program: kind and value, all made together.
+        versions: Versions of jax to compile with: ``jax==0.9.2``.
+        meshes: Sizes of mesh axes: ``data=8,model=4``; ``*`` for every split of the devices.
+    """
+
+    targets: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    edits: tuple[tuple[str, str], ...] = ()
+    versions: tuple[str, ...] = ()
+    meshes: tuple[str, ...] = ()
+
+    def combinations(self, base: Base) -> list[tuple[Change, ...]]:
+        """Return the changes of each combination of values; one of no changes for none.
+
+        Args:
+            base: The module that is changed.
+
+        Raises:
+            UsageError: If there are too many.
+        """
+        meshes: list[str] = []
+        for mesh in self.meshes:
+            if mesh == "*" and base.program is not None:
+                meshes += mesh_splits(base.program.module, base.dump.lowered_meshes)
+            else:
+                meshes.append(mesh)
+        alternatives = [
+            ("target", self.targets),
+            ("with", self.versions),
+            ("mesh", tuple(dict.fromkeys(meshes))),
+            *((kind, (value,)) for kind, value in self.edits),
+            *(
+                ("flag", tuple(f"{name}={value}" for value in values))
+                for name, values in self.flags.items()
+            ),
+        ]
+        choices = [[Change(kind=kind, target=v) for v in vs] for kind, vs in alternatives if vs]
+        combined = list(itertools.islice(itertools.product(*choices), _MOST_COMPILES + 1))
+        if len(combined) > _MOST_COMPILES:
+            raise UsageError(f"more than {_MOST_COMPILES} combinations of values")
+        return combined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """Modules compiled again.
+
+    Attributes:
+        path: The dump.
+        modules: A row for each module and combination of changes.
+    """
+
+    path: str
+    modules: tuple[Recompiled, ...]
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether no module could be tried: no text to compile, or no change that applies."""
+        return not any(one.is_answered for one in self.modules)
+
+    @property
+    def report(self) -> Report:
+        """The output of ``hlo-lens what-if``."""
+        return what_if_report(self.modules, self.path)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+
+def what_if_modules(
+    modules: Sequence[ModuleDump],
+    asked: Asked,
+    *,
+    means: Means,
+    output: str | Path | None = None,
+    path: str = "",
+    progress: Progress | None = None,
+) -> WhatIf:
+    """Return some modules compiled again.
+
+    Args:
+        modules: The modules; those without a program are left out if others have one.
+        asked: Changes.
+        means: Interpreter and limits.
+        output: Folder for the new dumps.
+        path: The dump, for messages.
+        progress: Called with compiles done and compiles in all.
+
+    Raises:
+        UsageError: If there are too many modules.
+        OutputError: If the folder is not empty or cannot be written.
+    """
+    modules = [one for one in modules if one.has_program] or modules
+    if len(modules) > _MOST_MODULES:
+        raise UsageError(f"there are {len(modules)} modules; choose some with --module")
+    require_empty(output)
+    for target in asked.targets:  # errors before the first compile
+        parse_target(target)
+    for versions in asked.versions:
+        requirements(versions, "cpu")
+    pool = Compiler(means, progress)
+    with ThreadPoolExecutor(side_by_side()) as workers:
+        try:
+            bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
+        except MissingPackageError as error:
+            raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
+        wanted = [(base, changes) for base in bases for changes in asked.combinations(base)]
+        pool.expect(len(wanted))
+        rows = tuple(workers.map(lambda one: changed_module(one[0], one[1], pool), wanted))
+    if len(rows) == len(bases):
+        rows = tuple(_with_parts(row, base, pool) for row, base in zip(rows, bases, strict=True))
+    if output is not None:
+        rows = tuple(_kept(row, k, Path(output), len(rows)) for k, row in enumerate(rows))
+    return WhatIf(path=path, modules=rows)
+
+
+def _with_parts(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
+    """Return a row with the figures of each of its changes alone, if there are several."""
+    if sum(one.applies for one in row.changes) < 2:
+        return row
+    alone = (
+        changed_module(base, (one,), pool).predicted if one.applies else None for one in row.changes
+    )
+    changes = zip(row.changes, alone, strict=True)
+    return replace(row, changes=tuple(replace(one, alone=figures) for one, figures in changes))
+
+
+def require_empty(output: str | Path | None) -> None:
+    """Raise OutputError if there is a folder that is not empty, or something else of its name."""
+    if output is None:
+        return
+    folder = Path(output)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OutputError(f"{folder}: exists and is not an empty folder")
+
+
+def copy_dump(dump: str, home: Path) -> str:
+    """Copy a new dump into a folder; return its path.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    try:
+        shutil.copytree(dump, home, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise OutputError(f"{home}: cannot be written: {error}") from error
+    return str(home)
+
+
+def _kept(row: Recompiled, place: int, folder: Path, count: int) -> Recompiled:
+    """Return a row whose dump is in a folder, in one of its own if there are several rows."""
+    if row.dump is None:
+        return row
+    words = [row.name, *(change.target for change in row.changes)]
+    plain = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in w) for w in words)
+    home = folder if count == 1 else folder / f"{place:02}_{plain[:80]}"
+    return replace(row, dump=copy_dump(row.dump, home))

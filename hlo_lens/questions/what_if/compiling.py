@@ -1,0 +1,619 @@
+"""One compile of a dump's program, in a process of its own, for any target, without hardware.
+
+A program (`source_program`) and a target make a request (`request_of`); `compiled` finds its
+outcome in the user's cache, or runs `worker.py` in a chosen Python interpreter and keeps it there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.load import load
+from hlo_lens.load.devices import Target, device_assignment, gpu_topology
+from hlo_lens.load.fact import fact
+from hlo_lens.program.summary import backend_of_dump
+from hlo_lens.program.target import change_list, own_target
+from hlo_lens.questions.what_if.edits import TextEdits, is_result_call
+from hlo_lens.render.result import sum_of
+from hlo_lens.text.dump_kinds import AFTER, BEFORE
+from hlo_lens.text.errors import HloLensError, MissingPackageError, OutputError
+from hlo_lens.text.units import plural
+from hlo_lens.text.user_cache import COMPILES, USED, bound_compiles, cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.shapes.shape import Shape
+
+
+WORKER = Path(__file__).with_name("worker.py")
+"""The script that compiles."""
+
+# ---- programs ----------------------------------------------------------------------------------
+
+_TARGET_NAME = re.compile(r'custom_call_target="([^"]*)"')
+_PYTHON = re.compile(r"CustomSPMDPartitioning|.*python.*callback.*|.*_callback$", re.IGNORECASE)
+_BACKENDS = {
+    "tpu": re.compile(r"tpu_custom_call|Mosaic.*|.*tpu.*", re.IGNORECASE),
+    "gpu": re.compile(r"__?(?:gpu|cu|hip|triton|cub).*|cu(?:blas|dnn|solver|fft|_).*|hip.*"),
+    "cpu": re.compile(r"lapack_.*|blas_.*|__onednn.*|dynamic_ducc_fft|ducc_fft|.*eigen.*"),
+}
+"""Backends with the custom calls that only they know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceProgram:
+    """A program from before optimizations.
+
+    Attributes:
+        module: Its HLO text.
+        target: The target that the dump names; None where it names none.
+        assignment: Device ids by replica and partition; None where the dump has none.
+        backend: Backend that its custom calls and flags are for; None if unknown.
+    """
+
+    module: HloModule
+    target: Target | None = None
+    assignment: tuple[tuple[int, ...], ...] | None = None
+    backend: str | None = None
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be compiled again; empty if nothing is known to prevent it."""
+        name = next(filter(_PYTHON.match, _call_targets(self.module)), "")
+        if name == "CustomSPMDPartitioning":
+            return "it uses custom_partitioning, a Python object of the process that compiled it"
+        text = f"it calls back into Python ({name}), into the process that compiled it"
+        return text if name else ""
+
+    @property
+    def has_elided_constants(self) -> bool:
+        """Whether large constants are left out of its text."""
+        return "constant({...})" in self.module.columns.source.text
+
+
+@fact
+def source_program(dump: ModuleDump) -> SourceProgram | None:
+    """Return the program of a module; None if the dump has no text from before optimizations."""
+    module = dump.hlo if dump.stage == BEFORE else dump.before
+    if module is None:
+        return None
+    return SourceProgram(
+        module=module,
+        target=own_target(dump),
+        assignment=device_assignment(dump),
+        backend=backend_of_dump(dump),
+    )
+
+
+def _call_targets(module: HloModule) -> list[str]:
+    """Return the targets of custom calls, each once, in the order of the text."""
+    return list(dict.fromkeys(_TARGET_NAME.findall(module.columns.source.text)))
+
+
+def foreign_calls(module: HloModule, backend: str) -> tuple[str, ...]:
+    """Return the custom calls of a program that only another backend knows."""
+    return tuple(
+        name
+        for name in _call_targets(module)
+        for other, pattern in _BACKENDS.items()
+        if other != backend and pattern.fullmatch(name)
+    )
+
+
+# ---- requests ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileRequest:
+    """One compile, as `worker.py` reads it.
+
+    Attributes:
+        text: HLO text from before optimizations.
+        backend: ``cpu``, ``tpu`` or ``gpu``.
+        topology: Name of the topology (``v5e:2x4``), or partitions, hosts and devices of a GPU
+            target (``1x1x8``); empty for CPU.
+        topology_options: Further arguments of jax's ``get_topology_desc``, such as ``wrap``.
+        gpu_config: Text of XLA's ``GpuTargetConfigProto``; empty for others.
+        replicas: Number of replicas.
+        partitions: Number of partitions of each.
+        assignment: Device ids by replica and partition; None for ascending ids.
+        uses_shardy: Whether the shardings are those of Shardy.
+        propagates_to_parameters: Whether XLA may choose the sharding of each parameter; None where
+            the program does not state it.
+        propagates_to_output: The same for the results.
+        donors: Numbers of the donated parameters that no result is named for.
+        flags: Flags of this compile, name to value.
+        host_parameters: Numbers of the parameters in host memory.
+        host_results: Numbers of the results in host memory.
+    """
+
+    text: str
+    backend: str
+    topology: str = ""
+    topology_options: Mapping[str, object] = field(default_factory=dict)
+    gpu_config: str = ""
+    replicas: int = 1
+    partitions: int = 1
+    assignment: tuple[tuple[int, ...], ...] | None = None
+    uses_shardy: bool = False
+    propagates_to_parameters: tuple[bool, ...] | None = None
+    propagates_to_output: tuple[bool, ...] | None = None
+    donors: tuple[int, ...] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
+    host_parameters: tuple[int, ...] = ()
+    host_results: tuple[int, ...] = ()
+
+    @property
+    def json(self) -> str:
+        """The request as the worker reads it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def digest(self, toolchain: str) -> str:
+        """Return the key of its outcome, for a toolchain such as ``jaxlib 0.10.2``."""
+        parts = (WORKER.read_bytes(), toolchain.encode(), self.json.encode())
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+
+
+def request_of(
+    program: SourceProgram, target: Target, *, flags: Mapping[str, str] | None = None
+) -> CompileRequest:
+    """Return the request to compile a program, on the devices of its dump if they fit the target.
+
+    Args:
+        program: The program.
+        target: Its target.
+        flags: Flags of this compile.
+    """
+    module, text = program.module, _text_for_xla(program.module)
+    sizes = (module.replica_count, module.num_partitions)
+    ids = program.assignment if program.target == target else None
+    has_host = "S(5)" in module.header.get("entry_computation_layout", "")
+    layout = module.entry_computation_layout if has_host else None
+    results = () if layout is None else layout.result.tuple_shapes or (layout.result,)
+    is_gpu = target.backend == "gpu"
+    return CompileRequest(
+        text=text,
+        backend=target.backend,
+        topology=gpu_topology(target, sizes[0] * sizes[1]) if is_gpu else target.topology,
+        topology_options=target.options,
+        gpu_config=target.gpu_config,
+        replicas=sizes[0],
+        partitions=sizes[1],
+        assignment=ids if ids is not None and (len(ids), len(ids[0])) == sizes else None,
+        uses_shardy="xla.sdy" in text or "sharding={mesh[" in text,
+        propagates_to_parameters=_propagates(module, "parameters"),
+        propagates_to_output=_propagates(module, "output"),
+        donors=_donors(module),
+        flags=flags or {},
+        host_parameters=() if layout is None else _in_host_memory(layout.parameters),
+        host_results=_in_host_memory(results),
+    )
+
+
+def _text_for_xla(module: HloModule) -> str:
+    """Return the text of a module, from its header on.
+
+    Shardy does not import the ROOT tuple's sharding where only some results have their own.
+    """
+    edits, root = TextEdits(module), module.entry.root
+    if root is not None and root.opcode == "tuple":
+        made = [root.producer(place) for place in range(len(root.operands))]
+        own = [one is not None and is_result_call(one[0]) for one in made]
+        if any(own) and not all(own):
+            edits.line(root).attributes["sharding"] = None
+    text = edits.text()
+    return text[max(text.find("HloModule"), 0) :]
+
+
+def _propagates(module: HloModule, which: str) -> tuple[bool, ...] | None:
+    value = module.header.get(f"allow_spmd_sharding_propagation_to_{which}")
+    return None if value is None else tuple(word == "true" for word in value[1:-1].split(","))
+
+
+def _donors(module: HloModule) -> tuple[int, ...]:
+    """Return the numbers of the arguments in ``buffer_donor``, parts of tuples counted one by one.
+
+    The translation to MLIR makes an argument of each part of a tuple.
+    """
+    leaves = [
+        (one.parameter_number, index)
+        for one in sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
+        if one.shape is not None
+        for index, _ in one.shape.leaves()
+    ]
+    numbers = {leaf: number for number, leaf in enumerate(leaves)}
+    return tuple(numbers[one] for one in module.buffer_donor if one in numbers)
+
+
+_HOST_SPACE = 5
+
+
+def _in_host_memory(shapes: Sequence[Shape]) -> tuple[int, ...]:
+    return tuple(
+        number
+        for number, shape in enumerate(shapes)
+        if any(leaf.memory_space == _HOST_SPACE for _, leaf in shape.leaves())
+    )
+
+
+# ---- outcomes ----------------------------------------------------------------------------------
+
+_PACKAGES = {
+    "cpu": ("jax", "jaxlib"),
+    "tpu": ("jax", "jaxlib", "libtpu"),
+    "gpu": ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "nvidia-cuda-nvcc-cu12"),
+}
+_FAILED = {
+    "import": "jax cannot be imported",
+    "parse": "XLA cannot read the program's text",
+    "target": "no devices of this target",
+    "options": "an option was refused",
+    "compile": "XLA refused the program",
+    "stopped": "XLA's compiler stopped",
+}
+_MISSING_PACKAGES = {
+    "JAX TPU support not installed": "libtpu is not installed with the jax that compiles: "
+    "pip install 'jax[tpu]', or name a Python that has it with --python",
+    "topology not implemented for cuda": "the CUDA plugin is not installed with the jax that "
+    "compiles: pip install 'jax[cuda12]', or name a Python that has it with --python",
+}
+"""Part of an error of JAX to what is missing and how to get it."""
+
+_FIRST_LINES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """Outcome of a compile.
+
+    Attributes:
+        dump: Folder of the new dump; it has texts also of some compiles that failed.
+        versions: Versions of the packages that compiled.
+        memory_analysis: Byte figures of the executable, as jax names them.
+        seconds: Seconds that the process took, whether now or when it was cached.
+        dropped_attributes: Attributes of the text that the parser of this version does not know.
+        step: Step that failed: ``import``, ``parse``, ``target``, ``options``, ``compile``, or
+            ``stopped`` where the process ended; empty where all is well.
+        error: Error message; empty where all is well.
+        is_cached: Whether it was compiled by an earlier command.
+        module: The module in the new dump, at its latest stage; None if there is none.
+    """
+
+    dump: Path
+    versions: Mapping[str, str] = field(default_factory=dict)
+    memory_analysis: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    dropped_attributes: Sequence[str] = ()
+    step: str = ""
+    error: str = ""
+    is_cached: bool = False
+    module: ModuleDump | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Why there are no figures; empty if there are."""
+        if not self.error:
+            return "" if self.module is not None else "the new dump has no optimized text"
+        for part, text in _MISSING_PACKAGES.items():
+            if self.step == "target" and part in self.error:
+                return text
+        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
+        return f"{_FAILED.get(self.step, self.step)}: {' '.join(lines[:_FIRST_LINES])}"
+
+    def versions_for(self, target: Target | None) -> dict[str, str]:
+        """Return the versions of the packages that compile for a target."""
+        names = _PACKAGES["cpu" if target is None else target.backend]
+        return {name: self.versions[name] for name in names if name in self.versions}
+
+    def is_same_compiler(self, dump: ModuleDump) -> bool:
+        """Whether nothing shows that another compiler made a dump."""
+        ours = None if self.module is None else change_list(self.module)
+        return None in (ours, change_list(dump)) or ours == change_list(dump)
+
+    def differences(self, dump: ModuleDump, program: SourceProgram | None) -> Iterator[str]:
+        """Yield what is known to differ between a dump and its program compiled again."""
+        theirs = change_list(dump)
+        if theirs is None:
+            yield "the dump does not name its version of XLA"
+        elif self.module is not None and not self.is_same_compiler(dump):
+            yield f"libtpu cl {theirs} in the dump, cl {change_list(self.module)} here"
+        if dump.setting("debug_options") is None:
+            yield "the dump does not hold its options (debug_options)"
+        if program is not None and program.has_elided_constants:
+            yield "large constants are left out of the text"
+        if self.dropped_attributes:
+            count = plural(len(self.dropped_attributes), "attribute")
+            yield f"{count} of the text not known to this XLA"
+
+    def notes(self, program: SourceProgram | None) -> Iterator[str]:
+        """Yield the limits of the answer."""
+        if self.dropped_attributes:
+            names = ", ".join(self.dropped_attributes)
+            yield f"attributes that this parser of XLA does not know were left out: {names}"
+        if program is not None and program.has_elided_constants:
+            yield (
+                "the text leaves out the values of large constants; XLA compiled others in their "
+                "place (--xla_dump_hlo_as_proto keeps them)"
+            )
+
+
+def needed_memory(made: Compilation) -> tuple[tuple[tuple[str, str], ...], int | None]:
+    """Return the figures of XLA's message that a program does not fit, and the bytes it needs.
+
+    Empty and None for other outcomes; the bytes are rounded up.
+    """
+    if made.step != "compile":
+        return (), None
+    from hlo_lens.logs.log import parse_log
+
+    log = parse_log(made.error, may_be_empty=True, path="XLA's message")
+    message = next(iter(log.compile_ooms), None)
+    if message is None:
+        return (), None
+    facts = []
+    if message.used:
+        label = f"{message.memory_space} {message.used_for or 'used'}"
+        facts.append((label, " and ".join(map(str, message.used))))
+    sizes = (("available", message.capacity), ("too much", message.exceeded))
+    named = ((part.name, part.size) for part in (*message.usage, *message.parts))
+    facts += [(name, str(size)) for name, size in (*sizes, *named) if size is not None]
+    needed = sum_of(size.at_most for size in message.used) if message.used else None
+    return tuple(facts) or (("memory", message.memory_space),), needed
+
+
+_OPTION = re.compile(r"(?m)^\s*(xla_\w+|\w*tpu_\w+): (\S.*)$")
+_UNIMPORTANT = re.compile(r"xla_dump_|xla_force_host|xla_gpu_cuda_data_dir|.*(?:cache|_dir|path)")
+OPTION_TEXTS = ("debug_options", "tpu_comp_env.txt")
+"""Texts of a dump that print options of XLA."""
+
+
+def dumped_flags(dump: ModuleDump, again: ModuleDump) -> dict[str, str]:
+    """Return the flags of a dump that its program, compiled again, was compiled without."""
+    differing: dict[str, str] = {}
+    for name in OPTION_TEXTS:
+        theirs, ours = dump.setting(name), again.setting(name)
+        if theirs is not None and ours is not None:
+            known = options_of(ours)
+            differing |= {k: v for k, v in options_of(theirs).items() if known.get(k) != v}
+    return differing
+
+
+def options_of(text: str) -> dict[str, str]:
+    """Return the options that a text prints once, without files and places."""
+    pairs = [(key, value.strip().strip('"')) for key, value in _OPTION.findall(text)]
+    times = Counter(key for key, _ in pairs)
+    return {k: v for k, v in pairs if times[k] == 1 and not _UNIMPORTANT.match(k)}
+
+
+# ---- processes ---------------------------------------------------------------------------------
+
+_POLL_SECONDS = 0.1
+_MOST_MEMORY = 0.8
+"""Largest share of the machine's memory that a compile may hold."""
+
+_SCRATCH = re.compile(
+    r"\.(?:ll|o|ptx|s|html|dot|cubin|bc)$|kernel_module|pre-optimization|post-|^before\.hlo"
+)
+"""Files of generated code, which no command reads."""
+
+_TOOLCHAIN = f"""
+import importlib.metadata as m
+for n in {list(dict.fromkeys(itertools.chain(*_PACKAGES.values())))}:
+    try: print(n, m.version(n))
+    except m.PackageNotFoundError: pass
+"""
+
+
+@cache
+def toolchain_of(python: str) -> str:
+    """Return the packages of a Python interpreter that compile, with versions, one per line.
+
+    Raises:
+        MissingPackageError: If it has no jax, or cannot be run.
+    """
+    try:
+        run = subprocess.run(
+            [python, "-c", _TOOLCHAIN], capture_output=True, text=True, timeout=60, check=True
+        )
+    except OSError as error:
+        raise MissingPackageError(f"{python}: cannot be run: {error.strerror}") from error
+    except subprocess.SubprocessError as error:
+        raise MissingPackageError(f"{python}: cannot be run: {error}") from error
+    if "jaxlib " not in run.stdout:
+        raise MissingPackageError(
+            f"jax is not installed for {python}, and compiling needs it: "
+            "pip install 'hlo-lens[jax]'"
+        )
+    return run.stdout.strip()
+
+
+def compiled(
+    request: CompileRequest, *, python: str = sys.executable, minutes: float = 30.0
+) -> Compilation:
+    """Return the outcome of a compile, from the cache if it was done before.
+
+    Outcomes that depend on limits of time and memory are not cached.
+
+    Raises:
+        MissingPackageError: If the interpreter has no jax.
+        OutputError: If the cache cannot be written.
+    """
+    home = cache_folder(COMPILES, request.digest(toolchain_of(python)))
+    cached = _outcome(home)
+    if cached is not None:
+        with contextlib.suppress(OSError):
+            os.utime(home / USED)
+        return cached
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="new-", dir=home.parent))
+    except OSError as error:
+        raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
+    try:
+        fields = _worker_result(request, folder, python, minutes)
+        (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
+        for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
+            if file.is_file() and _SCRATCH.search(file.name):
+                file.unlink()
+        is_kept = fields.get("step") != "stopped"
+        if is_kept:
+            with contextlib.suppress(OSError):  # another process was faster
+                folder.rename(home)
+            bound_compiles(home)
+        made = _outcome(home if is_kept else folder)
+        assert made is not None  # it was just written
+        return replace(made, is_cached=False)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _outcome(folder: Path) -> Compilation | None:
+    """Return the outcome in a folder; None if there is none that can be read."""
+    try:
+        fields = json.loads((folder / USED).read_text(encoding="utf-8"))
+        return Compilation(dump=folder / "dump", is_cached=True, **fields)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _worker_result(
+    request: CompileRequest, folder: Path, python: str, minutes: float
+) -> dict[str, object]:
+    """Run the worker in a folder; return the fields of the outcome."""
+    asked, result = folder / "request.json", folder / "result.json"
+    asked.write_text(request.json, encoding="utf-8")
+    (folder / "dump").mkdir()
+    is_ours = re.compile("XLA_|JAX_|LIBTPU_|TPU_|TF_|PYTHON")  # these change a compile
+    devices = request.replicas * request.partitions if request.backend == "cpu" else 1
+    env = {name: value for name, value in os.environ.items() if not is_ours.match(name)} | {
+        "XLA_FLAGS": f"--xla_dump_to={folder / 'dump'} --xla_dump_hlo_as_text "
+        f"--xla_force_host_platform_device_count={devices}",
+        "JAX_PLATFORMS": "cpu",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [python, str(WORKER), str(asked), str(result)]
+    run = run_process(command, env, folder / "log.txt", minutes, cwd=folder)
+    if run.limit or not result.is_file():
+        error = run.limit or run.last_words
+        return {"seconds": run.seconds, "step": "stopped", "error": error}
+    fields: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
+    if fields.get("step") == "compile":
+        (folder / "error.txt").write_text(str(fields["error"]), encoding="utf-8")
+    asked.unlink()
+    result.unlink()
+    return {**fields, "seconds": run.seconds}
+
+
+class EndedProcess(NamedTuple):
+    """A process that ended.
+
+    Attributes:
+        seconds: Seconds that it took.
+        code: Its exit code.
+        limit: Limit at which it was ended; empty for none.
+        last_words: Line of its log that says why it ended, else its exit code.
+    """
+
+    seconds: float
+    code: int
+    limit: str
+    last_words: str
+
+
+def run_process(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    minutes: float,
+    cwd: Path | None = None,
+) -> EndedProcess:
+    """Run a command, its output in a file, until it ends or takes too much time or memory."""
+    began, limit = time.monotonic(), ""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        try:
+            while not limit and process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_SECONDS)
+                if time.monotonic() > began + 60 * minutes:
+                    limit = f"it took longer than {minutes:g} minutes (--minutes)"
+                elif _memory_share(process.pid) > _MOST_MEMORY:
+                    limit = f"it took more than {_MOST_MEMORY:.0%} of this machine's memory"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    seconds = round(time.monotonic() - began, 3)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    words = _last_words(text) or f"exit code {process.returncode}"
+    return EndedProcess(seconds, process.returncode, limit, words)
+
+
+def _memory_share(pid: int) -> float:
+    """Return the share of the machine's memory that a process holds; 0 where it is not known."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages / os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+
+
+_FATAL = re.compile(r"^F\d{4} |Check failed|LLVM ERROR|Fatal Python error|Aborted")
+
+
+def _last_words(log: str) -> str:
+    """Return the line of a log that says why a process ended; empty if there is none."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    fatal = [line for line in lines if _FATAL.search(line)]
+    return (fatal or lines[-1:] or [""])[0][:400]
+
+
+def optimized_module(made: Compilation, name: str) -> ModuleDump | None:
+    """Return the optimized module of a name in a new dump; None if there is none."""
+    if made.error:
+        return None
+    try:
+        own = [one for one in load(made.dump).modules if (one.stage or "").endswith(AFTER)]
+    except HloLensError:
+        return None
+    return next(reversed([one for one in own if one.title == name] or own), None)
+
+
+def side_by_side() -> int:
+    """Return the number of compiles that run at once; each takes most of two cores."""
+    if not hasattr(os, "sched_getaffinity"):
+        return 1
+    return max(1, len(os.sched_getaffinity(0)) // 2)

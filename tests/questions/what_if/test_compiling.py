@@ -1,0 +1,447 @@
+"""Programs compiled again by the jax that is installed, on CPU; requests, outcomes, the cache."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hlo_lens
+from hlo_lens.cli import main
+from hlo_lens.load.devices import CPU, gpu_config, parse_target
+from hlo_lens.load.module import already_read
+from hlo_lens.questions.what_if.compiling import (
+    Compilation,
+    CompileRequest,
+    SourceProgram,
+    compiled,
+    dumped_flags,
+    foreign_calls,
+    needed_memory,
+    request_of,
+    source_program,
+)
+from hlo_lens.questions.what_if.meshes import mesh_splits
+from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_again
+from hlo_lens.questions.what_if.worker import (
+    with_chlo,
+    without_attribute,
+    without_field,
+    without_frames,
+)
+from hlo_lens.testing.assertions import assert_fits
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.user_cache import bound_compiles, cache_folder, cache_state, clear_cache
+
+_JAXLIB = "0" if importlib.util.find_spec("jaxlib") is None else version("jaxlib")
+needs_jax = pytest.mark.skipif(
+    tuple(map(int, _JAXLIB.split(".")[:2])) < (0, 6),
+    reason="no jaxlib of 0.6 or newer: older ones lose donations on the way to the compiler",
+)
+
+PROGRAM = """\
+HloModule jit_f, entry_computation_layout={(f32[64,64]{1,0})->f32[64,64]{1,0}}
+
+ENTRY main {
+  x = f32[64,64]{1,0} parameter(0), metadata={op_name="x"}
+  y = f32[64,64]{1,0} dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = f32[64,64]{1,0} sine(y)
+}
+"""
+BYTES = 64 * 64 * 4
+
+
+def before(text: str = PROGRAM) -> hlo_lens.ModuleDump:
+    """Return the module of a text from before optimizations."""
+    (dump,) = hlo_lens.modules_of(text)
+    return replace(dump, stage="before_optimizations")
+
+
+def program(text: str, backend: str = "cpu") -> SourceProgram:
+    return SourceProgram(module=hlo_lens.parse_hlo(text), backend=backend)
+
+
+def compiled_header(request: CompileRequest) -> tuple[hlo_lens.HloModule, Compilation]:
+    """Return the text that XLA got, and the outcome."""
+    made = compiled(request)
+    (file,) = made.dump.glob("*.before_optimizations.txt")
+    return hlo_lens.parse_hlo(file.read_text("utf-8")), made
+
+
+# ---- compiles ----------------------------------------------------------------------------------
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_sample_is_reproduced_and_kept(tmp_path: Path) -> None:
+    path, new = "sample_dumps/cpu/wasteful", tmp_path / "new"
+    run = CliRunner().invoke(main, ["what-if", path, "-f", "json", "-o", str(new)])
+    assert run.exit_code == 0, run.output
+    (module,) = json.loads(run.stdout)["modules"]
+    assert module["name"] == "jit_wasteful_step"
+    assert module["versions"]["jaxlib"]
+    if module["versions"]["jaxlib"] == "0.10.2":  # that of the sample
+        assert module["reproduced"] is True
+        assert module["base"] == module["own"]
+    assert hlo_lens.memory(str(new)).statement.argument_bytes == module["base"]["argument_bytes"]
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_flag_reaches_the_compiler_and_an_unknown_one_is_an_answer() -> None:
+    flags = {"xla_cpu_enable_fast_math": True, "xla_no_such_flag": 1}
+    with_flag, unknown = (
+        hlo_lens.what_if(before(), target="cpu", flags={name: value}).modules[0]
+        for name, value in flags.items()
+    )
+    assert with_flag.predicted is not None
+    assert with_flag.predicted.argument_bytes == BYTES
+    assert with_flag.reproduction.is_equal is None  # the text has no buffer assignment
+    options = next(Path(str(with_flag.dump)).glob("*debug_options")).read_text("utf-8")
+    assert "xla_cpu_enable_fast_math: true" in options
+    assert unknown.predicted is None
+    assert "xla_no_such_flag" in unknown.refusal
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_donation_is_compiled_and_a_pattern_without_argument_is_named() -> None:
+    (row,) = hlo_lens.what_if(before(), target="cpu", donate=["x", "none"]).modules
+    assert row.predicted is not None
+    assert (row.base.alias_bytes, row.predicted.alias_bytes) == (0, BYTES)
+    donate, none = row.changes[1:]
+    assert [part.target for part in donate.parts] == ["x"]
+    assert "'none'" in (none.why_not or "")
+    assert (donate.alone, none.alone) == (row.predicted, None)
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_broadcast_of_a_dimension_of_size_one_is_compiled_as_it_was() -> None:
+    text = """\
+HloModule jit_f, entry_computation_layout={(f32[8]{0})->f32[8,64]{1,0}}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  a = f32[8,1]{1,0} reshape(x)
+  b = f32[8,1]{1,0} broadcast(a), dimensions={0,1}
+  c = f32[8]{0} reshape(b)
+  d = f32[8,64]{1,0} broadcast(c), dimensions={0}
+  ROOT e = f32[8,64]{1,0} sine(d)
+}
+"""
+    module, _ = compiled_header(CompileRequest(text=text, backend="cpu"))
+    opcodes = [one.opcode for one in module.instructions]
+    assert opcodes == ["parameter", "reshape", "broadcast", "reshape", "broadcast", "sine"]
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+@pytest.mark.parametrize("alias", ["", "input_output_alias={ {}: (0, {}, may-alias) }, "])
+def test_memory_that_any_result_may_have_is_donated(alias: str) -> None:
+    layout = "entry_computation_layout={("
+    text = PROGRAM.replace(
+        layout, f"{alias}buffer_donor={{ (1, {{}}) }}, {layout}f32[64,64]{{1,0}}, "
+    )
+    text = text.replace("  y = ", "  w = f32[64,64]{1,0} parameter(1)\n  y = ")
+    request = request_of(program(text.replace("dot(x, x)", "dot(x, w)")), CPU)
+    assert request.donors == (1,)
+    module, made = compiled_header(request)
+    assert module.header["buffer_donor"] == "{ (1, {}) }"
+    assert ("input_output_alias" in module.header) == bool(alias)
+    assert made.memory_analysis["alias_size_in_bytes"] == BYTES
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_part_of_a_tuple_is_donated() -> None:
+    text = """\
+HloModule jit_f, buffer_donor={ (1, {1}) }, entry_computation_layout={LAYOUT}
+
+ENTRY main {
+  a = f32[] parameter(0)
+  p = (f32[8]{0}, f32[64,64]{1,0}) parameter(1)
+  x = f32[64,64]{1,0} get-tuple-element(p), index=1
+  ROOT z = f32[64,64]{1,0} sine(x)
+}
+"""
+    layout = "(f32[], (f32[8]{0}, f32[64,64]{1,0}))->f32[64,64]{1,0}"
+    request = request_of(program(text.replace("LAYOUT", layout)), CPU)
+    assert request.donors == (2,)
+    assert compiled(request).memory_analysis["alias_size_in_bytes"] == BYTES
+
+
+@needs_jax
+def test_outcomes_are_cached_unless_a_limit_ended_them(cache: Path) -> None:
+    request = CompileRequest(text=PROGRAM, backend="cpu")
+    late = compiled(request, minutes=1e-4)
+    assert late.step == "stopped"
+    assert "minutes" in late.error
+    assert cache_state().compiles == 0
+    assert [compiled(request).is_cached for _ in range(2)] == [False, True]
+    assert clear_cache().compiles == 1
+    assert cache_state().compiles == 0
+    assert cache.is_dir()
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_text_that_xla_refuses_is_an_answer() -> None:
+    made = compiled(CompileRequest(text="HloModule x\n\nENTRY e {\n", backend="cpu"))
+    assert (made.step, bool(made.error)) == ("parse", True)
+
+
+@needs_jax
+def test_interpreter_with_a_relative_path_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HLO_LENS_CACHE", "cache")
+    python = os.path.relpath(sys.executable, tmp_path)
+    (row,) = hlo_lens.what_if(before(), target="cpu", python=python).modules
+    assert row.base.argument_bytes == BYTES, row.refusal
+
+
+def test_path_of_an_interpreter_is_made_absolute_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "env").symlink_to(sys.prefix)
+    assert Means(python="env/bin/python").python == f"{Path.cwd()}/env/bin/python"
+    assert Means(python="./python").python == f"{Path.cwd()}/python"
+    assert Means(python="python3.12").python == "python3.12"
+
+
+@pytest.mark.parametrize("name", ["none", "env/bin/none", "no-such-python"])
+def test_interpreter_that_cannot_be_run_is_an_error(tmp_path: Path, name: str) -> None:
+    python = str(tmp_path / name) if name == "none" else name
+    run = CliRunner().invoke(main, ["what-if", "sample_dumps/cpu/wasteful", "--python", python])
+    assert run.exit_code == 3
+    assert f"{name}: cannot be run: No such file or directory" in run.stderr
+    assert "--with 'jax==0.10.2'" in run.stderr
+
+
+# ---- programs and requests ---------------------------------------------------------------------
+
+
+def test_callbacks_and_custom_partitioning_are_refused() -> None:
+    call = 'custom-call(y), custom_call_target="xla_ffi_python_cpu_callback"'
+    dump = before(PROGRAM.replace("sine(y)", call))
+    made = source_program(dump)
+    assert made is not None
+    assert "calls back into Python" in made.obstacle
+    (row,) = hlo_lens.what_if(dump, target="cpu", donate="x").modules
+    assert not any(change.applies for change in row.changes)
+    assert "calls back into Python" in row.refusal
+    with pytest.raises(AssertionError, match="calls back into Python"):
+        assert_fits(dump, target="v5e:1x1")
+
+
+def test_custom_calls_of_another_backend_are_named() -> None:
+    targets = ("tpu_custom_call", "Sharding", "lapack_sgesdd_ffi")
+    lines = [
+        f'  c{k} = f32[] custom-call(), custom_call_target="{t}"' for k, t in enumerate(targets)
+    ]
+    module = hlo_lens.parse_hlo("\n".join(["HloModule m\n\nENTRY e {", *lines, "}\n"]))
+    assert foreign_calls(module, "tpu") == ("lapack_sgesdd_ffi",)
+    assert foreign_calls(module, "cpu") == ("tpu_custom_call",)
+    assert foreign_calls(module, "gpu") == ("tpu_custom_call", "lapack_sgesdd_ffi")
+
+
+def test_root_sharding_is_left_out_where_some_results_have_their_own() -> None:
+    call = 'custom-call(x), custom_call_target="xla.sdy.FuncResultSharding"'
+    text = (
+        "HloModule m\n\nENTRY main {\n  x = f32[8]{0} parameter(0)\n"
+        f"  y = f32[8]{{0}} {call}\n"
+        "  ROOT t = (f32[8]{0}, f32[8]{0}) tuple(x, y), "
+        "sharding={{devices=[2]<=[2]}, {replicated}}\n}\n"
+    )
+    assert "tuple(x, y)\n}" in request_of(program(text), CPU).text
+    every = text.replace("tuple(x, y)", "tuple(y, y)")
+    assert request_of(program(every), CPU).text == every
+
+
+def test_header_becomes_options_of_the_compile() -> None:
+    flags = "allow_spmd_sharding_propagation_to_output={true,false}, num_partitions=4"
+    request = request_of(program(PROGRAM.replace("}}\n", f"}}}}, {flags}\n", 1)), CPU)
+    assert (request.partitions, request.uses_shardy) == (4, False)
+    assert request.propagates_to_output == (True, False)
+    assert request.propagates_to_parameters is None
+
+
+@pytest.mark.parametrize(
+    ("result", "places"), [("(f32[8]{0}, f32[8]{0:S(5)})", (1,)), ("f32[8,8]{1,0:S(5)}", (0,))]
+)
+def test_arrays_in_host_memory_are_those_of_the_entry_layout(
+    result: str, places: tuple[int, ...]
+) -> None:
+    layout = f"(bf16[8,8]{{1,0:T(8,128)(2,1)}}, /*index=1*/f32[8]{{0:S(5)}}, f32[8]{{0}})->{result}"
+    text = (
+        "HloModule m, entry_computation_layout={LAYOUT}\n\nENTRY e {\n  x = f32[] parameter(0)\n}\n"
+    )
+    request = request_of(program(text.replace("LAYOUT", layout)), CPU)
+    assert (request.host_parameters, request.host_results) == ((1,), places)
+    plain = request_of(program(text.replace("LAYOUT", layout.replace("S(5)", ""))), CPU)
+    assert (plain.host_parameters, plain.host_results) == ((), ())
+
+
+def test_every_split_of_the_devices_is_a_mesh() -> None:
+    meshes = '#sdy.mesh<["a"=2, "b"=2]>'
+    header = f"num_partitions=4, frontend_attributes={{xla.sdy.meshes={{mesh = {meshes}}}}}"
+    text = PROGRAM.replace("}}\n", f"}}}}, {header}\n", 1)
+    assert mesh_splits(hlo_lens.parse_hlo(text)) == ("a=4,b=1", "a=2,b=2", "a=1,b=4")
+    with pytest.raises(UsageError, match="this has 0"):
+        mesh_splits(hlo_lens.parse_hlo(PROGRAM))
+
+
+def test_flags_that_the_new_compile_lacks_are_those_of_the_dump() -> None:
+    dump, again = (hlo_lens.ModuleDump(name="m", kind=before().kind) for _ in "ab")
+    shared = 'xla_dump_to: "DIR"\nxla_a: false\nxla_b: X\nxla_b: Y\n'
+    dump.settings = {"debug_options": already_read(f'{shared}xla_tpu_c: 5\nxla_d: "x"\n')}
+    again.settings = {"debug_options": already_read(shared.replace("DIR", "OTHER"))}
+    assert dumped_flags(dump, again) == {"xla_tpu_c": "5", "xla_d": "x"}
+
+
+def test_settings_with_time_stamps_belong_to_their_module(tmp_path: Path) -> None:
+    key = "12.module_0001.jit_f.cl_5"
+    (tmp_path / f"{key}.before_optimizations.txt").write_text(PROGRAM, "utf-8")
+    (tmp_path / f"{key}.execution_options.txt").write_text("num_replicas: 1\n", "utf-8")
+    (tmp_path / "module_0001.jit_f.cl_5.debug_options").write_text("xla_a: true\n", "utf-8")
+    (dump,) = hlo_lens.modules_of(tmp_path)
+    assert dump.setting("execution_options.txt") == "num_replicas: 1\n"
+    assert dump.setting("debug_options") == "xla_a: true\n"
+    assert dump.setting("tpu_comp_env.txt") is None
+
+
+# ---- outcomes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "package"),
+    [
+        ("JAX TPU support not installed; cannot generate TPU topology.", "libtpu"),
+        ("topology not implemented for cuda", "CUDA plugin"),
+    ],
+)
+def test_missing_package_of_a_backend_is_named(error: str, package: str) -> None:
+    made = Compilation(dump=Path("none"), step="target", error=error)
+    assert f"{package} is not installed" in made.refusal
+
+
+def test_message_of_a_program_that_does_not_fit_is_read() -> None:
+    error = (
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+        "required for HLO temporaries (25.74G) exceeds available HBM (15.75G). HLO module: jit_f. "
+        "See https://openxla.org/xla/errors/error_1000 for more details.\n"
+    )
+    facts, needed = needed_memory(Compilation(dump=Path(), step="compile", error=error))
+    assert dict(facts) == {"hbm HLO temporaries": "25.74G", "available": "15.75G"}
+    assert needed is not None
+    assert 25.74 <= needed / (1 << 30) < 25.75
+    assert needed_memory(Compilation(dump=Path(), step="parse", error=error)) == ((), None)
+
+
+def test_plugin_that_times_kernels_compiles_without_a_gpu() -> None:
+    asked: list[dict[str, str]] = []
+
+    class Pool(Compiler):
+        def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
+            asked.append(dict(request.flags))
+            error = "INTERNAL: Expect autotune result cache hit for deviceless compilation (HLO: x"
+            return Compilation(dump=Path(), step="compile", error=error)
+
+    target = parse_target("h100_sxm")
+    made = compiled_again(program(PROGRAM, "gpu"), target, {"xla_x": "1"}, Pool(Means()))
+    assert asked == [{"xla_x": "1"}, {"xla_x": "1", "xla_gpu_autotune_level": "0"}]
+    assert "autotune" in made.refusal
+
+
+# ---- worker ------------------------------------------------------------------------------------
+
+
+def test_worker_leaves_out_attributes_and_fields() -> None:
+    text = "a = s32[] sort(b), is_stable=true, to_apply=c\nd = s32[] e(f), x={{1},{2,3}}, y=1\n"
+    assert ", is_stable" not in without_attribute(text, "is_stable")
+    assert "e(f), y=1" in without_attribute(text, "x")
+    config = gpu_config("h100_sxm")
+    without = without_field(without_field(config, "scalar_unit_description"), "clock_rate_ghz")
+    assert "scalar_unit_description" in config
+    assert "scalar_unit_description" not in without
+    assert without.count("{") == without.count("}")
+
+
+def test_tables_of_stack_frames_are_left_out_for_old_parsers() -> None:
+    text = (
+        'HloModule m\n\nFileNames\n1 "a.py"\n\nStackFrames\n1 {file_location_id=1}\n\n\n'
+        "%f (x: f32[]) -> f32[] {\n  ROOT %x = f32[] parameter(0), "
+        'metadata={op_name="x" stack_frame_id=1}\n}\n'
+    )
+    without = without_frames(text)
+    assert without.startswith("HloModule m\n\n%f (x")
+    assert 'metadata={op_name="x"}' in without
+
+
+def test_ragged_dots_are_given_to_compilers_in_the_dialect_of_jax() -> None:
+    text = (
+        '%1 = "mhlo.ragged_dot"(%a, %b, %c) <{precision_config = [#mhlo<precision DEFAULT>], '
+        "ragged_dot_dimension_numbers = #mhlo.ragged_dot<dot_dimension_numbers = "
+        "#mhlo.dot<lhs_contracting_dimensions = [1]>, lhs_ragged_dimensions = [0]>}>\n"
+        '%2 = "mhlo.other"(%1)'
+    )
+    assert with_chlo(text).splitlines() == [
+        '%1 = "chlo.ragged_dot"(%a, %b, %c) <{precision_config = [#chlo<precision DEFAULT>], '
+        "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], "
+        "lhs_ragged_dimensions = [0]>}>",
+        '%2 = "mhlo.other"(%1)',
+    ]
+
+
+# ---- cache -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_cache_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    assert cache_folder("compiles") == cache / "compiles"
+    monkeypatch.delenv("HLO_LENS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_folder() == Path("/x/hlo-lens")
+
+
+def test_compiles_used_least_recently_are_deleted(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setenv("HLO_LENS_CACHE_SIZE", "2.5KiB")
+    for place, name in enumerate(("used", "old", "new")):
+        (cache / "compiles" / name).mkdir(parents=True)
+        (cache / "compiles" / name / "outcome.json").write_text("x" * 1024)
+        os.utime(cache / "compiles" / name / "outcome.json", (place, place))
+    (cache / "compiles" / "new-1").mkdir()  # of another process
+    os.utime(cache / "compiles" / "used" / "outcome.json")
+    bound_compiles(cache / "compiles" / "new")
+    assert sorted(one.name for one in (cache / "compiles").iterdir()) == ["new", "new-1", "used"]
+    monkeypatch.setenv("HLO_LENS_CACHE_SIZE", "1")
+    bound_compiles(cache / "compiles" / "new")
+    assert sorted(one.name for one in (cache / "compiles").iterdir()) == ["new", "new-1"]
+    assert (cache_state().compiles_bytes, cache_state().most_bytes) == (1024, 1)
+
+
+def test_doctor_shows_the_cache_and_empties_it(cache: Path) -> None:
+    (cache / "compiles" / "x").mkdir(parents=True)
+    shown = CliRunner().invoke(main, ["doctor", "-f", "json"])
+    assert f"{cache}: 1 compile" in json.loads(shown.stdout)["cache"]
+    cleared = CliRunner().invoke(main, ["doctor", "--clear-cache"])
+    assert "deleted 1 compile" in cleared.stderr
+    assert not (cache / "compiles").exists()
