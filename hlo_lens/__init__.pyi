@@ -55,7 +55,7 @@ from hlo_lens.questions.collectives.api import collectives as collectives, loops
 from hlo_lens.questions.diff import diff as diff
 from hlo_lens.questions.diff.dump_diff import Diff as Diff
 from hlo_lens.questions.diff.sides import snapshot as snapshot
-from hlo_lens.questions.dumps.show import instruction as instruction
+from hlo_lens.questions.dumps import instruction as instruction
 from hlo_lens.questions.memory import memory as memory
 from hlo_lens.questions.plans.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from hlo_lens.cli.completion import complete_instruction, complete_subject
-from hlo_lens.cli.options import Reading, answer, reading_options
+from hlo_lens.cli.options import Reading, answer_pages, reading_options
 from hlo_lens.cli.output import Output, output_options, progress_bar
 from hlo_lens.text.errors import UnreadableError
 
@@ -105,9 +105,10 @@ def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) ->
     instructions are listed. Without a NAME all instructions are listed. PATH is a file, a folder
     or archive of dumps, compressed or not, or - for standard input.
     """
-    from hlo_lens.questions.dumps.show import show_report
+    from hlo_lens.questions.dumps.show import modules_with, pages
 
-    answer(path, reading, output, partial(show_report, names=names))
+    choose = partial(modules_with, names=names)
+    answer_pages(path, reading, output, "show", partial(pages, names=names), choose=choose)
 
 
 _DOCTOR_EXAMPLE = """\b

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.query import names_printed_as, rows_named
-from hlo_lens.load.module import ModuleDump
-from hlo_lens.load.programs import Program, Progress, one_module, with_progress
 from hlo_lens.program.instructions import (
     CALLED,
     CALLER,
@@ -23,27 +21,25 @@ from hlo_lens.program.origins import origins, stack_texts
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.dumps.groups import training_step_first
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import InstructionValues, instruction_values, memory_roles
-from hlo_lens.render.envelope import ModulePage, report_of_pages
+from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section, Sections, Table
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
-from hlo_lens.text.units import format_count, listed, plural
+from hlo_lens.text.units import Amount, Kind, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.instructions import InstructionList
-    from hlo_lens.questions.memory.roles import InstructionValues
-    from hlo_lens.render.table import Report
-
 
 LONGEST_TEXT = 4000
 """Characters of an instruction in text; further ones are counted."""
+
+_MOST_CALLERS = 4
 
 _KEYS = {
     OPERAND: "operands",
@@ -55,8 +51,101 @@ _KEYS = {
 """Keys of the JSON object with what is next to an instruction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownInstruction:
+# ---- names --------------------------------------------------------------------------------------
+
+
+def details_of(module: ModuleDump, name: str) -> InstructionDetails:
+    """Return the first instruction of a printed name, and what is next to it.
+
+    Raises:
+        UnknownNameError: If there is none.
+    """
+    row = next(_rows(module, name), None)
+    if row is None:
+        raise _unknown(name, [module])
+    return instruction_details(hlo_text(module), row, origins(module), call_counts(module))
+
+
+def modules_with(modules: Sequence[ModuleDump], names: Sequence[str]) -> Sequence[ModuleDump]:
+    """Return the modules that have an instruction or computation of some names; all for none.
+
+    Raises:
+        UnknownNameError: If no module has one of the names.
+    """
+    having: dict[int, ModuleDump] = {}
+    for name in names:
+        places = [k for k, module in enumerate(modules) if _has(module, name)]
+        if not places:
+            raise _unknown(name, modules)
+        having.update((k, modules[k]) for k in places)
+    return [having[k] for k in sorted(having)] if names else modules
+
+
+def _has(module: ModuleDump, name: str) -> bool:
+    is_instruction = next(_rows(module, name), None) is not None
+    return is_instruction or (module.has_hlo and hlo_text(module).computation(name) is not None)
+
+
+def _rows(module: ModuleDump, name: str) -> Iterator[int]:
+    """Yield the rows of the instructions that a printed name means.
+
+    Raises:
+        UnknownNameError: If it is the end of several names.
+    """
+    if not module.has_hlo:
+        return
+    hlo = hlo_text(module)
+    plain = name.strip().removeprefix("%")
+    names = {plain.partition("{")[0]}
+    if plain.startswith("..."):
+        names = set(names_printed_as(name, set(hlo.columns.names(range(len(hlo.columns))))))
+        if len(names) > 1:
+            ends = f"{plural(len(names), 'name')}: {listed(sorted(names), 4)}"
+            raise UnknownNameError(f"{name} is the end of {ends}")
+    yield from (row for row, _ in rows_named(hlo, names))
+
+
+def _unknown(name: str, modules: Sequence[ModuleDump]) -> UnknownNameError:
+    texts = [hlo_text(module) for module in modules if module.has_hlo]
+    names = (
+        printed
+        for text in texts
+        for printed in (*text.columns.names(range(len(text.columns))), *text.computation_names)
+    )
+    hint = did_you_mean(name.removeprefix("%"), names) or "; see hlo-lens show PATH -n 0"
+    return UnknownNameError(f"no instruction or computation is named {name!r}{hint}")
+
+
+# ---- pages --------------------------------------------------------------------------------------
+
+
+def pages(modules: Iterable[ModuleDump], *, names: Sequence[str] = ()) -> Iterator[ModulePage]:
+    """Yield a page for each module.
+
+    Args:
+        modules: The modules.
+        names: Instructions and computations, as tables print them; none for all instructions.
+    """
+    for module in modules:
+        if not module.has_hlo:
+            yield page_without_hlo(module, instructions=None, rows=None)
+            continue
+        hlo, steps = hlo_text(module), origins(module)
+        rows = dict.fromkeys(row for name in names for row in _rows(module, name))
+        lists: dict[str | None, InstructionList] = {}
+        for name in (name.removeprefix("%") for name in names):
+            if next(_rows(module, name), None) is None and hlo.computation(name) is not None:
+                lists[name] = instruction_list(hlo, steps, name)
+        if not names:
+            lists[None] = instruction_list(hlo, steps)
+        shown = _shown(module, list(rows))
+        yield ModulePage(
+            sections=Sections(partial(_sections, module, shown, lists)),
+            make_object=partial(_object, module, shown, lists),
+        )
+
+
+class _Shown(NamedTuple):
     """One instruction as a page shows it.
 
     Attributes:
@@ -73,108 +162,87 @@ class ShownInstruction:
     is_embedded: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownProgram:
-    """What a page shows of a module.
-
-    Attributes:
-        known: The module.
-        instructions: Single instructions.
-        lists: Lists of the instructions of a computation, by its name; None for the whole program.
-    """
-
-    known: ModuleDump
-    instructions: Sequence[ShownInstruction] = ()
-    lists: Mapping[str | None, InstructionList] = field(default_factory=dict)
-
-
-def instructions_page(shown: ShownProgram) -> ModulePage:
-    """Return the page of a module on instructions, or on lists of them."""
-    known = shown.known
-    if not known.has_hlo:
-        return page_without_hlo(known, instructions=None, rows=None)
-    return ModulePage(
-        sections=Sections(lambda: _sections(shown)),
-        make_object=lambda: {
-            **module_head(known),
-            "instructions": [_object(one) for one in shown.instructions],
-            "rows": [row for found in shown.lists.values() for row in found.objects()],
-        },
-    )
+def _shown(module: ModuleDump, rows: Sequence[int]) -> list[_Shown]:
+    if not rows:
+        return []
+    hlo, steps, counts = hlo_text(module), origins(module), call_counts(module)
+    memory, roles = memory_results(module), memory_roles(module)
+    all_details = [instruction_details(hlo, row, steps, counts) for row in rows]
+    first_rows = rows_of_names(hlo, {details.instruction.name for details in all_details})
+    schedule = None if memory is None else memory.layout.schedule
+    positions = {name: k for k, name in enumerate(schedule or ()) if name in first_rows}
+    reached: frozenset[int] = frozenset()
+    if hlo.has_entry:
+        start = hlo.entry.place
+        reached = frozenset(hlo.links.reached(start, lambda traits: traits.is_control_flow))
+    shown = []
+    for row, details in zip(rows, all_details, strict=True):
+        instruction = details.instruction
+        values = position = None
+        if first_rows[instruction.name] == row:  # figures of a name are those of its first row
+            position = positions.get(instruction.name)
+            if memory is not None and roles is not None:
+                values = instruction_values(memory, roles, instruction, steps.steps)
+        is_embedded = instruction.computation.place not in reached
+        shown.append(_Shown(details, values, position, is_embedded))
+    return shown
 
 
-def _sections(shown: ShownProgram) -> Iterator[Section]:
-    for one in shown.instructions:
-        yield _details_section(shown.known, one)
-    for name, found in shown.lists.items():
-        yield _list_section(shown.known, name, found)
+def _sections(
+    module: ModuleDump,
+    shown: Sequence[_Shown],
+    lists: Mapping[str | None, InstructionList],
+) -> Iterator[Section]:
+    for one in shown:
+        yield Section(
+            title=module.name,
+            facts=tuple(_facts(module, one)),
+            tables=tuple(_tables(one)),
+            notes=tuple(_memory_notes(module, one)),
+        )
+    for name, instructions in lists.items():
+        columns = ["name", "opcode", "shape", "source", "users"]
+        title = "Instructions in the order of the text"
+        if name is None:
+            columns.insert(4, "computation")
+            title += ", those of the entry first"
+        yield Section(
+            title=module.name,
+            facts=tuple(_list_facts(module, name)),
+            tables=(with_marks(Table.of(instructions, title=title, shown=columns)),),
+        )
 
 
-# ---- lists -------------------------------------------------------------------------------------
-
-
-def _list_section(known: ModuleDump, computation: str | None, listed: InstructionList) -> Section:
-    shown = ["name", "opcode", "shape", "source", "users"]
-    title = "Instructions in the order of the text"
+def _list_facts(module: ModuleDump, name: str | None) -> Iterator[tuple[str, str]]:
+    hlo = hlo_text(module)
+    computation = None if name is None else hlo.computation(name)
+    yield "module", module.stage or "stage unknown"
     if computation is None:
-        shown.insert(4, "computation")
-        title = "Instructions in the order of the text, those of the entry first"
-    return Section(
-        title=known.name,
-        facts=tuple(_list_facts(known, computation)),
-        tables=(with_marks(Table.of(listed, title=title, shown=shown)),),
-    )
-
-
-def _list_facts(known: ModuleDump, computation: str | None) -> Iterator[tuple[str, str]]:
-    module = hlo_text(known)
-    found = None if computation is None else module.computation(computation)
-    yield "module", known.stage or "stage unknown"
-    if found is None:
-        count = plural(len(module.columns), "instruction")
-        yield "size", f"{count} in {plural(len(module.computations), 'computation')}"
+        count = plural(len(hlo.columns), "instruction")
+        yield "size", f"{count} in {plural(len(hlo.computations), 'computation')}"
         return
-    entry = ", the entry" if found.is_entry else ""
-    yield "computation", f"{found.name}{entry}, {_runs_text(known, found.name)}"
-    callers = module.links.calls.of_computation(found.place)
+    entry = ", the entry" if computation.is_entry else ""
+    yield "computation", f"{computation.name}{entry}, {_runs_text(module, computation.name)}"
+    callers = hlo.links.calls.of_computation(computation.place)
     for number, call in enumerate(callers[:_MOST_CALLERS]):
-        yield "" if number else "called by", f"{module.columns.name(call.row)} ({call.role})"
+        yield "" if number else "called by", f"{hlo.columns.name(call.row)} ({call.role})"
     if len(callers) > _MOST_CALLERS:
         yield "", f"[{len(callers) - _MOST_CALLERS} others]"
-    if found.root is not None:
-        yield "root", found.root.name
+    if computation.root is not None:
+        yield "root", computation.root.name
 
 
-_MOST_CALLERS = 4
-
-
-# ---- one instruction ---------------------------------------------------------------------------
-
-
-def _details_section(known: ModuleDump, shown: ShownInstruction) -> Section:
-    values = shown.values
-    tables = [_adjacent_table(shown.details)]
-    if values is not None and values.row_count:
-        tables.append(_values_table(values))
-    return Section(
-        title=known.name,
-        facts=tuple(_facts(known, shown)),
-        tables=tuple(tables),
-        notes=tuple(_memory_notes(known, shown)),
-    )
-
-
-def _facts(known: ModuleDump, shown: ShownInstruction) -> Iterator[tuple[str, str]]:
+def _facts(module: ModuleDump, shown: _Shown) -> Iterator[tuple[str, str]]:
     details = shown.details
     instruction, origin = details.instruction, details.origin
-    yield "module", known.stage or "stage unknown"
+    yield "module", module.stage or "stage unmodule"
     root = ", the root of its computation" if instruction.is_root else ""
     yield "instruction", f"{instruction.name}, {instruction.opcode}{root}"
     yield "shape", instruction.shape_text or "not known"
     name = instruction.computation.name
     entry = ", the entry" if instruction.computation.is_entry else ""
-    yield "in", f"{name}{entry}, {_runs_text(known, name)}"
-    memory = memory_results(known)
+    yield "in", f"{name}{entry}, {_runs_text(module, name)}"
+    memory = memory_results(module)
     if shown.position is not None and memory is not None:
         yield "instant", f"{shown.position:,} of {len(memory.layout.schedule or ()):,}"
     if origin.source is not None:
@@ -194,33 +262,39 @@ def _facts(known: ModuleDump, shown: ShownInstruction) -> Iterator[tuple[str, st
     yield f"line {instruction.line}", f"{text[:LONGEST_TEXT]}{cut}"
 
 
-def _runs_text(known: ModuleDump, computation: str) -> str:
+def _runs_text(module: ModuleDump, computation: str) -> str:
     """Return the number of runs of a computation, and the loops around it."""
-    runs = call_counts(known).of(computation)
+    runs = call_counts(module).of(computation)
     loops = f" in {' > '.join(runs.loop_path)}" if runs.loop_path else ""
     if runs.times is None:
         return f"runs not known{loops}"
-    bound = "at most " if runs.is_at_most else ""
-    return f"{bound}{format_count(runs.times)} {'run' if runs.times == 1 else 'runs'}{loops}"
+    times = Amount(runs.times, Kind.AT_MOST if runs.is_at_most else Kind.EXACT)
+    return f"{times} {'run' if runs.times == 1 else 'runs'}{loops}"
 
 
-def _adjacent_table(details: InstructionDetails) -> Table:
-    shown = ("role", "place", "name", "opcode", "shape", "source")
-    table = Table.of(details, title="Operands, users and computations", shown=shown)
-    return with_marks(replace(table, kept=("role", "place")))
+def _tables(shown: _Shown) -> Iterator[Table]:
+    table = Table.of(
+        shown.details,
+        title="Operands, users and computations",
+        shown=("role", "place", "name", "opcode", "shape", "source"),
+    )
+    yield with_marks(replace(table, kept=("role", "place")))
+    values = shown.values
+    if values is not None and values.row_count:
+        columns = ("value", "size_bytes", "role", "space", "category", "allocation", "offset")
+        others = sum(not value.is_own for value in values.values)
+        note = f"{plural(others, 'value')} that it passes on, of other instructions"
+        yield Table.of(
+            values,
+            title="Its values in memory",
+            shown=(*columns, "start", "end"),
+            notes=(note,) if others else (),
+        )
 
 
-def _values_table(values: InstructionValues) -> Table:
-    shown = ["value", "size_bytes", "role", "space", "category", "allocation", "offset"]
-    table = Table.of(values, title="Its values in memory", shown=(*shown, "start", "end"))
-    others = sum(not one.is_own for one in values.values)
-    note = f"{plural(others, 'value')} that it passes on, of other instructions"
-    return replace(table, notes=(note,) if others else ())
-
-
-def _memory_notes(known: ModuleDump, shown: ShownInstruction) -> Iterator[str]:
+def _memory_notes(module: ModuleDump, shown: _Shown) -> Iterator[str]:
     """Yield why no values are listed, or how exact they are."""
-    values, memory = shown.values, memory_results(known)
+    values, memory = shown.values, memory_results(module)
     if memory is None:
         yield "memory is not known: no buffer assignment, and no schedule to estimate it from"
     elif shown.is_embedded:
@@ -233,8 +307,19 @@ def _memory_notes(known: ModuleDump, shown: ShownInstruction) -> Iterator[str]:
         yield "memory is an estimate (hlo-lens help estimates)"
 
 
-def _object(shown: ShownInstruction) -> Mapping[str, object]:
-    """Return the JSON object of an instruction."""
+def _object(
+    module: ModuleDump,
+    shown: Sequence[_Shown],
+    lists: Mapping[str | None, InstructionList],
+) -> Mapping[str, object]:
+    return {
+        **module_head(module),
+        "instructions": [_instruction_object(one) for one in shown],
+        "rows": [row for instructions in lists.values() for row in instructions.objects()],
+    }
+
+
+def _instruction_object(shown: _Shown) -> Mapping[str, object]:
     details, values = shown.details, shown.values
     instruction, origin, runs = details.instruction, details.origin, details.runs
     place = origin.place
@@ -268,146 +353,3 @@ def _object(shown: ShownInstruction) -> Mapping[str, object]:
 def _without_name(row: Mapping[str, object]) -> Mapping[str, object]:
     """Return a row without the instruction, which the object around it names."""
     return {key: cell for key, cell in row.items() if key != "instruction"}
-
-
-def instruction(program: Program, name: str, *, module: str | None = None) -> InstructionDetails:
-    """Return an instruction of a module with its origin, and what is next to it.
-
-    >>> import hlo_lens
-    >>> found = hlo_lens.instruction("sample_dumps/tpu/tp_mlp", "all-reduce.11")
-    >>> found.instruction.opcode, found.origin.source, found.runs.times
-    ('all-reduce', 'programs/tp_mlp.py:34', 4)
-    >>> found.to_frame()["role"].tolist()
-    ['operand', 'user', 'called', 'caller']
-
-    Args:
-        program: A path, HLO text, or what was read from either.
-        name: Its name as printed: with or without ``%``; of several of a name, the first.
-        module: Regular expression for the name of the module, where there are several.
-
-    Raises:
-        UnknownNameError: If there is none.
-    """
-    known = one_module(program, module)
-    rows = list(_rows(known, name))
-    if not rows:
-        raise _unknown(name, [known])
-    return instruction_details(hlo_text(known), rows[0], origins(known), call_counts(known))
-
-
-def show_report(
-    modules: Sequence[ModuleDump], names: Sequence[str] = (), *, progress: Progress | None = None
-) -> Report:
-    """Return the report on instructions of some modules.
-
-    Args:
-        modules: The modules.
-        names: Instructions and computations, as tables print them; none for all instructions.
-        progress: Called with modules done and modules in all.
-
-    Raises:
-        UnknownNameError: If no module has one of the names.
-    """
-    shown = [_shown(one, names) for one in with_progress(modules, progress)]
-    if names:
-        for name in names:
-            if not any(_has(one, name) for one in modules):
-                raise _unknown(name, modules)
-        shown = [one for one in shown if one.instructions or one.lists]
-    pages = map(instructions_page, shown)
-    return report_of_pages("show", pages, partial(training_step_first, [s.known for s in shown]))
-
-
-def _has(known: ModuleDump, name: str) -> bool:
-    return known.has_hlo and (
-        next(_rows(known, name), None) is not None or hlo_text(known).computation(name) is not None
-    )
-
-
-def _shown(known: ModuleDump, names: Sequence[str]) -> ShownProgram:
-    """Return the instructions and computations of some names, all instructions for none."""
-    if not known.has_hlo:
-        return ShownProgram(known=known)
-    module = hlo_text(known)
-    if not names:
-        return ShownProgram(known=known, lists={None: instruction_list(module, origins(known))})
-    rows = list(dict.fromkeys(row for name in names for row in _rows(known, name)))
-    computations = (name.removeprefix("%") for name in names if not any(_rows(known, name)))
-    return ShownProgram(
-        known=known,
-        instructions=_instructions(known, rows),
-        lists={
-            name: instruction_list(module, origins(known), name)
-            for name in computations
-            if module.computation(name) is not None
-        },
-    )
-
-
-def _rows(known: ModuleDump, name: str) -> Iterator[int]:
-    """Yield the rows of the instructions that a printed name means.
-
-    Raises:
-        UnknownNameError: If it is the end of several names.
-    """
-    if not known.has_hlo:
-        return
-    module = hlo_text(known)
-    plain = name.strip().removeprefix("%")
-    names = {plain.partition("{")[0]}
-    if plain.startswith("..."):
-        names = set(names_printed_as(name, set(module.columns.names(range(len(module.columns))))))
-        if len(names) > 1:
-            found = f"{plural(len(names), 'name')}: {listed(sorted(names), 4)}"
-            raise UnknownNameError(f"{name} is the end of {found}")
-    yield from (row for row, _ in rows_named(module, names))
-
-
-def _unknown(name: str, known: Sequence[ModuleDump]) -> UnknownNameError:
-    names = (
-        text
-        for one in known
-        if one.has_hlo
-        for columns in (hlo_text(one).columns,)
-        for text in (*columns.names(range(len(columns))), *hlo_text(one).computation_names)
-    )
-    hint = did_you_mean(name.removeprefix("%"), names) or "; see hlo-lens show PATH -n 0"
-    return UnknownNameError(f"no instruction or computation is named {name!r}{hint}")
-
-
-def _instructions(known: ModuleDump, rows: Sequence[int]) -> list[ShownInstruction]:
-    """Return instructions with their values and instants."""
-    module = hlo_text(known)
-    found = [instruction_details(module, row, origins(known), call_counts(known)) for row in rows]
-    firsts = rows_of_names(module, {one.instruction.name for one in found})
-    positions = _positions(known, firsts)
-    reached: frozenset[int] = frozenset()
-    if module.has_entry:
-        start = module.entry.place
-        reached = frozenset(module.links.reached(start, lambda traits: traits.is_control_flow))
-    shown = []
-    for row, details in zip(rows, found, strict=True):
-        is_first = firsts[details.instruction.name] == row
-        shown.append(
-            ShownInstruction(
-                details=details,
-                values=_values(known, details) if is_first else None,
-                position=positions.get(details.instruction.name) if is_first else None,
-                is_embedded=details.instruction.computation.place not in reached,
-            )
-        )
-    return shown
-
-
-def _values(known: ModuleDump, details: InstructionDetails) -> InstructionValues | None:
-    memory, roles = memory_results(known), memory_roles(known)
-    if memory is None or roles is None:
-        return None
-    return instruction_values(memory, roles, details.instruction, origins(known).steps)
-
-
-def _positions(known: ModuleDump, names: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the instants at which instructions of some names run."""
-    memory = memory_results(known)
-    schedule = None if memory is None else memory.layout.schedule
-    return {name: k for k, name in enumerate(schedule or ()) if name in names}
