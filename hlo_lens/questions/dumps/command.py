@@ -133,14 +133,14 @@ def doctor(path: str | None, clear_cache: bool, output: Output) -> None:
     Prints the flags to set, the texts that a dump lacks, and why a folder has nothing to read. jax
     is not imported and nothing is compiled. Exit code 3 if PATH has nothing to read.
     """
-    from hlo_lens.questions.dumps.doctor import doctor_page, examine
+    from hlo_lens.questions.dumps.doctor import doctor_report
 
     if clear_cache:
         from hlo_lens.text.user_cache import clear_cache as clear
 
         freed = clear()
         click.echo(f"deleted {freed.compiles} compiles, {freed.size_bytes:,} bytes", err=True)
-    examination = examine(path)
-    output.write(doctor_page(examination))
-    if path is not None and examination.dump is None:
+    report = doctor_report(path)
+    output.write(report)
+    if path is not None and report.data["modules"] is None:
         raise UnreadableError(f"{path}: nothing to read")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.load import environment as environment_module
-from hlo_lens.questions.dumps.doctor import examine
+from hlo_lens.questions.dumps.doctor import check_variables
 from tests.corpus import ROOT, SAMPLES
 from tests.load.test_archive import PACKED
 from tests.load.test_load import STAGES, hlo, write
@@ -99,7 +100,7 @@ def test_flags_that_the_installed_jaxlib_lacks_are_reported(
     monkeypatch.setattr(environment_module, "_LIBRARY", 1)
     flags = "--xla_dump_to=/d --xla_gpu_autotune_levl=0 --xla_cpu_fast=1 --xla_no"
     monkeypatch.setenv("XLA_FLAGS", flags)
-    found = examine(None).variables
+    found = check_variables(os.environ, is_jax_imported=False)
     assert [(f.level, f.what.split(":")[0], f.remedy) for f in found] == [
         (
             "warning",
@@ -115,7 +116,7 @@ def test_flags_that_cannot_be_checked_are_not_called_right(
 ) -> None:
     monkeypatch.setattr(environment_module, "_library", lambda: None)
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/d --xla_gpu_autotune_levl=0")
-    found = examine(None).variables
+    found = check_variables(os.environ, is_jax_imported=False)
     assert found[0].what == "not checked, since no jaxlib is here: --xla_gpu_autotune_levl"
 
 

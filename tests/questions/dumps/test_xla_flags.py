@@ -97,6 +97,6 @@ def test_other_variables_are_checked() -> None:
         "LIBTPU_INIT_ARGS": "--xla_dump_to=/x",
         "JAX_COMPILATION_CACHE_DIR": "/c",
     }
-    levels = [one.level for one in check_variables(variables, [], is_jax_imported=True)]
+    levels = [one.level for one in check_variables(variables, is_jax_imported=True)]
     assert levels == ["fine", "note", "warning", "note"]
-    assert [one.level for one in check_variables({}, [], is_jax_imported=True)] == ["note"]
+    assert [one.level for one in check_variables({}, is_jax_imported=True)] == ["note"]
