@@ -6,11 +6,10 @@ import dataclasses
 from collections import Counter
 
 from hlo_lens.program.summary import Coverage
+from hlo_lens.questions.collectives.collective import Collective, CollectiveTotals
 from hlo_lens.questions.memory.statement import HostBytes, MemoryStatement, PeakFacts, SpaceFacts
 from hlo_lens.questions.snapshots.figures import (
     AliveGroup,
-    CollectiveFact,
-    CollectivesFacts,
     EntryFact,
     ModuleFacts,
     ShardingFacts,
@@ -28,12 +27,12 @@ GROUP = AliveGroup(
     size_bytes=4 << 20,
 )
 
-COLLECTIVE = CollectiveFact(
+COLLECTIVE = Collective(
     kind="all-reduce",
-    axis="data",
     axes=("data",),
+    axis_parts=("data",),
     are_axes_named=True,
-    groups="aa",
+    devices="aa",
     group_size=4,
     num_groups=2,
     payload_bytes=1024,
@@ -43,7 +42,7 @@ COLLECTIVE = CollectiveFact(
     is_at_most=False,
     loops=(),
     is_async=False,
-    is_exposed=True,
+    overlap_instructions=0,
     op_name="jit(f)/psum",
     source_file="moe.py",
     source_line=7,
@@ -94,7 +93,7 @@ def group(**changes: object) -> AliveGroup:
     return dataclasses.replace(GROUP, **changes)  # type: ignore[arg-type] # fields by name
 
 
-def collective(**changes: object) -> CollectiveFact:
+def collective(**changes: object) -> Collective:
     return dataclasses.replace(COLLECTIVE, **changes)  # type: ignore[arg-type] # fields by name
 
 
@@ -119,14 +118,14 @@ def module(
     name: str = "jit_f",
     *,
     facts: ModuleFacts = FACTS,
-    collectives: tuple[CollectiveFact, ...] | None = (),
+    collectives: tuple[Collective, ...] | None = (),
     entries: tuple[EntryFact, ...] | None = (),
     **changes: object,
 ) -> ModuleSnapshot:
     known = None
     if collectives is not None:
         counts = Counter(one.kind for one in collectives)
-        known = CollectivesFacts(
+        known = CollectiveTotals(
             static=counts, dynamic=counts, wire_bytes_per_device=0, rows=collectives
         )
     sharding = None if entries is None else ShardingFacts(rows=entries)

@@ -205,15 +205,8 @@ class Result:
         return f"<tr>{''.join(cells)}</tr>"
 
 
-SINCE = "since"
-
 NOT_SAVED = {"is_saved": False}
 """Metadata of a field that neither JSON of records nor snapshots have."""
-
-
-def since(version: int) -> Mapping[str, int]:
-    """Return the metadata of a field: the schema version that gave it its present definition."""
-    return {SINCE: version}
 
 
 def saved_fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:

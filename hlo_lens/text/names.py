@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Iterable
@@ -115,3 +116,8 @@ def shell_word(text: str) -> str:
     if "'" in text and not _NOT_IN_DOUBLE_QUOTES.intersection(text):
         return f'"{text}"'
     return shlex.quote(text)
+
+
+def digest(text: str) -> str:
+    """Return a digest that is the same on every machine."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -3,4 +3,7 @@
 __version__ = "0.1.0"
 
 SCHEMA_VERSION = 3
-"""Version of JSON reports and snapshots: goes up when a key is renamed or changes its meaning."""
+"""Version of JSON reports: goes up when a key is renamed or changes its meaning."""
+
+SNAPSHOT_VERSION = 4
+"""The same of snapshots; those of other versions are refused."""

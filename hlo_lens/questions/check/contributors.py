@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.questions.check.metric import Metric
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.diff.module_diff import ModuleDiff
-    from hlo_lens.questions.snapshots.figures import AliveGroup, CollectiveFact
+    from hlo_lens.questions.snapshots.figures import AliveGroup
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 _FIGURES = {"argument": "argument", "temp": "temp", "constant": "constant"}
@@ -135,7 +136,7 @@ def _lost_donations(diff: ModuleDiff) -> Iterator[Contributor]:
 
 
 def _part(
-    of: AliveGroup | CollectiveFact,
+    of: AliveGroup | Collective,
     what: str,
     size: int | None,
     change: str | None = None,
@@ -182,7 +183,7 @@ def _kinds(metric: Metric) -> frozenset[str]:
     return frozenset(named or COLLECTIVE_KINDS)
 
 
-def _fact(fact: CollectiveFact) -> Contributor:
+def _fact(fact: Collective) -> Contributor:
     times = "x?" if fact.dynamic_count is None else f"x{fact.dynamic_count}"
     what = f"{fact.kind} {fact.axis} {times}"
     return _part(fact, what, fact.wire_bytes_per_run, is_at_most=fact.is_at_most)

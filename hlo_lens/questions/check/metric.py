@@ -20,8 +20,9 @@ from hlo_lens.text.units import Amount, Kind, format_bytes, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hlo_lens.questions.collectives.collective import Collective, CollectiveTotals
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.figures import CollectiveFact, CollectivesFacts, ModuleFacts
+    from hlo_lens.questions.snapshots.figures import ModuleFacts
 
 
 ALL = "*"
@@ -256,7 +257,7 @@ def kind_of(steps: Sequence[Step]) -> str | None:
     return steps[1].name if steps[1].name in COLLECTIVE_KINDS else None
 
 
-def has_bounds(found: CollectivesFacts | None, steps: Sequence[Step]) -> bool:
+def has_bounds(found: CollectiveTotals | None, steps: Sequence[Step]) -> bool:
     """Return whether a path means a sum of one run, of which some part is an upper bound."""
     if found is None or not any(row.is_at_most for row in found.rows):
         return False
@@ -271,7 +272,7 @@ _OF_ROWS = 3
 
 
 def collective_sum(
-    found: CollectivesFacts | None, steps: Sequence[Step], axis: str | None, text: str
+    found: CollectiveTotals | None, steps: Sequence[Step], axis: str | None, text: str
 ) -> SumBounds:
     """Return the sum of a figure over the collectives of a path; raises NoValueError.
 
@@ -291,7 +292,7 @@ def collective_sum(
     if figure not in _FIGURES or kind not in (ALL, *COLLECTIVE_KINDS):
         choices = ", ".join(_FIGURES)
         raise NoValueError(f"{text} is not one of {choices} of a kind")
-    rows: Sequence[CollectiveFact] = [row for row in found.rows if kind in (ALL, row.kind)]
+    rows: Sequence[Collective] = [row for row in found.rows if kind in (ALL, row.kind)]
     if names == ["rows"] and steps[1].selectors:
         rows = [*_selected(step_into(found, steps[1], "collectives.rows"), rows)]
     if axis is not None:
@@ -313,15 +314,13 @@ def _kind_and_figure(names: Sequence[str]) -> tuple[str, str]:
     return ALL, ""
 
 
-def _selected(found: list[object], rows: Sequence[CollectiveFact]) -> Iterator[CollectiveFact]:
+def _selected(found: list[object], rows: Sequence[Collective]) -> Iterator[Collective]:
     """Yield the collectives that selectors have found."""
     chosen = {id(row) for item in found for row in (item if isinstance(item, Rows) else [item])}
     return (row for row in rows if id(row) in chosen)
 
 
-def _along(
-    rows: Sequence[CollectiveFact], axis: str, found: CollectivesFacts
-) -> Sequence[CollectiveFact]:
+def _along(rows: Sequence[Collective], axis: str, found: CollectiveTotals) -> Sequence[Collective]:
     """Return the rows along one or several axes; raises NoValueError if they are not known."""
     wanted = [name.strip() for name in axis.split(",")]
     if any(row.axes is None for row in rows):
@@ -332,7 +331,7 @@ def _along(
     return [row for row in rows if sorted(row.axes or ()) == sorted(wanted)]
 
 
-def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool) -> str:
+def wrong_axis(wanted: Sequence[str], found: CollectiveTotals, *, has_rows: bool) -> str:
     """Return a message on names that are not mesh axes; empty if all are or no axis is known."""
     meshes = found.meshes or ((found.mesh,) if found.mesh is not None else ())
     known = {name for mesh in meshes for name in mesh.axes}
@@ -343,7 +342,7 @@ def wrong_axis(wanted: Sequence[str], found: CollectivesFacts, *, has_rows: bool
     return f"no mesh axis is called {','.join(wanted)!r}; there is {there}{''.join(hints)}"
 
 
-def _sum(rows: Sequence[CollectiveFact], figure: str) -> SumBounds:
+def _sum(rows: Sequence[Collective], figure: str) -> SumBounds:
     if figure == "static_count":
         return SumBounds(len(rows), len(rows))
     bounds = run_sum(rows, figure)

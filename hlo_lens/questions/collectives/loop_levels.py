@@ -24,7 +24,6 @@ from hlo_lens.questions.collectives.collective import (
     Collective,
     collectives,
     known_sum,
-    parts_of,
     run_sum,
 )
 from hlo_lens.render.result import Records, Unit, sum_of
@@ -119,7 +118,7 @@ def collectives_by(
     label = LABELS[by]
     members: dict[str, list[Collective]] = {}
     for collective in found:
-        for part in parts_of(collective) if by in _OF_ORIGINS else (collective,):
+        for part in collective.parts if by in _OF_ORIGINS else (collective,):
             members.setdefault(label(part), []).append(part)
     groups = [_group(name, listed, is_dynamic) for name, listed in members.items()]
     size = attrgetter(_WIRE[is_dynamic])
@@ -183,7 +182,7 @@ def _times(members: list[Collective]) -> str:
 
 def _where(members: list[Collective]) -> str | None:
     """Return the source line of the part that moves the most, and the number of others."""
-    parts = [part for c in members for part in parts_of(c) if part.source is not None]
+    parts = [part for c in members for part in c.parts if part.source is not None]
     if not parts:
         return None
     largest = max(parts, key=lambda c: c.wire_bytes_per_run or c.wire_bytes_per_device or 0)

@@ -13,6 +13,7 @@ is not public: its forms are observed in dumps of libtpu 0.0.11 to 0.0.51.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -117,46 +118,61 @@ def collective_ops(
         calls: Callers of its computations.
     """
     traits = map(opcode_traits, table.different_opcodes)
-    kinds = {one.opcode: kind for one in traits if (kind := one.collective_kind) is not None}
+    kinds = {trait.opcode: trait.collective_kind for trait in traits if trait.collective_kind}
     instructions = [table.instruction(row) for row in table.rows_of(kinds)]
     roles = _tpu_roles(table, instructions)
     kept = _without_wrappers(_without_tpu_clones(instructions, roles), table)
-    found = [(instruction, kinds[table.opcodes[instruction.row]]) for instruction in kept]
+    listed = [(instruction, kinds[table.opcodes[instruction.row]]) for instruction in kept]
     custom = _custom_calls(table)
     if custom:
-        found = sorted([*found, *custom], key=lambda item: item[0].span.start)
-    if not found:
+        listed = sorted([*listed, *custom], key=lambda item: item[0].span.start)
+    if not listed:
         return (), 0
-    pairing = _Pairing(table, calls, instructions, roles)
-    ops = tuple(pairing.op(instruction, kind) for instruction, kind in found)
-    return ops, len(instructions) - len(kept)
+    wrappers, updates = _wrapped(table), _updates_with_operands(table)
+    ends = _ends_of_starts(table) | _ends_of_fusions(table, calls, instructions, roles)
+    ops: list[CollectiveOp] = []
+    for instruction, kind in listed:
+        computation = instruction.computation
+        is_tpu_start = bool(roles) and roles.get(computation.name) == "start"
+        start = instruction
+        if computation.place in wrappers:
+            start = table.instruction(wrappers[computation.place])
+        elif is_tpu_start:
+            sites = calls.sites_at(computation.place)
+            start = sites[0].caller if sites else instruction
+        is_async = (
+            is_tpu_start
+            or opcode_traits(table.opcodes[instruction.row]).is_paired
+            or opcode_traits(table.opcodes[start.row]).phase == "start"
+        ) and not _is_marked_sync(instruction, start)
+        end, update = (rows.get(start.row) if is_async else None for rows in (ends, updates))
+        done = None if end is None else table.instruction(end)
+        sender = None if update is None else table.instruction(update)
+        ops.append(CollectiveOp(instruction, kind, start, done, is_async, sender))
+    return tuple(ops), len(instructions) - len(kept)
 
 
 def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
     """Return the custom calls that are known to communicate, with their kinds."""
     found = []
-    columns = table.module.columns
     for row in table.rows_of({"custom-call"}):
-        text = columns.attributes_text(row)
+        text = table.module.columns.attributes_text(row)
         match = _TARGET.search(text)
-        kind = None if match is None else _custom_kind(match[1], text)
+        target = "" if match is None else match[1]
+        name = target.replace("mpi_xla_", "mpi_").removesuffix("_ffi")
+        kind = COMMUNICATING.get(target) or COMMUNICATING.get(name)
+        if target == "tpu_custom_call":
+            plain = text.replace("\\", "").replace(" ", "")
+            kind = CUSTOM_CALL if '"has_communication":true' in plain else None
         if kind is not None:
             found.append((table.instruction(row), kind))
     return found
 
 
-def _custom_kind(target: str, text: str) -> str | None:
-    if target == "tpu_custom_call":
-        plain = text.replace("\\", "").replace(" ", "")
-        return CUSTOM_CALL if '"has_communication":true' in plain else None
-    name = target.replace("mpi_xla_", "mpi_").removesuffix("_ffi")
-    return COMMUNICATING.get(target) or COMMUNICATING.get(name)
-
-
 def _tpu_roles(table: InstructionTable, instructions: Sequence[HloInstruction]) -> dict[str, str]:
     """Return the roles of computations in asynchronous TPU collectives: start, step or done."""
     roles: dict[str, str] = {}
-    for place in dict.fromkeys(one.computation.place for one in instructions):
+    for place in dict.fromkeys(instruction.computation.place for instruction in instructions):
         computation = table.module.computations[place]
         if computation.is_entry or len(computation.rows) > _TPU_ROWS:
             continue
@@ -170,7 +186,6 @@ def _tpu_roles(table: InstructionTable, instructions: Sequence[HloInstruction]) 
 
 
 def _has_attribute(computation: HloComputation, word: str) -> bool:
-    """Return whether the attributes of any instruction of a computation contain a word."""
     columns, rows = computation.module.columns, computation.rows
     first, last = rows[0] * STRIDE + OPERANDS_END, rows[-1] * STRIDE + END
     if columns.source.text.find(word, columns.spans[first], columns.spans[last]) < 0:
@@ -207,114 +222,16 @@ def _without_wrappers(
 ) -> list[HloInstruction]:
     """Drop async wrappers whose inner collective is already listed."""
     opcodes, owners, calls = table.opcodes, table.owners, table.module.links.calls
-    starts = {o for o in table.different_opcodes if o.endswith("-start")}
-    if not any(opcodes[one.row] in starts for one in instructions):
+    starts = {o: opcode_traits(o).base for o in table.different_opcodes if o.endswith("-start")}
+    if starts.keys().isdisjoint(opcodes[instruction.row] for instruction in instructions):
         return list(instructions)
-    held = {(owners[one.row], opcode_traits(opcodes[one.row]).base) for one in instructions}
-
-    def is_wrapper(row: int) -> bool:
-        opcode = opcodes[row]
-        if opcode not in starts:
-            return False
-        base = opcode_traits(opcode).base
-        return any((call.place, base) in held for call in calls.of_row(row))
-
-    return [instruction for instruction in instructions if not is_wrapper(instruction.row)]
-
-
-class _Pairing:
-    """Finds where the collectives of a module start and end."""
-
-    def __init__(
-        self,
-        table: InstructionTable,
-        calls: CallCounts,
-        instructions: Sequence[HloInstruction],
-        roles: Mapping[str, str],
-    ) -> None:
-        self._table = table
-        self._roles = roles
-        self._calls = calls
-        self._wrappers = _wrapped(table)
-        self._ends = _ends_of_starts(table) | self._ends_of_fusions(instructions)
-        self._updates = _updates_with_operands(table)
-
-    def op(self, instruction: HloInstruction, kind: str) -> CollectiveOp:
-        """Return one collective with its start and end."""
-        computation = instruction.computation
-        row = self._wrappers.get(computation.place)
-        role = self._roles.get(computation.name) if self._roles else None
-        start = instruction
-        if row is not None:
-            start = self._table.instruction(row)
-        elif role == "start":
-            sites = self._calls.sites_at(computation.place)
-            start = sites[0].caller if sites else instruction
-        opcodes = self._table.opcodes
-        is_async = (
-            role == "start"
-            or opcode_traits(opcodes[instruction.row]).is_paired
-            or opcode_traits(opcodes[start.row]).phase == "start"
-        )
-        if not is_async or _is_marked_sync(instruction, start):
-            return CollectiveOp(instruction, kind, start, None, is_async=False)
-        done = self._ends.get(start.row)
-        end = None if done is None else self._table.instruction(done)
-        given = self._updates.get(start.row)
-        update = None if given is None else self._table.instruction(given)
-        return CollectiveOp(instruction, kind, start, end, is_async=True, update=update)
-
-    def _ends_of_fusions(self, instructions: Iterable[HloInstruction]) -> dict[int, int]:
-        """Return for each fusion that starts a TPU collective the one that ends it, as rows."""
-        starts: dict[int, tuple[str, int | None]] = {}
-        ends: list[tuple[int, tuple[str, int | None]]] = []
-        for instruction in instructions if self._roles else ():
-            role = self._roles.get(instruction.computation.name)
-            for site in self._calls.sites_at(instruction.computation.place) if role else ():
-                if role == "start":
-                    starts[site.caller.row] = _twin_key(instruction)
-                elif role == "done":
-                    ends.append((site.caller.row, _twin_key(instruction)))
-        found: dict[int, int] = {}
-        for end, twin in ends:
-
-            def is_start(candidate: int, twin: object = twin) -> bool:
-                return starts.get(candidate) == twin
-
-            start = _first_behind(self._table, end, is_start)
-            if start is not None:
-                found.setdefault(start, end)
-        return found
-
-
-def _ends_of_starts(table: InstructionTable) -> dict[int, int]:
-    """Return for each start the ``-done`` that its result goes to, in the same computation."""
-
-    def is_start(row: int) -> bool:
-        return opcode_traits(table.opcodes[row]).is_start
-
-    found: dict[int, int] = {}
-    for done in table.rows_where(lambda traits: traits.phase == "done"):
-        start = _first_behind(table, done, is_start)
-        if start is not None:
-            found.setdefault(start, done)
-    return found
-
-
-def _updates_with_operands(table: InstructionTable) -> dict[int, int]:
-    """Return for each start without operands its first ``-update`` with some, as rows."""
-    operands_of = table.module.links.operands_of
-
-    def is_empty_start(row: int) -> bool:
-        return opcode_traits(table.opcodes[row]).is_start and not operands_of(row)
-
-    found: dict[int, int] = {}
-    for update in table.rows_where(lambda traits: traits.phase == "update"):
-        if len(operands_of(update)) > 1:
-            start = _first_behind(table, update, is_empty_start)
-            if start is not None:
-                found.setdefault(start, update)
-    return found
+    held = {(owners[i.row], opcode_traits(opcodes[i.row]).base) for i in instructions}
+    return [
+        instruction
+        for instruction in instructions
+        if (base := starts.get(opcodes[instruction.row])) is None
+        or all((call.place, base) not in held for call in calls.of_row(instruction.row))
+    ]
 
 
 def _wrapped(table: InstructionTable) -> dict[int, int]:
@@ -330,29 +247,64 @@ def _wrapped(table: InstructionTable) -> dict[int, int]:
     return links.below(roots)
 
 
-def _first_behind(
-    table: InstructionTable, end: int, is_wanted: Callable[[int], bool]
-) -> int | None:
-    """Return the nearest row wanted that an instruction's operands come from, or None.
+def _ends_of_starts(table: InstructionTable) -> dict[int, int]:
+    """Return for each start the ``-done`` that its result goes to, in the same computation."""
+    ends = table.rows_where(lambda traits: traits.phase == "done")
+    return _by_start(table, ends, lambda row, _: opcode_traits(table.opcodes[row]).is_start)
+
+
+def _updates_with_operands(table: InstructionTable) -> dict[int, int]:
+    """Return for each start without operands its first ``-update`` with some, as rows."""
+    operands_of = table.module.links.operands_of
+    updates = table.rows_where(lambda traits: traits.phase == "update")
+    return _by_start(
+        table,
+        [row for row in updates if len(operands_of(row)) > 1],
+        lambda row, _: opcode_traits(table.opcodes[row]).is_start and not operands_of(row),
+    )
+
+
+def _ends_of_fusions(
+    table: InstructionTable,
+    calls: CallCounts,
+    instructions: Sequence[HloInstruction],
+    roles: Mapping[str, str],
+) -> dict[int, int]:
+    """Return for each fusion that starts a TPU collective the one that ends it, as rows."""
+    twins: dict[str, dict[int, tuple[str, int | None]]] = {"start": {}, "step": {}, "done": {}}
+    for instruction in instructions if roles else ():
+        role = roles.get(instruction.computation.name)
+        for site in calls.sites_at(instruction.computation.place) if role else ():
+            twins[role or ""][site.caller.row] = _twin_key(instruction)
+    starts, ends = twins["start"], twins["done"]
+    return _by_start(table, ends, lambda row, end: starts.get(row) == ends[end])
+
+
+def _by_start(
+    table: InstructionTable, ends: Iterable[int], is_start: Callable[[int, int], bool]
+) -> dict[int, int]:
+    """Return the nearest starts that the operands of some ends come from, each with its first end.
 
     Only instructions that forward the result of a start are followed.
     """
     operands_of = table.module.links.operands_of
-    waiting = deque(operands_of(end))
-    seen = set(waiting)
-    while waiting and len(seen) < _STEPS:
-        producer = waiting.popleft()
-        if producer == NOTHING:
-            continue
-        if is_wanted(producer):
-            return producer
-        traits = opcode_traits(table.opcodes[producer])
-        if not traits.is_carrying and traits.phase != "update":
-            continue
-        new = [row for row in dict.fromkeys(operands_of(producer)) if row not in seen]
-        seen.update(new)
-        waiting.extend(new)
-    return None
+    found: dict[int, int] = {}
+    for end in ends:
+        waiting = deque(operands_of(end))
+        seen = set(waiting)
+        while waiting and len(seen) < _STEPS:
+            producer = waiting.popleft()
+            if producer == NOTHING:
+                continue
+            if is_start(producer, end):
+                found.setdefault(producer, end)
+                break
+            traits = opcode_traits(table.opcodes[producer])
+            if traits.is_carrying or traits.phase == "update":
+                new = [row for row in dict.fromkeys(operands_of(producer)) if row not in seen]
+                seen.update(new)
+                waiting.extend(new)
+    return found
 
 
 def _is_marked_sync(instruction: HloInstruction, start: HloInstruction) -> bool:
@@ -411,122 +363,6 @@ class PrintedAttributes(NamedTuple):
     rendezvous: str | None
 
 
-class AttributeReader:
-    """Reads the attributes of a module's collectives.
-
-    Args:
-        module: The module.
-        partitions: Its number of partitions; None if unknown.
-    """
-
-    def __init__(self, module: HloModule, partitions: int | None) -> None:
-        self._module = module
-        self._replicas = module.replica_count
-        self._partitions = partitions
-        self._read: dict[tuple[str, str, bool, str], PrintedAttributes] = {}
-        self._devices: dict[tuple[object, ...], CollectiveDevices] = {}
-
-    def read(self, instruction: HloInstruction, kind: str) -> tuple[int | None, PrintedAttributes]:
-        """Return the channel of a collective, and its other attributes."""
-        printed = self._module.columns.attributes_text(instruction.row)
-        text, number = _without(", channel_id=", printed)
-        channel = int(number) if number.isdecimal() and len(number) < LONG_NUMBER else None
-        if channel is None and "channel_id=" in printed:
-            channel = instruction.channel_id
-        channel_id = None if channel is None or channel < 0 else channel
-        text, _ = _without(", to_apply=", text)
-        key = (kind, instruction.opcode, channel_id is None, text)
-        found = self._read.get(key)
-        if found is None:
-            found = self._read[key] = self._parsed(instruction, kind, channel_id, text)
-        return channel_id, found
-
-    def _parsed(
-        self, instruction: HloInstruction, kind: str, channel_id: int | None, text: str
-    ) -> PrintedAttributes:
-        attributes = instruction.attributes
-        is_custom = instruction.opcode == CUSTOM_CALL
-        mode = None if is_custom else _mode(kind, channel_id, attributes)
-        frontend = attributes.get("frontend_attributes")
-        said = self._module.reader.frontend_attributes(frontend) if frontend else {}
-        listed = None if is_custom else _listed_text(kind, attributes, said)
-        is_host_transfer = attributes.get("is_host_transfer") == "true"
-        crosses_slices = said.get(_HANDLER) == _MEGASCALE
-        across = said.get(_SLICE_TRANSFER)
-        key = (kind, mode, listed, is_host_transfer, crosses_slices, across)
-        if key not in self._devices:
-            groups, pairs = self._groups_and_pairs(kind, mode, listed)
-            transfer = across.lower().replace("_", "-") if across else None
-            self._devices[key] = CollectiveDevices(
-                mode, groups, pairs, is_host_transfer, crosses_slices, transfer
-            )
-        return PrintedAttributes(text, self._devices[key], said.get(_RENDEZVOUS))
-
-    def _groups_and_pairs(
-        self, kind: str, mode: CollectiveOpGroupMode | None, text: str | None
-    ) -> tuple[Groups | None, Groups | None]:
-        """Return groups, and source and target of each transfer, of flattened ids."""
-        listed = _listed(self._module, text)
-        is_transfer = kind in TRANSFERS
-        if listed is None or (mode is None and not is_transfer):
-            return None, None
-        if mode is not None and (listed or not is_transfer):
-            found = device_groups(listed, mode, self._replicas, self._partitions)
-        else:
-            found = listed
-        if not is_transfer or found is None:
-            return found, None
-        return connected_devices(found), found
-
-
-def _without(name: str, text: str) -> tuple[str, str]:
-    """Return attributes without the value of one, and this value; empty if not found.
-
-    >>> _without(", channel_id=", ", channel_id=7, dimensions={0}")
-    (', channel_id=, dimensions={0}', '7')
-    """
-    before, found, after = text.partition(name)
-    if not found or '"' in before:  # then it may be inside a string
-        return text, ""
-    value, comma, rest = after.partition(",")
-    return f"{before}{name}{comma}{rest}", value
-
-
-def _mode(
-    kind: str, channel_id: int | None, attributes: Mapping[str, str]
-) -> CollectiveOpGroupMode | None:
-    """Return the meaning of the printed ids; None for send, recv and invalid combinations."""
-    if opcode_traits(kind).is_paired:
-        return None
-    is_global = attributes.get("use_global_device_ids") == "true"
-    try:
-        return collective_op_group_mode(kind, channel_id, is_global)
-    except DumpMismatchError:
-        return None
-
-
-def _listed_text(
-    kind: str, attributes: Mapping[str, str], frontend: Mapping[str, str]
-) -> str | None:
-    if kind == "collective-permute":
-        return attributes.get("source_target_pairs")
-    if opcode_traits(kind).is_paired:
-        return frontend.get(_PAIRS)
-    return attributes.get("replica_groups", "{}")
-
-
-def _listed(module: HloModule, text: str | None) -> Groups | None:
-    """Return the printed groups or pairs; () if empty, which means all devices."""
-    try:
-        return module.reader.device_list(text).flattened_replica_groups() if text else None
-    except DumpSyntaxError:
-        return None
-
-
-_OPERATION_PARTS_STEPS = 4
-"""Most instructions between a reduce-scatter and the shift of its padding."""
-
-
 class CollectiveParts(NamedTuple):
     """The instructions that perform one collective, and their printed attributes.
 
@@ -573,72 +409,178 @@ class CollectiveParts(NamedTuple):
         )
 
 
+def read_collectives(
+    module: HloModule, ops: Iterable[CollectiveOp], partitions: int | None
+) -> list[CollectiveParts]:
+    """Return collectives with their printed attributes.
+
+    They are read once for all collectives of a kind whose attributes differ in nothing but the
+    channel and the computation that they apply to elements.
+
+    Args:
+        module: The module.
+        ops: Its collectives.
+        partitions: Its number of partitions; None if unknown.
+    """
+    read: dict[tuple[str, str, bool, str], PrintedAttributes] = {}
+    devices: dict[tuple[object, ...], CollectiveDevices] = {}
+    parts: list[CollectiveParts] = []
+    for op in ops:
+        instruction = op.instruction
+        printed = module.columns.attributes_text(instruction.row)
+        text, number = _without(", channel_id=", printed)
+        channel = int(number) if number.isdecimal() and len(number) < LONG_NUMBER else None
+        if channel is None and "channel_id=" in printed:
+            channel = instruction.channel_id
+        channel_id = None if channel is None or channel < 0 else channel
+        text, _ = _without(", to_apply=", text)
+        key = (op.kind, instruction.opcode, channel_id is None, text)
+        if key not in read:
+            found = _devices(op, channel_id, partitions, devices)
+            rendezvous = instruction.frontend_attributes.get(_RENDEZVOUS)
+            read[key] = PrintedAttributes(text, found, rendezvous)
+        is_scattered = (
+            instruction.opcode == "all-reduce"
+            and instruction.computation.name.startswith(
+                "all-reduce-scatter"  # fused with the slice that each device keeps (TPU)
+            )
+        )
+        parts.append(CollectiveParts(op, channel_id, read[key], is_scattered))
+    return parts
+
+
+def _without(name: str, text: str) -> tuple[str, str]:
+    """Return attributes without the value of one, and this value; empty if not found.
+
+    >>> _without(", channel_id=", ", channel_id=7, dimensions={0}")
+    (', channel_id=, dimensions={0}', '7')
+    """
+    before, found, after = text.partition(name)
+    if not found or '"' in before:  # then it may be inside a string
+        return text, ""
+    value, comma, rest = after.partition(",")
+    return f"{before}{name}{comma}{rest}", value
+
+
+def _devices(
+    op: CollectiveOp,
+    channel_id: int | None,
+    partitions: int | None,
+    known: dict[tuple[object, ...], CollectiveDevices],
+) -> CollectiveDevices:
+    """Return the devices of a collective; `known` has those read so far."""
+    kind, attributes = op.kind, op.instruction.attributes
+    frontend: Mapping[str, str] = {}
+    if "frontend_attributes" in attributes:
+        frontend = op.instruction.frontend_attributes
+    mode, listed = None, None
+    if op.instruction.opcode == CUSTOM_CALL:
+        pass
+    elif opcode_traits(kind).is_paired:
+        listed = frontend.get(_PAIRS)
+    else:
+        is_permute = kind == "collective-permute"
+        listed = attributes.get("source_target_pairs" if is_permute else "replica_groups")
+        listed = "{}" if listed is None and not is_permute else listed
+        is_global = attributes.get("use_global_device_ids") == "true"
+        with contextlib.suppress(DumpMismatchError):  # an invalid combination
+            mode = collective_op_group_mode(kind, channel_id, is_global)
+    is_host_transfer = attributes.get("is_host_transfer") == "true"
+    crosses_slices = frontend.get(_HANDLER) == _MEGASCALE
+    across = frontend.get(_SLICE_TRANSFER)
+    key = (kind, mode, listed, is_host_transfer, crosses_slices, across)
+    if key not in known:
+        groups, pairs = _groups_and_pairs(op, mode, listed, partitions)
+        transfer = across.lower().replace("_", "-") if across else None
+        known[key] = CollectiveDevices(
+            mode, groups, pairs, is_host_transfer, crosses_slices, transfer
+        )
+    return known[key]
+
+
+def _groups_and_pairs(
+    op: CollectiveOp, mode: CollectiveOpGroupMode | None, text: str | None, partitions: int | None
+) -> tuple[Groups | None, Groups | None]:
+    """Return groups, and source and target of each transfer, of flattened ids."""
+    module = op.instruction.computation.module
+    is_transfer = op.kind in TRANSFERS
+    try:
+        ids = module.reader.device_list(text).flattened_replica_groups() if text else None
+    except DumpSyntaxError:
+        return None, None
+    if ids is None or (mode is None and not is_transfer):
+        return None, None
+    found: Groups | None = ids
+    if mode is not None and (ids or not is_transfer):  # no ids of groups mean all devices
+        found = device_groups(ids, mode, module.replica_count, partitions)
+    if not is_transfer or found is None:
+        return found, None
+    return connected_devices(found), found
+
+
+_SHIFT_STEPS = 4
+"""Most instructions between a reduce-scatter and the shift of its padding."""
+
+
 def whole_operations(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
-    """Return collectives with their parts joined, in the order of the text."""
+    """Return collectives with their parts joined, in the order of the text.
+
+    A send to other slices and the recv of its answer have one rendezvous; a ragged all-to-all has
+    more sends with it, of its sizes and offsets. A reduce-scatter of TPUs whose parts are padded is
+    an all-reduce fused with a slice, and a collective-permute of the rows that a device got and its
+    neighbour keeps; the compiler makes it of a slice of the fusion's result, without metadata
+    (observed in dumps of libtpu 0.0.52).
+    """
     return _with_shifts_joined(_with_answers_joined(read))
 
 
 def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
     """Return collectives with the recv of each send between slices joined to it."""
-    waiting: dict[tuple[int, str | None], list[CollectiveParts]] = {}
-    for one in read:
-        name = one.printed.rendezvous
-        if one.devices.crosses_slices and one.op.kind == "recv" and name is not None:
-            place = one.op.instruction.computation.place
-            waiting.setdefault((place, name), []).append(one)
-    if not waiting:
-        return list(read)
-    sends: dict[tuple[int, str | None], list[CollectiveParts]] = {}
-    for one in read:
-        key = (one.op.instruction.computation.place, one.printed.rendezvous)
-        if one.devices.crosses_slices and one.op.kind == "send" and key in waiting:
-            sends.setdefault(key, []).append(one)
+    ends: dict[str, dict[tuple[int, str], list[CollectiveParts]]] = {"send": {}, "recv": {}}
+    for parts in read:
+        name = parts.printed.rendezvous
+        if parts.devices.crosses_slices and parts.op.kind in ends and name is not None:
+            key = (parts.op.instruction.computation.place, name)
+            ends[parts.op.kind].setdefault(key, []).append(parts)
     whole: dict[int, CollectiveParts] = {}
     joined: set[int] = set()
-    for key, found in sends.items():
-        firsts, further = _without_further(found, waiting[key])
-        for send, recv in zip(firsts, waiting[key], strict=False):
+    for key, sends in ends["send"].items():
+        recvs = ends["recv"].get(key, [])
+        further: tuple[CollectiveParts, ...] = ()
+        if len(recvs) == 1 and sends[0].devices.slice_transfer == RAGGED:
+            sizes = [payload(send.op.instruction, send.op.kind, None)[0] or 0 for send in sends]
+            data = sizes.index(max(sizes))  # the others are of its sizes and offsets
+            further = (*sends[:data], *sends[data + 1 :])
+            sends = [sends[data]]
+        for send, recv in zip(sends, recvs, strict=False):
             op = send.op._replace(done=recv.op.done)
             whole[id(send)] = send._replace(op=op, answer=recv.op, further=further)
             joined.add(id(recv))
-        joined.update(id(one) for one in further)
-    return [whole.get(id(one), one) for one in read if id(one) not in joined]
-
-
-def _without_further(
-    sends: list[CollectiveParts], recvs: list[CollectiveParts]
-) -> tuple[list[CollectiveParts], tuple[CollectiveParts, ...]]:
-    """Return the sends of the data of one rendezvous, and those of its sizes and offsets."""
-    if len(recvs) != 1 or sends[0].devices.slice_transfer != RAGGED:
-        return sends, ()
-    data = max(sends, key=lambda one: payload(one.op.instruction, one.op.kind, None)[0] or 0)
-    return [data], tuple(one for one in sends if one is not data)
+        joined.update(map(id, further))
+    return [whole.get(id(parts), parts) for parts in read if id(parts) not in joined]
 
 
 def _with_shifts_joined(read: list[CollectiveParts]) -> list[CollectiveParts]:
     """Return collectives with the shift of padded parts joined to their reduce-scatter."""
     fusions: dict[int, int] = {}
-    for place, one in enumerate(read):
-        if one.is_scattered:
-            computation = one.op.instruction.computation
+    for number, parts in enumerate(read):
+        if parts.is_scattered:
+            computation = parts.op.instruction.computation
             for call in computation.module.links.calls.of_computation(computation.place):
-                fusions[call.row] = place
+                fusions[call.row] = number
     shifts: dict[int, CollectiveParts] = {}
     joined: set[int] = set()
-    for place, one in enumerate(read) if fusions else ():
-        is_permute = one.op.kind == "collective-permute"
-        source = _source_of_shift(one.op.instruction) if is_permute else None
+    for number, parts in enumerate(read) if fusions else ():
+        is_permute = parts.op.kind == "collective-permute"
+        source = _source_of_shift(parts.op.instruction) if is_permute else None
         behind = fusions.get(source.row) if source is not None else None
         if behind is not None and behind not in shifts:
-            shifts[behind] = one
-            joined.add(place)
+            shifts[behind] = parts
+            joined.add(number)
     if not joined:
         return read
-    return [
-        one._replace(shift=shifts.get(place))
-        for place, one in enumerate(read)
-        if place not in joined
-    ]
+    listed = ((n, parts) for n, parts in enumerate(read) if n not in joined)
+    return [parts._replace(shift=shifts.get(number)) for number, parts in listed]
 
 
 def _source_of_shift(instruction: HloInstruction) -> HloInstruction | None:
@@ -646,7 +588,7 @@ def _source_of_shift(instruction: HloInstruction) -> HloInstruction | None:
     if instruction.op_name:
         return None
     source: HloInstruction | None = instruction
-    for _ in range(_OPERATION_PARTS_STEPS):
+    for _ in range(_SHIFT_STEPS):
         names = source.operand_names if source is not None else ()
         source = instruction.computation.instruction(names[0]) if names else None
         if source is None or not opcode_traits(source.opcode).is_formatting:

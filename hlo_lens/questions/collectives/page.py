@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.origins import INFERRED, is_inferred, marked
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.questions.collectives.collective import (
+    COUNT,
+    UNCOVERED,
     Collective,
     Collectives,
     collectives,
-    times_of,
+    known_sum,
     times_text,
 )
 from hlo_lens.questions.collectives.data_movement import DataMovement
 from hlo_lens.questions.collectives.explanation import explain_collectives
 from hlo_lens.questions.collectives.loop_levels import KIND_AND_AXIS, collectives_by, loops
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
-from hlo_lens.questions.snapshots.module_snapshot import collectives_facts
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Section, Table
@@ -169,13 +170,13 @@ def collectives_text(known: ModuleDump, kinds: str = "") -> str:
         of = f"of {len(judged):,}"
         parts.append(f"{bound}{exposed:,} {of} exposed" if exposed else f"none {of} surely exposed")
         if bound and exposed:
-            uncovered = format_bytes(found.known_uncovered_bytes)
+            uncovered = format_bytes(known_sum(found.collectives, UNCOVERED).least)
             parts.append(f"at least {uncovered} not covered by work")
     return ", ".join(parts)
 
 
 def _times_text(found: Collectives) -> str:
-    runs = found.known_runs
+    runs = known_sum(found.collectives, COUNT)
     is_open = any(c.dynamic_count is None for c in found.collectives)
     return f"{'at most ' * runs.is_at_most}{runs.most:,}{' + x?' * is_open}"
 
@@ -313,7 +314,7 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
 def _shown_row(collective: Collective) -> Row:
     bound, each = collective.is_at_most, collective.is_payload_at_most
     texts = {
-        "dynamic_count": times_of(collective),
+        "dynamic_count": collective.times,
         "payload_bytes": at_most_text(collective.payload_bytes, each),
         "wire_bytes_per_device": at_most_text(collective.wire_bytes_per_device, each),
         "wire_bytes_per_run": at_most_text(collective.wire_bytes_per_run, bound),
@@ -374,7 +375,7 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
     if collective.payload_bytes is not None:
         size = f"{collective.element_type} {format_bytes(collective.payload_bytes)}"
     moved = "" if wire is None else f", {format_bytes(wire)} leave each device"
-    times = times_of(collective)
+    times = collective.times
     yield "moves", f"{size}{moved}, {times} time{'s' * (times != '1')} in one run"
     if collective.loop_path:
         yield "loops", " > ".join(collective.loop_path)
@@ -391,7 +392,7 @@ def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
 def collectives_object(found: Collectives) -> Mapping[str, object]:
     """Return counts per kind, bytes of one run, all collectives, loops; scripts rely on it."""
     return {
-        **facts_object(collectives_facts(found)),
+        **facts_object(found.figures),
         "rows": RowObjects(found.COLUMNS, found.collectives),
         "loops": found.trips.objects(),
         "data_movement": found.movement.objects(),

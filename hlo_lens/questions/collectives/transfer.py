@@ -127,13 +127,6 @@ def moved_by_pairs(
     return Moved(wire_bytes=-(-payload_bytes * len(sources) // max(devices, len(sources))), steps=1)
 
 
-def is_scattered_at_once(instruction: HloInstruction) -> bool:
-    """Return whether an all-reduce is fused with the slice that each device keeps (TPU)."""
-    return instruction.opcode == "all-reduce" and instruction.computation.name.startswith(
-        "all-reduce-scatter"
-    )
-
-
 def is_payload_at_most(instruction: HloInstruction, kind: str) -> bool:
     """Return whether the payload is an upper bound.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.questions.collectives.collective import COUNT, UNKNOWN_TIMES, WIRE, run_sum
+from hlo_lens.questions.collectives.collective import COUNT, WIRE, Collective, run_sum
 from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
-from hlo_lens.questions.snapshots.figures import CollectiveFact
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.names import last_scopes
 
@@ -46,7 +46,7 @@ class Detail(NamedTuple):
         return f"{self.what} {one} -> {other}"
 
 
-def details_of(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
+def details_of(base: Collective, head: Collective) -> Iterator[Detail]:
     """Yield the differences between two matched collectives."""
     if len(base.loops) != len(head.loops):  # with the innermost loop's scope and trip count
         is_into = len(head.loops) > len(base.loops)
@@ -73,7 +73,7 @@ def details_of(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
     yield from _rest(base, head)
 
 
-def _rest(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
+def _rest(base: Collective, head: Collective) -> Iterator[Detail]:
     """Yield differences that the others do not imply."""
     if base.num_groups != head.num_groups:
         yield Detail("groups", base.num_groups, head.num_groups)
@@ -84,9 +84,9 @@ def _rest(base: CollectiveFact, head: CollectiveFact) -> Iterator[Detail]:
         yield Detail("on the wire each time", one, other, is_bytes=True)
 
 
-def _is_same_axis(base: CollectiveFact, head: CollectiveFact) -> bool:
+def _is_same_axis(base: Collective, head: Collective) -> bool:
     """Return whether groups are the same devices, or along axes of one name."""
-    if base.groups == head.groups:
+    if base.devices == head.devices:
         return True
     return base.axis == head.axis and base.are_axes_named and head.are_axes_named
 
@@ -101,21 +101,16 @@ def arrow(one: str | None, other: str | None) -> str:
     return " -> ".join(dict.fromkeys(texts))
 
 
-def times_text(fact: CollectiveFact | None) -> str | None:
+def times_text(fact: Collective | None) -> str | None:
     """Return the executions of a collective in one run as text."""
-    if fact is None:
-        return None
-    if fact.dynamic_count is None:
-        return UNKNOWN_TIMES
-    is_at_most = fact.is_at_most if fact.branches is None else bool(fact.branches)
-    return f"{'<=' if is_at_most else ''}{fact.dynamic_count:,}"
+    return None if fact is None else fact.times
 
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveRow(SidePair[CollectiveFact]):
+class CollectiveRow(SidePair[Collective]):
     """Collectives with equal changes.
 
     Attributes:
@@ -179,7 +174,7 @@ class CollectiveRow(SidePair[CollectiveFact]):
         return after > before
 
 
-def _wire(fact: CollectiveFact | None, count: int) -> int | None:
+def _wire(fact: Collective | None, count: int) -> int | None:
     if fact is None:
         return 0
     size = fact.wire_bytes_per_run
@@ -253,8 +248,11 @@ def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDif
         return None
     mine, yours = base.collectives, head.collectives
     paired = pair_items(mine, yours, _STAGES, _order)
-    rows = Counter((b, h) for b, h in paired if b is None or h is None or any(details_of(b, h)))
-    changed = [CollectiveRow(base=b, head=h, count=n) for (b, h), n in rows.items()]
+    rows: dict[tuple[object, object], list[tuple[Collective | None, Collective | None]]] = {}
+    for b, h in paired:
+        if b is None or h is None or any(details_of(b, h)):
+            rows.setdefault((_figures(b), _figures(h)), []).append((b, h))
+    changed = [CollectiveRow(base=r[0][0], head=r[0][1], count=len(r)) for r in rows.values()]
     counts = [Counter(fact.kind for fact in side) for side in (mine, yours)]
     kinds = dict.fromkeys((*COLLECTIVE_KINDS, *sorted({*counts[0], *counts[1]})))
     return CollectiveDiff(
@@ -262,14 +260,28 @@ def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDif
         dynamic_counts={kind: _run_delta(base, head, COUNT, kind) for kind in kinds},
         wire_bytes=_run_delta(base, head, WIRE),
         changed=tuple(sorted(changed, key=_row_order)),
-        unchanged=len(paired) - rows.total(),
+        unchanged=len(paired) - sum(map(len, rows.values())),
     )
 
 
 def _row_order(row: CollectiveRow) -> tuple[object, ...]:
     delta, one = row.delta_wire_bytes, row.one
     size = (0, 0) if delta is None else (1, -abs(delta))
-    return (*size, row.change, one.kind, one.axis, one.source or "", one.op_name or "", repr(row))
+    rest = repr((_figures(row.base), _figures(row.head), row.count))
+    return (*size, row.change, one.kind, one.axis, one.source or "", one.op_name or "", rest)
+
+
+_SHOWN = attrgetter(
+    *("kind", "axis", "axes", "are_axes_named", "devices", "group_size", "num_groups"),
+    *("payload_bytes", "wire_bytes_per_device", "element_type", "dynamic_count", "is_at_most"),
+    *("loops", "is_async", "is_exposed", "op_name", "source_file", "source_line"),
+    "is_payload_at_most",
+)
+
+
+def _figures(fact: Collective | None) -> object:
+    """Return the figures of a collective that rows show; equal changes of equal ones are a row."""
+    return None if fact is None else _SHOWN(fact)
 
 
 def _run_delta(
@@ -292,29 +304,29 @@ def _run_delta(
 _TIMES = re.compile(r" x(?:\d+|\?)$")
 
 
-def _loops(fact: CollectiveFact) -> tuple[str, ...]:
+def _loops(fact: Collective) -> tuple[str, ...]:
     """Return the enclosing loops, without trip counts."""
     return tuple(_TIMES.sub("", loop) for loop in fact.loops)
 
 
-def _times(fact: CollectiveFact) -> tuple[object, ...]:
+def _times(fact: Collective) -> tuple[object, ...]:
     return (fact.loops, fact.dynamic_count)
 
 
-def _what(fact: CollectiveFact) -> tuple[object, ...]:
-    return (fact.kind, fact.groups, fact.payload_bytes, fact.element_type)
+def _what(fact: Collective) -> tuple[object, ...]:
+    return (fact.kind, fact.devices, fact.payload_bytes, fact.element_type)
 
 
-def _where(fact: CollectiveFact) -> tuple[object, ...]:
+def _where(fact: Collective) -> tuple[object, ...]:
     return (fact.kind, fact.axis, fact.group_size)
 
 
-def _operation(fact: CollectiveFact) -> str:
+def _operation(fact: Collective) -> str:
     """Return the last two scopes of the operation path; edits around it change the others."""
     return last_scopes(fact.op_name, 2)
 
 
-_STAGES: tuple[Callable[[CollectiveFact], Hashable], ...] = (
+_STAGES: tuple[Callable[[Collective], Hashable], ...] = (
     lambda f: (*_what(f), *_times(f), f.is_at_most, f.is_exposed, f.op_name, f.source),
     lambda f: (*_what(f), *_times(f), f.is_exposed, f.op_name),
     lambda f: (*_what(f), *_times(f), f.op_name),
@@ -331,7 +343,7 @@ _STAGES: tuple[Callable[[CollectiveFact], Hashable], ...] = (
 """Keys by which collectives are matched, strictest first."""
 
 
-def _order(fact: CollectiveFact) -> tuple[object, ...]:
+def _order(fact: Collective) -> tuple[object, ...]:
     return (
         fact.source_line,
         fact.payload_bytes,
@@ -340,7 +352,7 @@ def _order(fact: CollectiveFact) -> tuple[object, ...]:
         fact.op_name,
         fact.source_file,
         " ".join(fact.loops),
-        fact.groups,
+        fact.devices,
         fact.element_type,
         fact.is_exposed,
     )

@@ -45,9 +45,8 @@ class MemoryDiff:
         peaks: One for each memory space of either side; empty if the sides cannot be compared.
         problem: Reason why they cannot; empty if they can.
         is_comparable: Whether they were compared, having no problem or in spite of it.
-        unexplained: Spaces with live ranges on one side only, or with peaks of an older definition,
-            where nothing attributes the difference to values.
-        is_outdated: Whether a side has totals and peaks by an older definition, not compared.
+        unexplained: Spaces with live ranges on one side only, where nothing attributes the
+            difference to values.
     """
 
     metrics: Mapping[str, Delta]
@@ -57,7 +56,6 @@ class MemoryDiff:
     problem: str = ""
     is_comparable: bool = True
     unexplained: tuple[str, ...] = ()
-    is_outdated: bool = False
 
     @property
     def kinds(self) -> tuple[Kind, Kind]:
@@ -121,7 +119,6 @@ def memory_diff(
         base_source=None if mine is None else mine.source,
         head_source=None if yours is None else yours.source,
         peaks=peaks,
-        is_outdated=base.has_old_peaks or head.has_old_peaks,
         problem=problem,
         is_comparable=is_comparable,
         unexplained=unexplained,
@@ -216,10 +213,8 @@ def _peaks(
 ) -> tuple[tuple[PeakDiff, ...], tuple[str, ...]]:
     """Return the difference of each space, and the spaces that cannot be compared.
 
-    The default space is first, others follow by size.
-    These have live ranges on one side only, or peaks by an older definition.
+    The default space is first, others follow by size. These have live ranges on one side only.
     """
-    is_outdated = base.has_old_peaks or head.has_old_peaks
     left = {peak.color: peak for peak in base.peaks}
     right = {peak.color: peak for peak in head.peaks}
     memory = base.facts.memory, head.facts.memory
@@ -231,8 +226,6 @@ def _peaks(
         known = other or one
         if one is not None and other is not None and one.is_peak != other.is_peak:
             unexplained.append(other.name)
-        elif known is not None and is_outdated:
-            unexplained.append(known.name)
         elif known is not None:
             name = names.get(color, known.name)
             rest = _rest(name, metrics) if known.is_peak else {}

@@ -102,9 +102,7 @@ class ModuleDiff:
         Memory that is known on neither side of one program is not included.
         """
         memory = self.memory
-        is_memory_unknown = self.is_program_equal is not True and (
-            memory is None or memory.is_outdated
-        )
+        is_memory_unknown = self.is_program_equal is not True and memory is None
         found = {
             "memory": is_memory_unknown or (memory is not None and not memory.is_comparable),
             "collectives": self.collectives is None,

@@ -195,17 +195,10 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
     note = None if diff.program is None else text_note(diff.program)
     if note is not None:
         yield note
-    sides = (("base", diff.base), ("head", diff.head))
-    old = [name for name, module in sides if module.has_old_peaks]
-    for side in old:
-        yield (
-            f"the {side} was saved by an older version, whose totals and peaks were defined "
-            "otherwise: they are not compared; save it again"
-        )
-    if diff.memory is not None and diff.memory.unexplained and not old:
+    if diff.memory is not None and diff.memory.unexplained:
         spaces = ", ".join(diff.memory.unexplained)
         yield f"the difference in {spaces} is not attributed to values: one side has no schedule"
-    for side, module in sides:
+    for side, module in (("base", diff.base), ("head", diff.head)):
         if module.gap_count:
             yield (
                 f"{plural(module.gap_count, 'place')} of the {side} could not be read and are not "
@@ -310,8 +303,6 @@ def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
     """Yield the changes of total and peaks, or why they are not known."""
     if memory.problem:
         yield "memory", memory.problem
-    elif memory.is_outdated:
-        yield "memory", "totals and peaks are not compared"
     elif not memory.is_changed:
         yield "memory", NO_CHANGE
     else:

@@ -16,7 +16,7 @@ import re
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from hlo_lens.questions.findings.finding import Severity
 from hlo_lens.questions.findings.registry import all_rules
@@ -25,10 +25,9 @@ from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_ce
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.snapshots.figures import ModuleFacts
 
 _NUMBERS = re.compile(r"(?:\.\d+)+$")
 _AMOUNTS = re.compile(r"\d[\d,.]*")
@@ -73,7 +72,19 @@ class FindingChanges(Result):
                 )
 
 
-def module_finding_changes(base: ModuleFacts, head: ModuleFacts) -> FindingChanges | None:
+class KeptFindings(Protocol):
+    """Findings of a module, of its dump or of a snapshot."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...] | None:
+        """The findings; None if they are not known."""
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Codes of rules that are not decided, each with the reason."""
+
+
+def module_finding_changes(base: KeptFindings, head: KeptFindings) -> FindingChanges | None:
     """Return the changes of the findings of a module; None if they are not known of a side.
 
     Findings of rules that a side does not decide are not compared.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 from hlo_lens.questions.findings.finding import Finding, SavingBasis, Severity
 from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
 from hlo_lens.questions.findings.whole import whole
-from hlo_lens.questions.snapshots.figures import FindingsBasis, LeftOutFact, UndecidedFact
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:
@@ -79,11 +78,35 @@ class Findings(Result):
         return tuple(one for one in self.findings if not one.suppressed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A rule of ``lint`` that is not decided, with the reason."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A number of findings that settings leave out, with the reason."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingsBasis:
+    """Rules that are not decided for the findings of a module, and findings that are left out."""
+
+    undecided: tuple[Undecided, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
 def findings_basis(found: Findings) -> FindingsBasis:
-    """Return what findings leave open, as a fact."""
+    """Return what findings leave open, as a record."""
     return FindingsBasis(
-        undecided=tuple(UndecidedFact(code=c, reason=text) for c, text in found.undecided),
-        left_out=tuple(LeftOutFact(reason=text, count=n) for text, n in found.left_out),
+        undecided=tuple(Undecided(code=c, reason=text) for c, text in found.undecided),
+        left_out=tuple(LeftOut(reason=text, count=n) for text, n in found.left_out),
     )
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
-from hlo_lens.render.result import NOT_SAVED, Records, Unit, since
+from hlo_lens.render.result import NOT_SAVED, Records, Unit
 from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.units import Amount, Kind, format_bytes
 
@@ -87,8 +87,6 @@ class HostBytes:
 class SpaceFacts:
     """Memory statement of one memory space, in bytes; None where not known.
 
-    Before schema version 3 totals had thread-local scalars, and peaks only values alive.
-
     Attributes:
         color: Number of the space.
         name: Users' name of it.
@@ -117,17 +115,11 @@ class SpaceFacts:
         int, Unit.BYTES, "local to called computations, not in totals"
     ] = 0
     other_bytes: Annotated[int, Unit.BYTES, "allocations that are none of these"] = 0
-    total_bytes: Annotated[int | None, Unit.BYTES, "all allocations but thread-local"] = field(
-        default=0, metadata=since(3)
-    )
-    peak_bytes: Annotated[int | None, Unit.BYTES, "most bytes held at one instant"] = field(
-        default=None, metadata=since(3)
-    )
-    fragmentation_bytes: Annotated[int | None, Unit.BYTES, "total minus peak"] = field(
-        default=None, metadata=since(3)
-    )
+    total_bytes: Annotated[int | None, Unit.BYTES, "all allocations but thread-local"] = 0
+    peak_bytes: Annotated[int | None, Unit.BYTES, "most bytes held at one instant"] = None
+    fragmentation_bytes: Annotated[int | None, Unit.BYTES, "total minus peak"] = None
     padding_bytes: Annotated[int | None, Unit.BYTES, "bytes beyond the elements, at the peak"] = (
-        field(default=None, metadata=since(3))
+        None
     )
 
 
@@ -142,9 +134,9 @@ class PeakFacts:
         temp_bytes: Temporaries at that instant.
     """
 
-    bytes: int = field(metadata=since(3))
+    bytes: int
     color: int = 0
-    shared_bytes: int = field(default=0, metadata=since(3))
+    shared_bytes: int = 0
     temp_bytes: int = 0
 
 
@@ -194,11 +186,11 @@ class MemoryStatement(Records[SpaceFacts]):
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    constant_bytes: int = field(metadata=since(3))
-    thread_local_bytes: int = field(metadata=since(3))
-    total_bytes: int = field(metadata=since(3))
+    constant_bytes: int
+    thread_local_bytes: int
+    total_bytes: int
     generated_code_bytes: int | None = None
-    is_exact: bool = field(default=True, metadata=since(3))
+    is_exact: bool = True
     host_bytes: HostBytes
     spaces: tuple[SpaceFacts, ...]
     peak: PeakFacts | None = None

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import EnumType
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -31,21 +32,22 @@ from typing import (
 from hlo_lens.load import read_source
 from hlo_lens.load.files import DiskFile, head_of
 from hlo_lens.program.summary import Coverage
+from hlo_lens.questions.collectives.collective import Collective, CollectiveTotals
 from hlo_lens.questions.findings.finding import Finding
+from hlo_lens.questions.findings.findings import FindingsBasis
 from hlo_lens.questions.memory.statement import MemoryStatement
 from hlo_lens.questions.sharding.annotations import Annotation
 from hlo_lens.questions.snapshots import figures
 from hlo_lens.questions.snapshots.figures import (
     AliveGroup,
-    CollectiveFact,
     EntryFact,
     ModuleFacts,
     ShardingFacts,
     SpacePeak,
 )
-from hlo_lens.render.result import SINCE, facts_object, plain_value, saved_fields, saved_names
+from hlo_lens.render.result import facts_object, plain_value, saved_fields, saved_names
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.version import SCHEMA_VERSION
+from hlo_lens.text.version import SCHEMA_VERSION, SNAPSHOT_VERSION
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -64,8 +66,7 @@ class ModuleSnapshot:
         facts: Its figures.
         peaks: One for each memory space that has allocations.
         annotations: Sharding annotations inside the program.
-        outdated: Paths of figures that the file lacks, or has by an older definition; those of
-            `peaks` begin with ``peaks.``.
+        outdated: Paths of figures that the file lacks.
         path: File, folder or archive that it was read from; empty if unknown, as in a saved
             snapshot.
     """
@@ -82,7 +83,7 @@ class ModuleSnapshot:
     path: str = field(default="", compare=False)
 
     @property
-    def collectives(self) -> tuple[CollectiveFact, ...] | None:
+    def collectives(self) -> tuple[Collective, ...] | None:
         """Collectives in the order of the text, sorted if read from a file; None without text."""
         return None if self.facts.collectives is None else self.facts.collectives.rows
 
@@ -90,11 +91,6 @@ class ModuleSnapshot:
     def entries(self) -> tuple[EntryFact, ...] | None:
         """Parameters, then outputs; None without HLO text."""
         return None if self.facts.sharding is None else self.facts.sharding.rows
-
-    @property
-    def has_old_peaks(self) -> bool:
-        """Whether its file has peaks by an older definition."""
-        return "peaks.bytes" in self.outdated
 
     @property
     def gap_count(self) -> int:
@@ -131,32 +127,22 @@ class Snapshot:
 
 KIND = "snapshot"
 
-Table = dict[str, object]
-"""``columns``, a list of names, and ``rows``, a list of lists with one cell for each."""
-
-ENTRY_TABLES = {"parameters": "parameter", "outputs": "output"}
-"""Tables of entry values, and the `kind` of their rows."""
-
-LAYOUT = "layout"
-_LAYOUT_COLUMNS = (
-    "global_shape",
-    "device_shape",
-    "device_bytes",
-    "padded_device_bytes",
-    "spec",
-    "sharding",
-    "replication_factor",
-)
-_ENTRY_COLUMNS = ("number", "index", "name", LAYOUT, "donation", "aliased_with")
-
-TEXTS = ("target", "toolchain", "signature", "fingerprint")
+_TEXTS = ("target", "toolchain", "signature", "fingerprint")
 """Fields of a module that are texts, or null."""
 
-APART = ("rows", "sharding")
+_SIDES = (("parameters", "parameter"), ("outputs", "output"))
+"""Tables of entry values, and the `kind` of their rows."""
+
+_APART = ("rows", "sharding")
 """Fields of the facts that have tables of their own."""
 
-_TALL = ("modules", "rows", "peaks", "shardings")
+_TALL = ("modules", "rows", "peaks", "texts")
 """Lists with one item on each line of the file."""
+
+_LONG = 200
+"""Characters of a text that a file has once: a sharding that lists many devices."""
+
+# ---- writing -----------------------------------------------------------------------------------
 
 
 def snapshot_text(snapshot: Snapshot, *, tool_version: str) -> str:
@@ -167,9 +153,9 @@ def snapshot_text(snapshot: Snapshot, *, tool_version: str) -> str:
 def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, object]:
     """Return the JSON object of a file: modules by name, then by signature and content."""
     objects = [_module_object(module) for module in snapshot.modules]
-    objects.sort(key=lambda one: (str(one["name"]), str(one["signature"]), repr(one)))
+    objects.sort(key=lambda module: (str(module["name"]), str(module["signature"]), repr(module)))
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": SNAPSHOT_VERSION,
         "kind": KIND,
         "tool_version": tool_version,
         "modules": objects,
@@ -178,19 +164,25 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
 
 def _module_object(module: ModuleSnapshot) -> dict[str, object]:
     """Return the JSON object of a module: rows sorted, equal ones once with their number."""
-    from hlo_lens.questions.sharding.annotations import Annotation
-    from hlo_lens.questions.snapshots.figures import AliveGroup, CollectiveFact
-
+    texts: dict[str, int] = {}
+    entries = module.entries or ()
+    for sharding in sorted({e.sharding for e in entries if len(e.sharding or "") > _LONG}, key=str):
+        texts[str(sharding)] = len(texts)
     return {
-        **{name: getattr(module, name) for name in ("name", *TEXTS)},
-        "report": _sorted(facts_object(module.facts, leave_out=APART)),
+        **{name: getattr(module, name) for name in ("name", *_TEXTS)},
+        "report": _sorted(facts_object(module.facts, leave_out=_APART)),
         "peaks": [
             {**dict(saved_fields(p)), "groups": _table(AliveGroup, p.groups)} for p in module.peaks
         ],
-        "collectives": _table(CollectiveFact, module.collectives, is_sorted=True),
-        **_entry_tables(module.entries),
+        "collectives": _table(Collective, module.collectives, is_sorted=True),
+        "texts": list(texts),
+        **{name: _table(EntryFact, _of_kind(module, kind), texts=texts) for name, kind in _SIDES},
         "annotations": _table(Annotation, module.annotations, is_sorted=True),
     }
+
+
+def _of_kind(module: ModuleSnapshot, kind: str) -> list[EntryFact] | None:
+    return None if module.entries is None else [e for e in module.entries if e.kind == kind]
 
 
 def _sorted(value: object) -> object:
@@ -201,13 +193,24 @@ def _sorted(value: object) -> object:
 
 
 def _table(
-    kind: type[DataclassInstance], rows: Sequence[object] | None, *, is_sorted: bool = False
-) -> Table | None:
-    """Return columns and rows; if sorted, equal rows once with their number."""
-    if rows is None:
+    kind: type[DataclassInstance],
+    records: Sequence[object] | None,
+    *,
+    is_sorted: bool = False,
+    texts: Mapping[str, int] | None = None,
+) -> dict[str, object] | None:
+    """Return the table of some records; if sorted, equal ones once with their number.
+
+    Args:
+        kind: Class of the records.
+        records: The records; None for no table.
+        is_sorted: Whether their order means nothing.
+        texts: Texts that cells refer to by their number.
+    """
+    if records is None:
         return None
     names = saved_names(kind)
-    cells = [[plain_value(getattr(row, name)) for name in names] for row in rows]
+    cells = [[plain_value(getattr(record, name)) for name in names] for record in records]
     if is_sorted:
         cells.sort(key=repr)
     counted: list[list[object]] = []
@@ -216,63 +219,19 @@ def _table(
             counted[-1][0] = int(str(counted[-1][0])) + 1
         else:
             counted.append([1, *row])
-    return {"columns": ["n", *names], "rows": counted}
-
-
-# ---- entry values ------------------------------------------------------------------------------
-
-
-def _entry_tables(entries: Sequence[EntryFact] | None) -> dict[str, object]:
-    """Return the tables of parameters and outputs, and of the layouts that they share.
-
-    Shardings that list many devices are long: layouts hold their indices in a list of texts.
-    """
-    if entries is None:
-        return dict.fromkeys(("shardings", "layouts", *ENTRY_TABLES))
-    texts = sorted({entry.sharding for entry in entries if entry.sharding is not None})
-    place_of = {text: place for place, text in enumerate(texts)}
-
-    def layout(entry: EntryFact) -> tuple[object, ...]:
-        sharding = None if entry.sharding is None else place_of[entry.sharding]
-        return tuple(
-            sharding if name == "sharding" else getattr(entry, name) for name in _LAYOUT_COLUMNS
-        )
-
-    layouts = [layout(entry) for entry in entries]
-    distinct = sorted(set(layouts), key=repr)
-    number_of = {cells: place for place, cells in enumerate(distinct)}
-    tables: dict[str, object] = {
-        "shardings": texts,
-        "layouts": {"columns": list(_LAYOUT_COLUMNS), "rows": [list(cells) for cells in distinct]},
-    }
-    for table, kind in ENTRY_TABLES.items():
-        rows = (
+    if texts:
+        counted = [
             [
-                number_of[cells] if name == LAYOUT else getattr(entry, name)
-                for name in _ENTRY_COLUMNS
+                {"text": texts[cell]} if isinstance(cell, str) and cell in texts else cell
+                for cell in r
             ]
-            for entry, cells in zip(entries, layouts, strict=True)
-            if entry.kind == kind
-        )
-        tables[table] = _without_empty(rows)
-    return tables
-
-
-def _without_empty(rows: Iterable[Sequence[object]]) -> Table:
-    """Return a table of entry values without its empty columns."""
-    listed = list(rows)
-    kept = [
-        place
-        for place, name in enumerate(_ENTRY_COLUMNS)
-        if name == LAYOUT or any(row[place] not in (None, "") for row in listed)
-    ]
-    return {
-        "columns": [_ENTRY_COLUMNS[place] for place in kept],
-        "rows": [[row[place] for place in kept] for row in listed],
-    }
-
-
-# ---- the text ----------------------------------------------------------------------------------
+            for r in counted
+        ]
+    columns = {name: [row[place] for row in counted] for place, name in enumerate(("n", *names))}
+    same = {n: c[0] for n, c in columns.items() if len(c) > 1 and c.count(c[0]) == len(c)}
+    kept = [name for name in columns if name not in same]
+    rows = zip(*(columns[name] for name in kept), strict=True)
+    return {"same": same, "columns": kept, "rows": [list(row) for row in rows]}
 
 
 def _pieces(value: object, indent: str, *, is_tall: bool = True) -> Iterator[str]:
@@ -281,7 +240,7 @@ def _pieces(value: object, indent: str, *, is_tall: bool = True) -> Iterator[str
         yield "{\n"
         for place, (key, item) in enumerate(value.items()):
             yield (",\n" if place else "") + f"{deeper}{json.dumps(key)}: "
-            has_lines = isinstance(item, dict) or key in _TALL
+            has_lines = (isinstance(item, dict) and key != "same") or key in _TALL
             yield from _pieces(item, deeper, is_tall=has_lines)
         yield f"\n{indent}}}"
     elif isinstance(value, list) and value and is_tall:
@@ -294,264 +253,18 @@ def _pieces(value: object, indent: str, *, is_tall: bool = True) -> Iterator[str
         yield json.dumps(value)
 
 
+# ---- reading -----------------------------------------------------------------------------------
+
 R = TypeVar("R")
-T = TypeVar("T")
 
 _PLACE = re.compile(r"^modules\[\d+\]\.(?:report\.)?|\[\d+\]")
 """Parts of a place in a file that the path of a figure does not have."""
 
-_JUDGED_BY_WORK = 3
-"""Schema version from which hidden collectives are known to have work beside them."""
-
 _MOST_EQUAL = 1 << 20
 """Equal rows beyond this number are damage."""
 
-
-def read_snapshot(data: object, path: str) -> Snapshot:
-    """Return the snapshot of a file.
-
-    Raises:
-        DumpSyntaxError: If it is no snapshot, of a newer version, or damaged.
-    """
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        what = data.get("kind") if isinstance(data, dict) else None
-        found = f"found a {what!r}" if isinstance(what, str) else "found JSON of another kind"
-        raise DumpSyntaxError(f"expected a snapshot that hlo-lens save wrote, {found}", path=path)
-    version = data.get("schema_version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise DumpSyntaxError("the snapshot has no schema_version", path=path)
-    if version > SCHEMA_VERSION:
-        message = (
-            f"the snapshot has schema version {version}, this hlo-lens reads up to "
-            f"{SCHEMA_VERSION}; it was written by hlo-lens {data.get('tool_version')}: update "
-            "hlo-lens, or save the snapshot again"
-        )
-        raise DumpSyntaxError(message, path=path)
-    reader = _Reader(path, version)
-    listed = reader.objects(data.get("modules"), "modules")
-    modules = tuple(reader.module(one, f"modules[{k}]") for k, one in enumerate(listed))
-    return Snapshot(path=path, modules=modules)
-
-
 LINT = "lint"
 """Kind of the JSON of ``hlo-lens lint``, which has findings as snapshots have them."""
-
-
-def read_findings(data: Mapping[str, object], path: str) -> list[tuple[str, tuple[Finding, ...]]]:
-    """Return the name and the findings of each module in the JSON of ``lint``.
-
-    Raises:
-        DumpSyntaxError: If it is of a newer version, or damaged.
-    """
-    version = data.get("schema_version")
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
-        message = f"it has schema version {version}, this hlo-lens reads up to {SCHEMA_VERSION}"
-        raise DumpSyntaxError(message, path=path)
-    reader = _Reader(path, version)
-    listed = reader.objects(data.get("modules"), "modules")
-    return [
-        (
-            reader.value(str, one.get("name"), f"modules[{k}].name"),
-            reader.value(tuple[Finding, ...], one.get("findings") or [], f"modules[{k}].findings"),
-        )
-        for k, one in enumerate(listed)
-    ]
-
-
-class _Field(NamedTuple):
-    """A field: its type, the JSON types that it takes unchanged, whether it has a default.
-
-    Files of a schema version before `since` have it by another definition.
-    """
-
-    hint: Any
-    scalars: frozenset[type]
-    has_default: bool
-    since: int
-
-
-@lru_cache(maxsize=32)
-def _fields(kind: Any) -> Mapping[str, _Field]:
-    """Return the fields of a dataclass by name."""
-    names = {
-        **vars(figures),
-        "Mapping": Mapping,
-        "Finding": Finding,
-        "Coverage": Coverage,
-        "MemoryStatement": MemoryStatement,
-    }
-    hints = get_type_hints(kind, localns=names)
-    return {
-        one.name: _Field(
-            hint=hints[one.name],
-            scalars=_scalars(hints[one.name]),
-            has_default=one.default is not MISSING or one.default_factory is not MISSING,
-            since=one.metadata.get(SINCE, 1),
-        )
-        for one in fields(kind)
-        if one.metadata.get("is_saved", True)
-    }
-
-
-def _scalars(hint: Any) -> frozenset[type]:
-    """Return the types of JSON numbers and texts that a type takes."""
-    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    found = {part for part in parts if part in (str, int, float, bool, NoneType)}
-    return frozenset(found | ({int} if float in found else set()))
-
-
-class _Reader:
-    """Reader of one file."""
-
-    def __init__(self, path: str, version: int) -> None:
-        self._path = path
-        self._version = version
-        self._outdated: list[str] = []
-
-    def _fail(self, where: str, what: str) -> DumpSyntaxError:
-        message = f"the snapshot is damaged: {where} {what}; save it again from its dump"
-        return DumpSyntaxError(message, path=self._path)
-
-    def objects(self, value: object, where: str) -> list[dict[str, object]]:
-        """Return a list of objects."""
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self._fail(where, "is no list of objects")
-        return value
-
-    def module(self, data: Mapping[str, object], where: str) -> ModuleSnapshot:
-        """Return one module."""
-        self._outdated = []
-        facts = self._facts(data, where)
-        peaks = self.objects(data.get("peaks"), f"{where}.peaks")
-        return ModuleSnapshot(
-            name=self.value(str, data.get("name"), f"{where}.name"),
-            **{n: self.value(str | None, data.get(n), f"{where}.{n}") for n in TEXTS},
-            facts=facts,
-            peaks=tuple(self._peak(one, f"{where}.peaks[{k}]") for k, one in enumerate(peaks)),
-            annotations=self._rows(Annotation, data.get("annotations"), f"{where}.annotations"),
-            outdated=tuple(dict.fromkeys(self._outdated)),
-        )
-
-    def _facts(self, data: Mapping[str, object], where: str) -> ModuleFacts:
-        """Return the figures, with collectives and entry values from their tables."""
-        found = self._object(ModuleFacts, data.get("report"), f"{where}.report")
-        memory = found.memory
-        if memory is not None and memory.source == "estimate":  # earlier versions called some exact
-            memory = replace(memory, is_exact=False)
-        rows = self._rows(CollectiveFact, data.get("collectives"), f"{where}.collectives")
-        entries = self._entries(data, where)
-        collectives = None
-        if found.collectives is not None and rows is not None:
-            if self._version < _JUDGED_BY_WORK:
-                rows = tuple(replace(row, is_exposed=row.is_exposed or None) for row in rows)
-            collectives = replace(found.collectives, rows=rows)
-        sharding = None if entries is None else ShardingFacts(rows=entries)
-        return replace(found, memory=memory, collectives=collectives, sharding=sharding)
-
-    # ---- typed values ----------------------------------------------------------------------
-
-    def _object(self, kind: type[R], data: object, where: str) -> R:
-        """Return an object as a dataclass; absent values get defaults.
-
-        These, and values of another definition, are outdated.
-        """
-        if not isinstance(data, dict):
-            raise self._fail(where, "is no object")
-        values: dict[str, object] = {}
-        for name, one in _fields(kind).items():  # type: ignore[arg-type] # hashable
-            is_given = name in data or not one.has_default
-            if is_given:
-                value = data.get(name)
-                if type(value) not in one.scalars:
-                    value = self.value(one.hint, value, f"{where}.{name}")
-                values[name] = value
-            if self._version < one.since or (not is_given and name not in APART):
-                self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
-        return kind(**values)
-
-    def value(self, hint: Any, value: object, where: str) -> Any:
-        """Return a JSON value as the type of a field."""
-        origin, parts = get_origin(hint), get_args(hint)
-        if origin in (Union, UnionType):
-            return None if value is None else self.value(parts[0], value, where)
-        if is_dataclass(hint):
-            return self._object(hint, value, where)  # type: ignore[arg-type] # a type
-        if origin is tuple and isinstance(value, list):
-            if Ellipsis in parts or len(parts) == len(value):
-                items = enumerate(value)
-                return tuple(self.value(parts[0], one, f"{where}[{k}]") for k, one in items)
-        elif origin is Mapping and isinstance(value, dict):
-            return {k: self.value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
-        elif isinstance(hint, EnumType) and value in hint._value2member_map_:
-            return hint(value)
-        elif type(value) in _scalars(hint):
-            return value
-        raise self._fail(where, f"is {value!r}")
-
-    # ---- tables ----------------------------------------------------------------------------
-
-    def _peak(self, data: Mapping[str, object], where: str) -> SpacePeak:
-        groups = self._rows(AliveGroup, data.get("groups"), f"{where}.groups") or ()
-        peak = self._object(SpacePeak, {**data, "groups": []}, where)
-        if sum(group.size_bytes for group in groups) != peak.bytes:
-            raise self._fail(where, "has groups that do not sum to its bytes")
-        return replace(peak, groups=groups)
-
-    def _rows(self, kind: type[R], data: object, where: str) -> tuple[R, ...] | None:
-        """Return the rows of a table; None where it is null."""
-        if data is None:
-            return None
-        found: list[R] = []
-        for place, cells in enumerate(self._cells(data, where)):
-            count = cells.pop("n", None)
-            if not isinstance(count, int) or not 0 < count <= _MOST_EQUAL:
-                raise self._fail(f"{where}.rows[{place}]", "has no number of equal rows")
-            found += [self._object(kind, cells, f"{where}.rows[{place}]")] * count
-        return tuple(found)
-
-    def _cells(self, data: object, where: str) -> Iterator[dict[str, object]]:
-        """Yield the cells of each row of a table by column."""
-        columns = data.get("columns") if isinstance(data, dict) else None
-        rows = data.get("rows") if isinstance(data, dict) else None
-        if not isinstance(columns, list) or not isinstance(rows, list):
-            raise self._fail(where, "is no table")
-        names = [str(column) for column in columns]
-        for place, row in enumerate(rows):
-            if not isinstance(row, list) or len(row) != len(names):
-                raise self._fail(f"{where}.rows[{place}]", "has not one cell for each column")
-            yield dict(zip(names, row, strict=True))
-
-    def _entries(self, data: Mapping[str, object], where: str) -> tuple[EntryFact, ...] | None:
-        """Return parameters and outputs, each with its row of the layouts."""
-        tables = {name: data.get(name) for name in ("layouts", *ENTRY_TABLES)}
-        missing = [name for name in tables if name not in data]
-        if missing:
-            raise self._fail(f"{where}.{missing[0]}", "is missing")
-        if all(table is None for table in tables.values()):
-            return None
-        texts: tuple[str, ...] = self.value(
-            tuple[str, ...], data.get("shardings"), f"{where}.shardings"
-        )
-        layouts = [*self._cells(tables["layouts"], f"{where}.layouts")]
-        for place, layout in enumerate(layouts):
-            at = f"{where}.layouts.rows[{place}].sharding"
-            layout["sharding"] = self._at(texts, layout.get("sharding"), at)
-        found: list[EntryFact] = []
-        for name, kind in ENTRY_TABLES.items():
-            for place, cells in enumerate(self._cells(tables[name], f"{where}.{name}")):
-                at = f"{where}.{name}.rows[{place}]"
-                common = self._at(layouts, cells.pop(LAYOUT, None), f"{at}.{LAYOUT}") or {}
-                values = {"kind": kind, "index": "", **cells, **common}
-                found.append(self._object(EntryFact, values, at))
-        return tuple(found)
-
-    def _at(self, listed: Sequence[T], place: object, where: str) -> T | None:
-        """Return the item of a list that a cell refers to; None for null."""
-        if place is None:
-            return None
-        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(listed):
-            raise self._fail(where, f"is {place!r}")
-        return listed[place]
 
 
 def is_snapshot_file(path: str) -> bool:
@@ -567,7 +280,7 @@ def read_snapshot_file(path: str) -> Snapshot:
 
     Raises:
         UnreadableError: If it cannot be read.
-        DumpSyntaxError: If it is no snapshot, damaged, or of a newer version.
+        DumpSyntaxError: If it is no snapshot, damaged, or of another version.
     """
     try:
         data = json.loads(read_source(path).text, parse_constant=_finite, parse_float=_finite)
@@ -592,3 +305,211 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is no number")
     return number
+
+
+def read_snapshot(data: object, path: str) -> Snapshot:
+    """Return the snapshot of a file.
+
+    Raises:
+        DumpSyntaxError: If it is no snapshot, of another version, or damaged.
+    """
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        what = data.get("kind") if isinstance(data, dict) else None
+        found = f"found a {what!r}" if isinstance(what, str) else "found JSON of another kind"
+        raise DumpSyntaxError(f"expected a snapshot that hlo-lens save wrote, {found}", path=path)
+    version = data.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise DumpSyntaxError("the snapshot has no schema_version", path=path)
+    if version != SNAPSHOT_VERSION:
+        update = "update hlo-lens, or " if version > SNAPSHOT_VERSION else ""
+        message = (
+            f"the snapshot has schema version {version}, this hlo-lens reads {SNAPSHOT_VERSION}; "
+            f"it was written by hlo-lens {data.get('tool_version')}: {update}save it again with "
+            "this version, from its dump"
+        )
+        raise DumpSyntaxError(message, path=path)
+    reader = _Reader(path)
+    listed = reader.objects(data.get("modules"), "modules")
+    modules = tuple(reader.module(one, f"modules[{k}]") for k, one in enumerate(listed))
+    return Snapshot(path=path, modules=modules)
+
+
+def read_findings(data: Mapping[str, object], path: str) -> list[tuple[str, tuple[Finding, ...]]]:
+    """Return the name and the findings of each module in the JSON of ``lint``.
+
+    Raises:
+        DumpSyntaxError: If it is of a newer version, or damaged.
+    """
+    version = data.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        message = f"it has schema version {version}, this hlo-lens reads up to {SCHEMA_VERSION}"
+        raise DumpSyntaxError(message, path=path)
+    reader = _Reader(path)
+    listed = reader.objects(data.get("modules"), "modules")
+    return [
+        (
+            reader.value(str, one.get("name"), f"modules[{k}].name"),
+            reader.value(tuple[Finding, ...], one.get("findings") or [], f"modules[{k}].findings"),
+        )
+        for k, one in enumerate(listed)
+    ]
+
+
+class _Field(NamedTuple):
+    """A field: its type, the JSON types that it takes unchanged, whether it has a default."""
+
+    hint: Any
+    scalars: frozenset[type]
+    has_default: bool
+
+
+@lru_cache(maxsize=32)
+def _fields(kind: Any) -> Mapping[str, _Field]:
+    """Return the saved fields of a record by name."""
+    names = {
+        "Mapping": Mapping,
+        "Finding": Finding,
+        "Coverage": Coverage,
+        "CollectiveTotals": CollectiveTotals,
+        "FindingsBasis": FindingsBasis,
+        "MemoryStatement": MemoryStatement,
+        **vars(figures),
+    }
+    hints = get_type_hints(kind, localns=names)
+    return {
+        one.name: _Field(
+            hint=hints[one.name],
+            scalars=_scalars(hints[one.name]),
+            has_default=one.default is not MISSING or one.default_factory is not MISSING,
+        )
+        for one in fields(kind)
+        if one.metadata.get("is_saved", True)
+    }
+
+
+def _scalars(hint: Any) -> frozenset[type]:
+    """Return the types of JSON numbers and texts that a type takes."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found = {part for part in parts if part in (str, int, float, bool, NoneType)}
+    return frozenset(found | ({int} if float in found else set()))
+
+
+class _Reader:
+    """Reader of one file: JSON to records, with the place of any damage."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._outdated: list[str] = []
+        self._texts: Sequence[str] = ()
+
+    def _fail(self, where: str, what: str) -> DumpSyntaxError:
+        message = f"the snapshot is damaged: {where} {what}; save it again from its dump"
+        return DumpSyntaxError(message, path=self._path)
+
+    def objects(self, value: object, where: str) -> list[dict[str, object]]:
+        """Return a list of objects."""
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._fail(where, "is no list of objects")
+        return value
+
+    def module(self, data: Mapping[str, object], where: str) -> ModuleSnapshot:
+        """Return one module."""
+        self._outdated = []
+        self._texts = self.value(tuple[str, ...], data.get("texts"), f"{where}.texts")
+        facts = self._object(ModuleFacts, data.get("report"), f"{where}.report")
+        rows = self._rows(Collective, data, "collectives", where)
+        sides = [self._rows(EntryFact, data, name, where) for name, _ in _SIDES]
+        known = facts.collectives
+        peaks = []
+        for place, one in enumerate(self.objects(data.get("peaks"), f"{where}.peaks")):
+            at = f"{where}.peaks[{place}]"
+            groups = self._rows(AliveGroup, one, "groups", at) or ()
+            peak = self._object(SpacePeak, {**one, "groups": []}, at)
+            if sum(group.size_bytes for group in groups) != peak.bytes:
+                raise self._fail(at, "has groups that do not sum to its bytes")
+            peaks.append(replace(peak, groups=groups))
+        return ModuleSnapshot(
+            name=self.value(str, data.get("name"), f"{where}.name"),
+            **{n: self.value(str | None, data.get(n), f"{where}.{n}") for n in _TEXTS},
+            facts=replace(
+                facts,
+                collectives=None if known is None or rows is None else replace(known, rows=rows),
+                sharding=None
+                if None in sides
+                else ShardingFacts(rows=tuple(chain(*filter(None, sides)))),
+            ),
+            peaks=tuple(peaks),
+            annotations=self._rows(Annotation, data, "annotations", where),
+            outdated=tuple(dict.fromkeys(self._outdated)),
+        )
+
+    def _object(self, kind: type[R], data: object, where: str) -> R:
+        """Return an object as a record; absent values get defaults, and are outdated."""
+        if not isinstance(data, dict):
+            raise self._fail(where, "is no object")
+        values: dict[str, object] = {}
+        for name, one in _fields(kind).items():  # type: ignore[arg-type] # hashable
+            if name in data or not one.has_default:
+                value = data.get(name)
+                if type(value) not in one.scalars:
+                    value = self.value(one.hint, value, f"{where}.{name}")
+                values[name] = value
+            elif name not in _APART:
+                self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
+        return kind(**values)
+
+    def value(self, hint: Any, value: object, where: str) -> Any:
+        """Return a JSON value as the type of a field."""
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin in (Union, UnionType):
+            return None if value is None else self.value(parts[0], value, where)
+        if is_dataclass(hint):
+            return self._object(hint, value, where)  # type: ignore[arg-type] # a type
+        if origin is tuple and isinstance(value, list):
+            if Ellipsis in parts or len(parts) == len(value):
+                items = enumerate(value)
+                return tuple(self.value(parts[0], one, f"{where}[{k}]") for k, one in items)
+        elif origin is Mapping and isinstance(value, dict):
+            return {k: self.value(parts[1], one, f"{where}.{k}") for k, one in value.items()}
+        elif isinstance(hint, EnumType) and value in hint._value2member_map_:
+            return hint(value)
+        elif type(value) in _scalars(hint):
+            return value
+        raise self._fail(where, f"is {value!r}")
+
+    def _rows(
+        self, kind: type[R], data: Mapping[str, object], name: str, where: str
+    ) -> tuple[R, ...] | None:
+        """Return the records of a table; None where it is null."""
+        where = f"{where}.{name}"
+        table = data.get(name)
+        if name not in data:
+            raise self._fail(where, "is missing")
+        if table is None:
+            return None
+        parts = [table.get(k) if isinstance(table, dict) else None for k in ("columns", "rows")]
+        same = table.get("same") if isinstance(table, dict) else None
+        columns, rows = parts
+        if not (isinstance(columns, list) and isinstance(rows, list) and isinstance(same, dict)):
+            raise self._fail(where, "is no table")
+        found: list[R] = []
+        for place, row in enumerate(rows):
+            at = f"{where}.rows[{place}]"
+            if not isinstance(row, list) or len(row) != len(columns):
+                raise self._fail(at, "has not one cell for each column")
+            cells = {**same, **dict(zip(map(str, columns), row, strict=True))}
+            count = cells.pop("n", None)
+            if not isinstance(count, int) or not 0 < count <= _MOST_EQUAL:
+                raise self._fail(at, "has no number of equal rows")
+            for column, cell in cells.items():
+                if isinstance(cell, dict):
+                    cells[column] = self._text(cell.get("text"), f"{at}.{column}")
+            found += [self._object(kind, cells, at)] * count
+        return tuple(found)
+
+    def _text(self, number: object, where: str) -> str:
+        """Return the text that a cell refers to."""
+        known = range(len(self._texts))
+        if isinstance(number, bool) or not isinstance(number, int) or number not in known:
+            raise self._fail(where, f"is {number!r}")
+        return self._texts[number]

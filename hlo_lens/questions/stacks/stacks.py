@@ -18,7 +18,7 @@ from hlo_lens.call_trees.tree import CALLS, NO_PARENT, CallFrame, CallTree, with
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table, no_hlo_text
-from hlo_lens.questions.collectives.collective import collectives, parts_of
+from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.dumps.groups import training_step_first
 from hlo_lens.questions.memory.grouping import PARAMETERS, UNATTRIBUTED, nameless_group
 from hlo_lens.questions.memory.results import ESTIMATE, memory_results
@@ -162,7 +162,7 @@ def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
 
     def stacks() -> Iterator[_StackAmount]:
         for collective in found.collectives:
-            for part in parts_of(collective):
+            for part in collective.parts:
                 stack = tuple(frames[text] for text in part.stack or ())
                 if not part.stack and part.source_file is not None:
                     stack = (SourceLocation(file=part.source_file, line=part.source_line),)

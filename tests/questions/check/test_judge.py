@@ -9,17 +9,18 @@ import pytest
 
 from hlo_lens.questions.check.judge import NO_CHANGE_JUDGED, Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.rules import default_rules, read_budget, short_rule
+from hlo_lens.questions.collectives.collective import CollectiveTotals
 from hlo_lens.questions.diff.module_diff import module_diff
 from hlo_lens.questions.memory.statement import MemoryStatement, PeakFacts, SpaceFacts
-from hlo_lens.questions.snapshots.figures import CollectivesFacts, ModuleFacts
 from hlo_lens.text.units import Kind
 from tests.snapshots import COLLECTIVE, FACTS, MEMORY, module
 
 if TYPE_CHECKING:
     from hlo_lens.questions.check.rules import Rule
+    from hlo_lens.questions.snapshots.figures import ModuleFacts
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
-COLLECTIVES = CollectivesFacts(
+COLLECTIVES = CollectiveTotals(
     static={"all-gather": 2}, dynamic={"all-gather": 2}, wire_bytes_per_device=10
 )
 GOOD = dataclasses.replace(FACTS, memory=MEMORY, collectives=COLLECTIVES)
@@ -375,15 +376,6 @@ def test_a_limit_that_only_an_upper_bound_breaks_is_undecided(
     rule: str, head: ModuleFacts, status: str
 ) -> None:
     assert _status(_judge(rule, head))[0] == status
-
-
-def test_a_row_of_an_older_snapshot_counts_at_most() -> None:
-    row = dataclasses.replace(COLLECTIVE, kind="all-gather", dynamic_count=9, is_at_most=True)
-    head = _with("collectives", rows=(row,))
-    assert _status(_judge("collectives.dynamic.all-gather>1", head)) == (
-        "undecided",
-        ">1 is not decided by an upper bound: the value is between 0 and 9",
-    )
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from hlo_lens.questions.check.metric import Metric
+from hlo_lens.questions.collectives.collective import CollectiveTotals, LoopTrips, MeshSizes
 from hlo_lens.questions.memory.statement import SpaceFacts
-from hlo_lens.questions.snapshots.figures import CollectivesFacts, LoopFact, MeshFacts, ModuleFacts
+from hlo_lens.questions.snapshots.figures import ModuleFacts
 from hlo_lens.text.errors import UsageError
 from tests.snapshots import COLLECTIVE, ENTRY, MEMORY, module
 
@@ -21,7 +22,7 @@ ROW = dataclasses.replace(
     wire_bytes_per_device=5,
 )
 OTHER = dataclasses.replace(ROW, kind="all-reduce", axes=("data", "model"), dynamic_count=None)
-MESH = MeshFacts(axes={"data": 2, "model": 4}, source="text")
+MESH = MeshSizes(axes={"data": 2, "model": 4}, source="text")
 FACTS = ModuleFacts(
     instructions=7,
     is_scheduled=True,
@@ -34,15 +35,15 @@ FACTS = ModuleFacts(
             SpaceFacts(color=1, name="VMEM", total_bytes=7),
         ),
     ),
-    collectives=CollectivesFacts(
+    collectives=CollectiveTotals(
         static={"all-gather": 1, "all-reduce": 1},
         dynamic={"all-gather": 4, "all-reduce": None},
         wire_bytes_per_device=None,
         mesh=MESH,
         rows=(ROW, OTHER),
         loops=(
-            LoopFact(op_name="jit(f)/while", trip_count=4, trip_source="printed"),
-            LoopFact(op_name="jit(f)/while", trip_count=7, trip_source="derived"),
+            LoopTrips(op_name="jit(f)/while", trip_count=4, trip_source="printed"),
+            LoopTrips(op_name="jit(f)/while", trip_count=7, trip_source="derived"),
         ),
     ),
     sharding=module(entries=(ENTRY,)).facts.sharding,
@@ -151,9 +152,9 @@ def test_an_axis_missing_in_the_mesh_has_no_value() -> None:
 
 @pytest.mark.parametrize("mesh", [MESH, None])
 def test_without_collectives_an_axis_is_looked_up_in_a_known_mesh(
-    mesh: MeshFacts | None,
+    mesh: MeshSizes | None,
 ) -> None:
-    none = CollectivesFacts(static={}, dynamic={}, wire_bytes_per_device=0, mesh=mesh)
+    none = CollectiveTotals(static={}, dynamic={}, wire_bytes_per_device=0, mesh=mesh)
     facts = ModuleFacts(collectives=none)
     assert Metric.parse("collectives.all-gather.count", axis="data").value(facts).number == 0
     wrong = Metric.parse("collectives.all-gather.count", axis="dta").value(facts)

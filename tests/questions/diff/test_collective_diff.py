@@ -8,18 +8,18 @@ from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from tests.snapshots import collective, module
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.snapshots.figures import CollectiveFact
+    from hlo_lens.questions.collectives.collective import Collective
 
 LOOP = "jit(f)/while x48"
 
 
-def _diff(base: list[CollectiveFact], head: list[CollectiveFact]) -> CollectiveDiff:
+def _diff(base: list[Collective], head: list[Collective]) -> CollectiveDiff:
     found = collective_diff(module(collectives=tuple(base)), module(collectives=tuple(head)))
     assert found is not None
     return found
 
 
-def _rows(base: list[CollectiveFact], head: list[CollectiveFact]) -> list[tuple[object, ...]]:
+def _rows(base: list[Collective], head: list[Collective]) -> list[tuple[object, ...]]:
     return [(row.change, row.count, row.one.kind, row.details) for row in _diff(base, head).changed]
 
 
@@ -58,7 +58,7 @@ def test_another_trip_count_is_no_move() -> None:
 
 
 def test_a_newly_exposed_collective_is_a_change() -> None:
-    rows = _rows([collective(is_exposed=False)], [collective(is_exposed=True)])
+    rows = _rows([collective(overlap_instructions=1, covered_ratio=1.0)], [collective()])
     assert rows == [("changed", 1, "all-reduce", "exposed, was hidden")]
 
 
@@ -69,9 +69,9 @@ def test_a_larger_payload_of_another_type_is_one_change() -> None:
 
 
 def test_an_axis_counts_by_its_devices_not_by_an_inferred_name() -> None:
-    base = collective(axis="axis_0", axes=("axis_0",), are_axes_named=False)
+    base = collective(axes=("axis_0",), axis_parts=("axis_0",), are_axes_named=False)
     assert _rows([base], [collective()]) == []
-    other = collective(axis="model", axes=("model",), groups="bb")
+    other = collective(axes=("model",), axis_parts=("model",), devices="bb")
     assert _rows([collective()], [other]) == [("changed", 1, "all-reduce", "axis data -> model")]
 
 

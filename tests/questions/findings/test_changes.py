@@ -7,7 +7,8 @@ from dataclasses import replace
 from hlo_lens.questions.diff.page import findings_text
 from hlo_lens.questions.findings.changes import finding_changes, module_finding_changes
 from hlo_lens.questions.findings.finding import Finding, Severity
-from hlo_lens.questions.snapshots.figures import FindingsBasis, ModuleFacts, UndecidedFact
+from hlo_lens.questions.findings.findings import FindingsBasis, Undecided
+from hlo_lens.questions.snapshots.figures import ModuleFacts
 
 ONE = Finding(
     code="M003",
@@ -86,7 +87,7 @@ def test_suppressed_findings_do_not_count() -> None:
 
 
 def test_rules_that_a_side_does_not_decide_are_named_and_not_compared() -> None:
-    open_rule = FindingsBasis(undecided=(UndecidedFact(code=ONE.code, reason="no text"),))
+    open_rule = FindingsBasis(undecided=(Undecided(code=ONE.code, reason="no text"),))
     base = ModuleFacts(findings=(ONE,), findings_basis=FindingsBasis())
     head = ModuleFacts(findings=(), findings_basis=open_rule)
     found = module_finding_changes(base, head)

@@ -121,10 +121,10 @@ def _groups(
 
 
 def _kept_groups(diff: ModuleDiff, by: str, strings: Strings) -> Mapping[str, object] | None:
-    """Return the same of the values at the peak that snapshots keep; None for older snapshots."""
+    """Return the same of the values at the peak that snapshots keep."""
     sides = (diff.base, diff.head)
     peaks = [next((p for p in one.peaks if p.color == DEFAULT_SPACE), None) for one in sides]
-    if any(one.has_old_peaks for one in sides) or peaks[0] is None or peaks[1] is None:
+    if peaks[0] is None or peaks[1] is None:
         return None
     if not (peaks[0].is_peak and peaks[1].is_peak):
         return None
