@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.figures import AliveGroup
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
-_FIGURES = {"argument": "argument", "temp": "temp", "constant": "constant"}
+_FIGURES = ("argument", "temp", "constant")
 """Figures that count memory of one use."""
 
 _MOST = 5
@@ -74,8 +74,8 @@ def _figure(metric: Metric) -> str:
 
 def _counts(metric: Metric, category: str) -> bool:
     """Return whether a metric counts memory of some use."""
-    only = _FIGURES.get(_figure(metric).removesuffix("_bytes"))
-    return only is None or category == only
+    figure = _figure(metric).removesuffix("_bytes")
+    return figure not in _FIGURES or category == figure
 
 
 def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:

@@ -16,11 +16,10 @@ from hlo_lens.questions.check.metric import (
     ROOT as FINDINGS,
     Value,
     counted_findings,
-    counts_changes,
-    new_among,
 )
 from hlo_lens.questions.check.rules import rule_value, weakness
 from hlo_lens.questions.diff.memory import TOTAL, code_problem, memory_problem
+from hlo_lens.questions.findings.changes import module_finding_changes
 from hlo_lens.text.names import plain_name
 from hlo_lens.text.units import MARGIN, Amount, Kind, format_bytes, format_count, format_ratio
 
@@ -192,7 +191,7 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     if verdict.reason:
         return verdict
     problem = _problem(rule, candidate, sides)
-    if counts_changes(rule.metric.steps):
+    if rule.metric.counts_changes:
         weak = "" if partner is None else weakness(rule, partner.facts)
         reason = problem or (weak and f"in the baseline: {weak}")
         if reason:
@@ -227,19 +226,20 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
     if changes and problem:
         return replace(verdict, reason=problem)
     spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
-    reason = "" if spared is None else f"the change is less than {spared.least_text}"
+    reason = "" if spared is None else f"the change is less than {spared.least.text}"
     return replace(verdict, status=PASS, reason=reason)
 
 
 def _findings(rule: Rule, candidate: Candidate, broken: Sequence[Condition]) -> tuple[Finding, ...]:
     """Return the findings that break conditions: of conditions on a change the new ones."""
-    if rule.metric.root != FINDINGS:
-        return ()
     facts = candidate.head.facts
     base = None if candidate.diff is None else candidate.diff.base.facts
-    found = counted_findings(rule.metric.steps, facts, base) or ()
-    is_change = base is not None and all(condition.is_change for condition in broken)
-    return new_among(found, facts, base) if base is not None and is_change else found
+    counted = counted_findings(rule.metric, facts, base) if rule.metric.root == FINDINGS else None
+    if counted is None or base is None or not all(condition.is_change for condition in broken):
+        return counted or ()
+    changes = module_finding_changes(base, facts)
+    new = set() if changes is None else {id(one) for one in changes.new}
+    return tuple(one for one in counted if id(one) in new)
 
 
 def _is_unsure(condition: Condition, verdict: Verdict, candidate: Candidate) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
-from hlo_lens.questions.check.metric import counts_new
 from hlo_lens.questions.collectives.page import at_most_text
 from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text, donation_text
 from hlo_lens.questions.findings.page import finding_facts
@@ -257,7 +256,7 @@ def _finding_sections(
             continue
         metric = verdict.rule.metric
         where = f" of {verdict.module}" if verdict.module else ""
-        known = f" --baseline {shell_word(base)}" if base and counts_new(metric.steps) else ""
+        known = f" --baseline {shell_word(base)}" if base and metric.counts_new else ""
         dump = None if verdict.place is None else dumps.get(verdict.place)
         command = () if dump is None else (("next", f"hlo-lens lint {dump}{known}"),)
         rows = [_finding_row(verdict, one) for one in verdict.findings]

@@ -9,6 +9,7 @@ it: ``jit_train:memory.temp_bytes>4GiB``.
 from __future__ import annotations
 
 import math
+import operator
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from hlo_lens.questions.check.metric import (
     ROOT,
     Metric,
     Value,
-    counts_changes,
     finding_count,
     undecided_text,
 )
@@ -30,8 +30,6 @@ from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.units import Kind
 
 if TYPE_CHECKING:
-    from hlo_lens.program.summary import Coverage
-    from hlo_lens.questions.memory.statement import MemoryStatement
     from hlo_lens.questions.snapshots.figures import ModuleFacts
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
@@ -45,65 +43,66 @@ _SHORT = re.compile(
     r"(?P<op>>=|<=|==|!=|>|<)\s*(?P<sign>[+-]?)(?P<amount>[^+\-<>=!].*)"
 )
 
-_AMOUNT = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})\s*(%|[kKMGTPE]?i?[Bb]?)")
+_QUANTITY = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})\s*(%|[kKMGTPE]?i?[Bb]?)")
 _PREFIXES = "KMGTPE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
+@dataclass(frozen=True, slots=True)
+class Quantity:
     """A number and its unit: ``14.5GiB``, ``2%``, ``48``.
 
     Attributes:
         number: The number, in bytes for a size, as a fraction for percent.
-        is_percent: Whether it is a fraction of another number.
-        is_size: Whether it has a unit of bytes.
+        unit: ``B`` for a size, ``%``, or empty.
         text: As written.
     """
 
     number: Fraction
-    is_percent: bool
-    is_size: bool
-    text: str
+    unit: str = ""
+    text: str = ""
 
     @classmethod
-    def parse(cls, value: object) -> Amount:
-        """Return the amount of a number or text.
+    def parse(cls, value: object) -> Quantity:
+        """Return the quantity of a number or text.
 
         ``KiB`` is 1024 and ``kB`` 1000, and so on; a letter alone (``G``) is a power of 1024.
 
         Raises:
-            UsageError: If it is no amount.
+            UsageError: If it is none.
         """
-        message = f"not an amount: {value!r}; write it like 48, 14.5GiB or 2%"
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise UsageError(message)
-        if not isinstance(value, str):
-            if not math.isfinite(value):
-                raise UsageError(message)
-            number = Fraction(str(value))
-            return cls(number=number, is_percent=False, is_size=False, text=str(value))
-        match = _AMOUNT.fullmatch(value.strip().replace("_", ""))
-        if match is None:
-            raise UsageError(message)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return cls(Fraction(str(value)), text=str(value))
+        match = _QUANTITY.fullmatch(value.strip().replace("_", "")) if type(value) is str else None
+        if match is None or not isinstance(value, str):
+            raise UsageError(f"not an amount: {value!r}; write it like 48, 14.5GiB or 2%")
         sign, digits, unit = match.groups()
         number = Fraction(digits) * (-1 if sign == "-" else 1)
         if unit == "%":
-            return cls(number=number / 100, is_percent=True, is_size=False, text=value.strip())
-        return cls(
-            number=number * _scale(unit), is_percent=False, is_size=bool(unit), text=value.strip()
-        )
+            return cls(number / 100, "%", value.strip())
+        scale, prefix = 1, unit[:1].upper()
+        if prefix and prefix in _PREFIXES:
+            is_decimal = unit[1:].lower() == "b"
+            scale = int((1000 if is_decimal else 1024) ** (_PREFIXES.index(prefix) + 1))
+        return cls(number * scale, "B" if unit else "", value.strip())
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether it is a fraction of another number."""
+        return self.unit == "%"
+
+    def check_unit(self, metric: Metric, place: str) -> None:
+        """Raise UsageError for a size, if a metric does not count bytes."""
+        if self.unit == "B" and not metric.is_bytes:
+            message = f"{place}: {self.text} is a size, but {metric.text} does not count bytes"
+            raise UsageError(message)
 
 
-NO_LEAST = Amount(number=Fraction(0), is_percent=False, is_size=False, text="")
+NO_LEAST = Quantity(Fraction(0))
 
-
-def _scale(unit: str) -> int:
-    """Return the bytes of a unit; 1 for none."""
-    prefix = unit[:1].upper()
-    if prefix not in _PREFIXES or not prefix:
-        return 1
-    is_decimal = unit[1:].lower() == "b"
-    return int((1000 if is_decimal else 1024) ** (_PREFIXES.index(prefix) + 1))
+_COMPARE = {
+    **{">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le},
+    **{"==": operator.eq, "!=": operator.ne},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,54 +113,40 @@ class Condition:
         op: ``>``, ``<``, ``>=``, ``<=``, ``==`` or ``!=``.
         amount: Right side of the comparison.
         is_change: Whether the left side is the change against the baseline, not the value.
-        least_change: Smaller changes do not fail.
-        least_text: That amount as written.
+        least: Smaller changes do not fail.
     """
 
     op: str
-    amount: Amount
+    amount: Quantity
     is_change: bool = False
-    least_change: Fraction = Fraction(0)
-    least_text: str = ""
+    least: Quantity = NO_LEAST
 
     def holds(self, base: float | None, head: float) -> bool:
         """Return whether it holds, and the rule fails; a change needs a known `base`."""
         if not self.is_change:
-            return _compare(self.op, Fraction(head), self.amount.number)
+            return bool(_COMPARE[self.op](Fraction(head), self.amount.number))
         return self._is_broken(base, head) and not self._is_small(base, head)
 
     def is_spared(self, base: float | None, head: float) -> bool:
-        """Return whether it does not hold only because the change is below `least_change`."""
+        """Return whether it does not hold only because the change is below `least`."""
         return self.is_change and self._is_broken(base, head) and self._is_small(base, head)
 
     def _is_small(self, base: float | None, head: float) -> bool:
-        return abs(Fraction(head) - Fraction(base or 0)) < self.least_change
+        return abs(Fraction(head) - Fraction(base or 0)) < self.least.number
 
     def _is_broken(self, base: float | None, head: float) -> bool:
-        change = Fraction(head) - Fraction(base or 0)
-        limit = self.amount.number
+        before, limit = Fraction(base or 0), self.amount.number
         if self.amount.is_percent:
-            limit *= abs(Fraction(base or 0))
-        return _compare(self.op, change, limit)
+            limit *= abs(before)
+        return bool(_COMPARE[self.op](Fraction(head) - before, limit))
 
     def __str__(self) -> str:
         if not self.is_change:
             return f"{self.op}{self.amount.text}"
         number = self.amount.number
         sign = "-" if number < 0 or (number == 0 and "<" in self.op) else "+"
-        least = f",{self.least_text}" if self.least_change else ""
+        least = f",{self.least.text}" if self.least.number else ""
         return f"{self.op}{sign}{self.amount.text.lstrip('+-')}{least}"
-
-
-def _compare(op: str, left: Fraction, right: Fraction) -> bool:
-    return {
-        ">": left > right,
-        "<": left < right,
-        ">=": left >= right,
-        "<=": left <= right,
-        "==": left == right,
-        "!=": left != right,
-    }[op]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,46 +208,34 @@ def short_rule(text: str) -> Rule:
         )
     metric = Metric.parse(match["metric"])
     limit, _, least_text = (part.strip() for part in match["amount"].partition(","))
-    amount = Amount.parse(match["sign"] + limit)
+    amount = Quantity.parse(match["sign"] + limit)
     is_change = bool(match["sign"])
     if amount.is_percent and not is_change:
         raise UsageError(f"{text!r}: a percentage is a change: write +{amount.text}")
-    check_unit(metric, amount, text)
-    least = Amount.parse(least_text) if "," in match["amount"] else NO_LEAST
+    amount.check_unit(metric, text)
+    least = Quantity.parse(least_text) if "," in match["amount"] else NO_LEAST
     if least is not NO_LEAST and (least.is_percent or not is_change or least.number < 0):
         raise UsageError(f"{text!r}: an amount after a comma is the least change, like +2%,8MiB")
-    check_unit(metric, least, text)
-    condition = Condition(
-        op=match["op"],
-        amount=amount,
-        is_change=is_change,
-        least_change=least.number,
-        least_text=least.text,
-    )
+    least.check_unit(metric, text)
     module = match["module"]
     return Rule(
         metric=metric,
-        fails=(condition,),
-        module=None if module is None else module_pattern(module.strip(), text),
+        fails=(Condition(op=match["op"], amount=amount, is_change=is_change, least=least),),
+        module=None if module is None else _module_pattern(module.strip(), text),
         direction=HIGHER if match["op"] in ("<", "<=") else LOWER,
         place=text.strip(),
     )
 
 
-def check_unit(metric: Metric, amount: Amount, place: str) -> None:
-    """Raise UsageError for an amount in bytes of a metric that does not count bytes."""
-    if amount.is_size and not metric.is_bytes:
-        message = f"{place}: {amount.text} is a size, but {metric.text} does not count bytes"
-        raise UsageError(message)
-
-
-def module_pattern(text: str, place: str) -> NamePattern:
+def _module_pattern(text: str, place: str) -> NamePattern:
     """Return the pattern of module names; raises UsageError if it is no regular expression."""
     try:
         return NamePattern(text)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from error
 
+
+# ---- budget files -------------------------------------------------------------------------------
 
 _OTHERS = "lint"
 """Table of ``hlo-lens lint``, which is not read here; a file may have it alone."""
@@ -286,165 +259,134 @@ def read_budget(text: str, path: str) -> tuple[Rule, ...]:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML, and of numbers too long for Python
         raise UsageError(f"{path}: not TOML: {error}") from error
-    return tuple(_Reader(text, path).rules(data))
+    return tuple(_Budget(path, text.splitlines()).rules(data))
 
 
-class _Reader:
-    """Reader of a budget file; its errors have the place in the file."""
+@dataclass
+class _Budget:
+    """A budget file; its errors have the place in the file."""
 
-    def __init__(self, text: str, path: str) -> None:
-        self._path = path
-        self._lines = text.splitlines()
+    path: str
+    lines: list[str]
 
     def rules(self, data: Mapping[str, object]) -> Iterator[Rule]:
         """Yield the rules."""
-        for key in data:
-            if key not in ("defaults", "budget", _OTHERS):
-                raise self._unknown(key, ("defaults", "budget"), self._line(key, None))
+        self._check_keys(data, ("defaults", "budget", _OTHERS), None)
         defaults, budget = data.get("defaults", {}), data.get("budget", [])
         if not isinstance(defaults, dict):
-            raise self._fail("defaults is a table: [defaults]", self._line("defaults", None))
+            raise self._error("defaults is a table: [defaults]", self._line("defaults", None))
         if not isinstance(budget, list) or not all(isinstance(one, dict) for one in budget):
             message = "budget is a list of tables: [[budget]]"
-            raise self._fail(message, self._line("budget", None))
-        self._check(defaults, _DEFAULT_KEYS, "[defaults]", 0)
+            raise self._error(message, self._line("budget", None))
+        self._check_keys(defaults, _DEFAULT_KEYS, ("[defaults]", 0))
         if not budget and [*data] != [_OTHERS]:
-            raise self._fail("the file has no rule: no [[budget]]", None)
+            raise self._error("the file has no rule: no [[budget]]", None)
         for number, table in enumerate(budget):
-            self._check(table, _RULE_KEYS, "[[budget]]", number)
-            yield self._rule(table, defaults, number)
+            self._check_keys(table, _RULE_KEYS, ("[[budget]]", number))
+            line = self._line("metric", ("[[budget]]", number))
+            where = self.path if line is None else f"{self.path}:{line}"
+            try:
+                rule = _rule_of(table, defaults, where)
+            except UsageError as error:
+                raise self._error(str(error), line) from error
+            if not rule.fails:
+                keys = "max, min, equals, absent or threshold"
+                raise self._error(f"the rule has no condition: add {keys}", line)
+            yield rule
 
-    def _check(
-        self, table: Mapping[str, object], keys: Sequence[str], header: str, number: int
+    def _check_keys(
+        self, table: Mapping[str, object], keys: Sequence[str], where: tuple[str, int] | None
     ) -> None:
         for key in table:
             if key not in keys:
-                raise self._unknown(key, keys, self._line(key, (header, number)))
+                there = ", ".join(one for one in keys if one != _OTHERS)
+                raise self._error(f"unknown key {key!r}; there is {there}", self._line(key, where))
 
-    def _unknown(self, key: str, keys: Sequence[str], line: int | None) -> UsageError:
-        return self._fail(f"unknown key {key!r}; there is {', '.join(keys)}", line)
-
-    def _fail(self, message: str, line: int | None) -> UsageError:
-        place = self._path if line is None else f"{self._path}:{line}"
+    def _error(self, message: str, line: int | None) -> UsageError:
+        place = self.path if line is None else f"{self.path}:{line}"
         return UsageError(f"{place}: {message}")
 
     def _line(self, key: str, table: tuple[str, int] | None) -> int | None:
-        """Return the 1-based line of a key of a table; None if it is not found."""
+        """Return the 1-based line of a key of a table; None if it is not there."""
         pattern = re.compile(rf"""\s*(?:\[+\s*)?["']?{re.escape(key)}["']?\s*[.=\]]""")
         seen = -1
-        for number, line in enumerate(self._lines, start=1):
+        for number, line in enumerate(self.lines, start=1):
             if table is not None and re.sub(r"\s", "", line).startswith(table[0]):
                 seen += 1
             if (table is None or seen == table[1]) and pattern.match(line):
                 return number
         return None
 
-    def _rule(
-        self, table: Mapping[str, object], defaults: Mapping[str, object], number: int
-    ) -> Rule:
-        place = ("[[budget]]", number)
-        line = self._line("metric", place)
-        where = self._path if line is None else f"{self._path}:{line}"
-        try:
-            metric = Metric.parse(_string(table, "metric") or "", axis=_string(table, "axis"))
-            module = _string(table, "module")
-            rule = Rule(
-                metric=metric,
-                fails=tuple(_conditions(metric, table, defaults)),
-                module=None if module is None else module_pattern(module, "module"),
-                is_informational=_flag(table, "informational"),
-                direction=_direction(table, defaults),
-                place=where,
-                name=_string(table, "name") or "",
-            )
-        except UsageError as error:
-            raise self._fail(str(error), line) from error
-        if not rule.fails:
-            keys = "max, min, equals, absent or threshold"
-            raise self._fail(f"the rule has no condition: add {keys}", line)
-        return rule
 
-
-def _string(table: Mapping[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    raise UsageError(f"{key} is a text in quotes, not {value!r}")
-
-
-def _flag(table: Mapping[str, object], key: str) -> bool:
-    value = table.get(key, False)
-    if isinstance(value, bool):
-        return value
-    raise UsageError(f"{key} is true or false, not {value!r}")
-
-
-def _direction(table: Mapping[str, object], defaults: Mapping[str, object]) -> str:
-    value = table.get("direction", defaults.get("direction", LOWER))
-    if value in DIRECTIONS:
-        return str(value)
-    raise UsageError(f"direction is one of {', '.join(DIRECTIONS)}, not {value!r}")
+def _rule_of(table: Mapping[str, object], defaults: Mapping[str, object], where: str) -> Rule:
+    """Return the rule of a table of a budget file; raises UsageError for a wrong value."""
+    for key in ("metric", "axis", "module", "name"):
+        if not isinstance(value := table.get(key, ""), str):
+            raise UsageError(f"{key} is a text in quotes, not {value!r}")
+    for key in ("informational", "absent"):
+        if not isinstance(value := table.get(key, False), bool):
+            raise UsageError(f"{key} is true or false, not {value!r}")
+    text = {key: value for key, value in table.items() if isinstance(value, str)}
+    direction = table.get("direction", defaults.get("direction", LOWER))
+    if direction not in DIRECTIONS:
+        raise UsageError(f"direction is one of {', '.join(DIRECTIONS)}, not {direction!r}")
+    metric = Metric.parse(text.get("metric", ""), axis=text.get("axis"))
+    return Rule(
+        metric=metric,
+        fails=tuple(_conditions(metric, table, defaults, str(direction))),
+        module=_module_pattern(text["module"], "module") if "module" in text else None,
+        is_informational=bool(table.get("informational")),
+        direction=str(direction),
+        place=where,
+        name=text.get("name", ""),
+    )
 
 
 def _conditions(
-    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
+    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object], direction: str
 ) -> Iterator[Condition]:
     """Yield the conditions of failure of a rule."""
     for key, op in _LIMITS.items():
         if key in table:
-            amount = Amount.parse(table[key])
+            amount = Quantity.parse(table[key])
             if amount.is_percent:
                 raise UsageError(f"{key} is a number or a size; a percentage belongs to threshold")
-            check_unit(metric, amount, key)
+            amount.check_unit(metric, key)
             yield Condition(op=op, amount=amount)
-    if _flag(table, "absent"):
-        yield Condition(op="!=", amount=Amount.parse(0))
+    if table.get("absent"):
+        yield Condition(op="!=", amount=Quantity.parse(0))
+    yield from _thresholds(metric, table, defaults, direction)
+
+
+def _thresholds(
+    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object], direction: str
+) -> Iterator[Condition]:
+    """Yield the conditions on a change, one for each direction that is worse."""
     threshold = table.get("threshold", defaults.get("threshold"))
-    is_fixed = "equals" in table or _flag(table, "absent")
+    is_fixed = "equals" in table or table.get("absent")
     if threshold is None or (is_fixed and "threshold" not in table):
         return  # a default does not apply to a fixed value
-    amount = Amount.parse(threshold)
+    amount = Quantity.parse(threshold)
     if amount.number < 0:
         message = f"threshold is not negative: {threshold!r}; direction decides what is worse"
         raise UsageError(message)
-    if amount.is_size and not metric.is_bytes and "threshold" not in table:
+    if amount.unit == "B" and not metric.is_bytes and "threshold" not in table:
         return  # a default in bytes applies to metrics in bytes only
-    check_unit(metric, amount, "threshold")
-    yield from _thresholds(
-        amount, _least_change(metric, table, defaults), _direction(table, defaults)
-    )
-
-
-def _thresholds(amount: Amount, least: Amount, direction: str) -> Iterator[Condition]:
-    """Yield the conditions of a threshold, for each direction that is worse."""
-    condition = Condition(
-        op=">",
-        amount=amount,
-        is_change=True,
-        least_change=least.number,
-        least_text=least.text,
-    )
+    amount.check_unit(metric, "threshold")
+    least = NO_LEAST
+    if "min_change" in table or ("min_change" in defaults and metric.is_bytes):
+        least = Quantity.parse(table.get("min_change", defaults.get("min_change")))
+        least.check_unit(metric, "min_change")
+        if least.is_percent or least.number < 0:
+            raise UsageError(f"min_change is an amount such as 8MiB, not {least.text}")
     if direction in (LOWER, EITHER):
-        yield condition
+        yield Condition(op=">", amount=amount, is_change=True, least=least)
     if direction in (HIGHER, EITHER):
         less = replace(amount, number=-amount.number, text=f"-{amount.text}")
-        yield replace(condition, op="<", amount=less)
+        yield Condition(op="<", amount=less, is_change=True, least=least)
 
 
-def _least_change(
-    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
-) -> Amount:
-    """Return the change below which nothing fails; defaults apply to metrics in bytes only."""
-    if "min_change" in table:
-        amount = Amount.parse(table["min_change"])
-        check_unit(metric, amount, "min_change")
-    elif "min_change" in defaults and metric.is_bytes:
-        amount = Amount.parse(defaults["min_change"])
-    else:
-        return NO_LEAST
-    if amount.is_percent or amount.number < 0:
-        raise UsageError(f"min_change is an amount such as 8MiB, not {amount.text}")
-    return amount
+# ---- values -------------------------------------------------------------------------------------
 
 
 def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
@@ -455,12 +397,12 @@ def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | Non
         module: The module.
         partner: Its partner in the baseline, for counts of new findings.
     """
-    base = partner if counts_changes(rule.metric.steps) else None
+    base = partner if rule.metric.counts_changes else None
     outdated = _outdated(rule, module) or ("" if base is None else _outdated(rule, base))
     if outdated:
         return Value(number=None, reason=outdated)
     if rule.metric.root == ROOT:
-        return finding_count(rule.metric.steps, module.facts, None if base is None else base.facts)
+        return finding_count(rule.metric, module.facts, None if base is None else base.facts)
     return _marked(rule.metric.value(module.facts), rule, module.facts)
 
 
@@ -495,25 +437,16 @@ def _marked(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
 def weakness(rule: Rule, facts: ModuleFacts) -> str:
     """Return why a known value cannot be relied on; empty if it can."""
     root = rule.metric.root
+    gaps = "" if facts.coverage is None else facts.coverage.problem
     if root == "coverage":
         return ""
     if root == "memory" and facts.memory is not None:
-        return _memory_weakness(facts.memory, facts.coverage)
-    gaps = "" if facts.coverage is None else facts.coverage.problem
+        if not facts.memory.is_complete:
+            return "the buffer texts are not complete"
+        return gaps if facts.memory.source == "estimate" else ""
     if gaps or root == ROOT:
-        return gaps or undecided_text(rule.metric.steps, facts)
-    if root != "collectives" or facts.collectives is None:
+        return gaps or undecided_text(rule.metric, facts)
+    unknown = () if facts.collectives is None else sorted(facts.collectives.unknown_opcodes)
+    if root != "collectives" or not unknown:
         return ""
-    unknown = facts.collectives.unknown_opcodes
-    names = ", ".join(sorted(unknown))
-    return (
-        f"opcodes named like collectives are not known, and not counted: {names}" if names else ""
-    )
-
-
-def _memory_weakness(memory: MemoryStatement, coverage: Coverage | None) -> str:
-    if not memory.is_complete:
-        return "the buffer texts are not complete"
-    if memory.source == "estimate" and coverage is not None and coverage.problem:
-        return coverage.problem
-    return ""
+    return f"opcodes named like collectives are not known, and not counted: {', '.join(unknown)}"

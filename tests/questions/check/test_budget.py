@@ -54,7 +54,7 @@ direction = "{direction}"'''
 def test_a_budget_is_read() -> None:
     first, second, third = read_budget(BUDGET, "b.toml")
     assert [str(c) for c in first.fails] == [">14.5GiB", ">+1%,8MiB"]
-    assert first.fails[1].least_change == 8 << 20
+    assert first.fails[1].least.number == 8 << 20
     assert first.place == "b.toml:9"
     assert (second.metric.axis, [str(c) for c in second.fails]) == ("data", ["!=2"])
     assert (third.is_informational, [str(c) for c in third.fails]) == (

@@ -24,7 +24,7 @@ FACTS = ModuleFacts(
 
 
 def _count(text: str, base: ModuleFacts | None = None) -> float | None:
-    return finding_count(Metric.parse(text).steps, FACTS, base).number
+    return finding_count(Metric.parse(text), FACTS, base).number
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_new_and_gone_findings_need_a_baseline() -> None:
 
 
 def test_another_name_is_not_known() -> None:
-    found = finding_count(Metric.parse("findings.m1").steps, FACTS)
+    found = finding_count(Metric.parse("findings.m1"), FACTS)
     assert found.reason.startswith("findings has no 'm1'; there is new, gone, all")
 
 
 def test_findings_are_not_known_without_a_text() -> None:
-    assert finding_count(Metric.parse("findings.M001").steps, ModuleFacts()).number is None
+    assert finding_count(Metric.parse("findings.M001"), ModuleFacts()).number is None
 
 
 def test_check_counts_new_findings() -> None:
@@ -81,7 +81,7 @@ def test_a_snapshot_without_findings_is_undecided() -> None:
 
 
 def test_a_code_of_no_rule_is_not_known() -> None:
-    assert finding_count(Metric.parse("findings.Z999").steps, FACTS).number is None
+    assert finding_count(Metric.parse("findings.Z999"), FACTS).number is None
 
 
 def test_new_findings_are_undecided_against_a_baseline_of_another_backend() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.check.rules import Amount, default_rules, short_rule
+from hlo_lens.questions.check.rules import Quantity, default_rules, short_rule
 from hlo_lens.text.errors import UsageError
 
 
@@ -90,10 +90,10 @@ def test_texts_that_are_no_rules_are_refused(text: str) -> None:
     ],
 )
 def test_amounts_are_parsed_to_bytes_fractions_and_numbers(text: object, number: float) -> None:
-    assert float(Amount.parse(text).number) == number
+    assert float(Quantity.parse(text).number) == number
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "1 2", "1x", "-", "nan", True, None, float("nan"), []])
 def test_other_texts_are_refused_as_amounts(text: object) -> None:
     with pytest.raises(UsageError, match="not an amount"):
-        Amount.parse(text)
+        Quantity.parse(text)
