@@ -29,8 +29,7 @@ from hlo_lens.buffers.lines import (
     first_found,
     header_of_others,
     one_of,
-    scan_source,
-    source_of,
+    scan_text,
 )
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
 from hlo_lens.hlo.module_reader import parse_hlo
@@ -61,7 +60,7 @@ def parse_buffer_assignment(
     Raises:
         DumpSyntaxError: If it has no allocations, or, if strict, at the first gap.
     """
-    scan = scan_source(source_of(text, path), BufferScan)
+    scan = scan_text(text, path, BufferScan)
     second = "a second BufferAssignment (hlo_lens.load reads them all)"
     return first_found(scan, scan.assignments, BufferScan.expected, second, strict=strict)
 
@@ -80,7 +79,7 @@ def parse_buffer_values(
     Raises:
         DumpSyntaxError: If it has none, or, if strict, at the first gap.
     """
-    scan = scan_source(source_of(text, path), BufferScan)
+    scan = scan_text(text, path, BufferScan)
     second = "a second list of used values (hlo_lens.load reads them all)"
     return first_found(scan, scan.values, "'Used values:'", second, strict=strict)
 
@@ -290,11 +289,11 @@ class BufferScan(RuleScan):
         match = _block_end().search(self.text, position + 1)
         return len(self.text) if match is None else match.end()
 
-    def skip_junk(self, position: int, resume: re.Pattern[str], expected: str) -> int:
+    def skip_junk(self, position: int, resume: re.Pattern[str]) -> int:
         """Note a gap; a line of a used value without its first line shows that one is lost."""
         if _torn().match(self.text, position):
             self.is_damaged = True
-        return super().skip_junk(position, resume, expected)
+        return super().skip_junk(position, resume)
 
 
 @functools.cache

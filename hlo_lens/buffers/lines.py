@@ -12,9 +12,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lark import Lark, Token, Tree
+from lark import Token, Tree
 
-from hlo_lens.grammar.parsers import grammar_tree
 from hlo_lens.hlo.patterns import LINE_SHAPE
 from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.text.dump_kinds import (
@@ -90,19 +89,35 @@ NAMES: Mapping[str, str] = {
 }
 """Names for users of the terminals of the buffer grammars."""
 
-_Scan = TypeVar("_Scan", bound="LineScan")
+_Scan = TypeVar("_Scan", bound="RuleScan")
 _Found = TypeVar(
     "_Found", bound="BufferAssignment | BufferValues | HloLiveRange | MemoryUsageReport"
 )
 
 
-class LineScan:
-    """One pass over the lines of a source, with the gaps so far.
+class RuleScan:
+    """One pass over a source whose lines follow line rules, with the gaps so far.
+
+    A line in another layout than XLA's goes to Lark; one that Lark refuses is a gap.
 
     Attributes:
+        parser: Reads the lines that are not in XLA's layout.
+        rules: Each line rule and the method that takes its spans: it returns None, or the error of
+            a line that is well formed and wrong. The likeliest come first.
+        expected: What a text of this kind has, for messages.
+        others: Lines that begin a dump of another kind.
+        own_titles: Rules at whose lines reading resumes behind such a dump.
+        landmarks: Rules at whose lines it resumes behind unreadable text.
         junk: Number of runs of lines that were not of the dump.
         is_damaged: Whether a line of the dump itself was refused, or the last one is cut off.
     """
+
+    parser: LineParser
+    rules: Sequence[tuple[LineRule, Callable[[Spans], DumpSyntaxError | None]]]
+    expected: str
+    others: re.Pattern[str]
+    own_titles: Sequence[LineRule]
+    landmarks: Sequence[LineRule]
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -133,113 +148,13 @@ class LineScan:
 
     def _unit(self, position: int) -> int:
         """Read from the start of a line that is not blank; return the offset after it."""
-        raise NotImplementedError
-
-    def line_end(self, position: int) -> int:
-        """Return the end of the line of an offset, without its line end."""
-        end = self.text.find("\n", position)
-        return len(self.text) if end < 0 else end
-
-    def next_line(self, position: int) -> int:
-        """Return the start of the line after that of an offset."""
-        return min(len(self.text), self.line_end(position) + 1)
-
-    def next_match(self, position: int, pattern: re.Pattern[str]) -> int:
-        """Return the end of the next match of a pattern that begins with a line end."""
-        match = pattern.search(self.text, self.line_end(position))
-        return len(self.text) if match is None else match.end()
-
-    def after_other_dump(self, position: int, own: re.Pattern[str]) -> int:
-        """Return the offset after a frame of a log, or after a dump of another kind."""
-        if self.text.startswith("***", position):
-            return self.next_line(position)
-        return self.next_match(position, own)
-
-    def add_gap(self, start: int, end: int, message: str, lines: int = 1) -> None:
-        """Note a gap for the text between two offsets."""
-        if self._has_room(lines):
-            span = Span(start, max(end, start + 1))
-            self.gaps.append(Gap.at(self.source, span, message, lines))
-
-    def add_error(self, error: DumpSyntaxError, lines: int = 1) -> None:
-        """Note a gap at an error of the grammar or of a check."""
-        self.is_damaged = True
-        if self._has_room(lines):
-            self.gaps.append(Gap.of(error, lines))
-
-    def _has_room(self, lines: int) -> bool:
-        """Return whether a gap can be added; if not, count its lines in the last one."""
-        if len(self.gaps) < _MOST_GAPS:
-            return True
-        self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
-        return False
-
-    def refuse(self, position: int, end: int, message: str) -> None:
-        """Note a gap for lines of the dump that make no sense at their place."""
-        self.is_damaged = True
-        lines = self.text.count("\n", position, max(position, end - 1)) + 1
-        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
-
-    def skip_junk(self, position: int, resume: re.Pattern[str], expected: str) -> int:
-        """Note a gap for text that is not of the dump; return the offset after it."""
-        end = self.next_match(position, resume)
-        lines = self.text[position:end].rstrip().count("\n") + 1
-        self.junk += 1
-        if end == len(self.text) and not self.text.endswith("\n"):
-            self.is_damaged = True
-        message = f"expected {expected}"
-        self.add_gap(self._first_word(position), self.line_end(position), message, lines)
-        return end
-
-    def _first_word(self, position: int) -> int:
-        """Return the start of a line after its indentation."""
-        match = _INDENTATION.match(self.text, position)
-        return position if match is None else match.end()
-
-    def ask(
-        self, parser: Lark, names: Mapping[str, str], rule: str, start: int, end: int
-    ) -> Node | None:
-        """Return the tree of the text between two offsets; None, with a gap, if it is refused."""
-        lines = self.text.count("\n", start, max(start, end - 1)) + 1
-        if end - start > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
-            self.is_damaged = True
-            size = f"{(end - start) / 1e6:.1f} MB"
-            self.add_gap(start, start + 1, f"not written as XLA prints it ({size})", lines)
-            return None
-        try:
-            return grammar_tree(parser, names, self.source, rule, start, end)
-        except DumpSyntaxError as error:
-            self._asked += 1
-            self.add_error(error, lines)
-            return None
-
-
-class RuleScan(LineScan):
-    """One pass over a source whose lines follow line rules.
-
-    Attributes:
-        parser: Reads the lines that are not in XLA's layout.
-        rules: Each line rule and the method that takes its spans: it returns None, or the error of
-            a line that is well formed and wrong. The likeliest come first.
-        expected: What a text of this kind has, for messages.
-        others: Lines that begin a dump of another kind.
-        own_titles: Rules at whose lines reading resumes behind such a dump.
-        landmarks: Rules at whose lines it resumes behind unreadable text.
-    """
-
-    parser: LineParser
-    rules: Sequence[tuple[LineRule, Callable[[Spans], DumpSyntaxError | None]]]
-    expected: str
-    others: re.Pattern[str]
-    own_titles: Sequence[LineRule]
-    landmarks: Sequence[LineRule]
-
-    def _unit(self, position: int) -> int:
         text = self.text
         if self.others.match(text, position):
             self.end_before_others(position)
+            if text.startswith("***", position):  # a frame of a log
+                return self.next_line(position)
             own = rf"\n(?={one_of(self.own_titles)}|\*\*\* (?:Begin|End) )"
-            return self.after_other_dump(position, re.compile(own))
+            return self._next_match(position, re.compile(own))
         for rule, take in self.rules:
             start = position
             while (match := rule.match(text, position)) and take(match.regs) is None:
@@ -262,15 +177,15 @@ class RuleScan(LineScan):
         rules = [pair for pair in self.rules if pair[0].begins.match(text, position)]
         if not rules:
             resume = rf"\n(?={one_of(self.landmarks)}|[ \t]*+(?:{ANY_HEADER}))"
-            return self.skip_junk(position, re.compile(resume), self.expected)
+            return self.skip_junk(position, re.compile(resume))
         end = self.unit_end(rules[0][0], position)
         lines = text.count("\n", position, max(position, end - 1)) + 1
         if end - position > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
             self.is_damaged = True
             size = f"{(end - position) / 1e6:.1f} MB"
-            self.add_gap(position, position + 1, f"not written as XLA prints it ({size})", lines)
+            self._add_gap(position, position + 1, f"not written as XLA prints it ({size})", lines)
             return end
-        error: DumpSyntaxError | None = None
+        errors: list[DumpSyntaxError] = []
         for rule, take in rules:
             try:
                 problem = take(self.parser.spans(rule, self.source, position, end))
@@ -279,10 +194,11 @@ class RuleScan(LineScan):
                 problem = refused
             if problem is None:
                 return end
-            if error is None or (error.line, error.column) < (problem.line, problem.column):
-                error = problem
-        if error is not None:
-            self.add_error(error, lines)
+            errors.append(problem)
+        self.is_damaged = True
+        farthest = max(errors, key=lambda error: (error.line, error.column))
+        if self._has_room(lines):
+            self.gaps.append(Gap.of(farthest, lines))
         return end
 
     def unit_end(self, rule: LineRule, position: int) -> int:  # for subclasses
@@ -292,6 +208,53 @@ class RuleScan(LineScan):
     def end_before_others(self, position: int) -> None:  # for subclasses
         """End what is being filled where a dump of another kind begins."""
         self.end()
+
+    def refuse(self, position: int, end: int, message: str) -> None:
+        """Note a gap for lines of the dump that make no sense at their place."""
+        self.is_damaged = True
+        lines = self.text.count("\n", position, max(position, end - 1)) + 1
+        self._add_gap(self._first_word(position), self._line_end(position), message, lines)
+
+    def skip_junk(self, position: int, resume: re.Pattern[str]) -> int:
+        """Note a gap for text that is not of the dump; return the offset after it."""
+        end = self._next_match(position, resume)
+        lines = self.text[position:end].rstrip().count("\n") + 1
+        self.junk += 1
+        if end == len(self.text) and not self.text.endswith("\n"):
+            self.is_damaged = True
+        message = f"expected {self.expected}"
+        self._add_gap(self._first_word(position), self._line_end(position), message, lines)
+        return end
+
+    def _add_gap(self, start: int, end: int, message: str, lines: int) -> None:
+        if self._has_room(lines):
+            self.gaps.append(Gap.at(self.source, Span(start, max(end, start + 1)), message, lines))
+
+    def _has_room(self, lines: int) -> bool:
+        """Return whether a gap can be added; if not, count its lines in the last one."""
+        if len(self.gaps) < _MOST_GAPS:
+            return True
+        self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
+        return False
+
+    def _first_word(self, position: int) -> int:
+        """Return the start of a line after its indentation."""
+        match = _INDENTATION.match(self.text, position)
+        return position if match is None else match.end()
+
+    def _line_end(self, position: int) -> int:
+        """Return the end of the line of an offset, without its line end."""
+        end = self.text.find("\n", position)
+        return len(self.text) if end < 0 else end
+
+    def next_line(self, position: int) -> int:
+        """Return the start of the line after that of an offset."""
+        return min(len(self.text), self._line_end(position) + 1)
+
+    def _next_match(self, position: int, pattern: re.Pattern[str]) -> int:
+        """Return the end of the next match of a pattern that begins with a line end."""
+        match = pattern.search(self.text, self._line_end(position))
+        return len(self.text) if match is None else match.end()
 
 
 def one_of(rules: Iterable[LineRule]) -> str:
@@ -397,8 +360,9 @@ def _decode_other(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_HANDLER, _decode_other)
 
 
-def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
+def scan_text(text: str | bytes | Source, path: str, make: Callable[[Source], _Scan]) -> _Scan:
     """Return a finished scan; if lines were junk, one without the prefixes of a log."""
+    source = source_of(text, path)
     scan = make(source)
     scan.run()
     if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
@@ -407,16 +371,8 @@ def scan_source(source: Source, make: Callable[[Source], _Scan]) -> _Scan:
     return scan
 
 
-def nothing_found(scan: LineScan, expected: str) -> DumpSyntaxError:
-    """Return the error for a text without the dump."""
-    if scan.gaps:
-        return scan.gaps[0].as_error()
-    message = f"expected {expected}, found nothing"
-    return DumpSyntaxError(message, path=scan.source.path)
-
-
 def first_found(
-    scan: LineScan,
+    scan: RuleScan,
     found: Sequence[_Found],
     expected: str,
     second: str,
@@ -429,8 +385,10 @@ def first_found(
     Raises:
         DumpSyntaxError: If there is none, or, when strict, at the first gap.
     """
+    if not found and scan.gaps:
+        raise scan.gaps[0].as_error()
     if not found:
-        raise nothing_found(scan, expected)
+        raise DumpSyntaxError(f"expected {expected}, found nothing", path=scan.source.path)
     first = found[0]
     if len(found) > 1:
         start = found[1].start

@@ -15,8 +15,7 @@ from hlo_lens.buffers.lines import (
     RuleScan,
     first_found,
     header_of_others,
-    scan_source,
-    source_of,
+    scan_text,
 )
 from hlo_lens.buffers.live_range import UNKNOWN, HloLiveRange, LiveRangeColumns
 from hlo_lens.grammar.lines import LineParser, LineRule
@@ -43,7 +42,7 @@ def parse_live_range(
     Raises:
         DumpSyntaxError: If it has no live range, or, if strict, at the first gap.
     """
-    scan = scan_source(source_of(text, path), LiveRangeScan)
+    scan = scan_text(text, path, LiveRangeScan)
     second = "a second HloLiveRange"
     return first_found(scan, scan.found, "'HloLiveRange'", second, strict=strict, width=12)
 

@@ -8,7 +8,7 @@ MemoryUsageReport of BufferAssignment and of BufferAllocation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.buffers.assignment import allocation_words
@@ -19,8 +19,7 @@ from hlo_lens.buffers.lines import (
     ShapeCheck,
     first_found,
     header_of_others,
-    scan_source,
-    source_of,
+    scan_text,
 )
 from hlo_lens.grammar.lines import LineParser, LineRule
 from hlo_lens.text.dump_kinds import DumpKind
@@ -64,7 +63,7 @@ class ReportRow:
     shapes: tuple[CountedShape, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReportTable:
     """Values in one allocation.
 
@@ -78,8 +77,18 @@ class ReportTable:
     hidden_rows: int = 0
     hidden_percent: int | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last row has the total, or the rest is counted as hidden.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+        An allocation without values has a table without rows.
+        """
+        if self.hidden_percent is not None or not self.rows:
+            return True
+        return self.rows[-1].cumulative_percent in (100, None)
+
+
+@dataclass(slots=True, kw_only=True)
 class MemorySpaceUsage:
     """One memory space; since March 2026.
 
@@ -124,7 +133,7 @@ class AllocationRow:
     allocation: ReportAllocation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AllocationUsage:
     """An allocation and its values; one with a single value has no table."""
 
@@ -197,7 +206,7 @@ def parse_memory_usage_report(
     Raises:
         DumpSyntaxError: If it has no report, or, if strict, at the first gap.
     """
-    scan = scan_source(source_of(text, path), ReportScan)
+    scan = scan_text(text, path, ReportScan)
     expected = "'Memory Space:' or 'Allocations sorted by size:'"
     return first_found(scan, scan.found, expected, "a second memory-usage report", strict=strict)
 
@@ -238,83 +247,6 @@ PARSER = LineParser(
 )
 
 
-@dataclass(slots=True)
-class _TableDraft:
-    """A table that is being filled."""
-
-    rows: list[ReportRow] = field(default_factory=list)
-    hidden: tuple[int, int] | None = None
-
-    def done(self) -> ReportTable:
-        count, percent = self.hidden or (0, None)
-        return ReportTable(rows=tuple(self.rows), hidden_rows=count, hidden_percent=percent)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the last row has the total, or the rest is counted as hidden.
-
-        An allocation without values has a table without rows.
-        """
-        if self.hidden is not None or not self.rows:
-            return True
-        return self.rows[-1].cumulative_percent in (100, None)
-
-
-@dataclass(slots=True)
-class _ReportDraft:
-    """A report that is being filled."""
-
-    start: int
-    total: tuple[int, HumanSize] | None = None
-    spaces: list[tuple[MemorySpaceUsage, list[_TableDraft]]] = field(default_factory=list)
-    rows: list[AllocationRow] = field(default_factory=list)
-    hidden: tuple[int, int] | None = None
-    with_values: bool = False
-    usages: list[tuple[ReportAllocation, list[_TableDraft]]] = field(default_factory=list)
-
-    @property
-    def tables(self) -> list[_TableDraft] | None:
-        """The list to which a new table belongs; None where no table can begin."""
-        if self.with_values:
-            return self.usages[-1][1] if self.usages else None
-        return self.spaces[-1][1] if self.spaces else None
-
-    def done(self, path: str) -> MemoryUsageReport:
-        """Return the report of a file."""
-        total, human = self.total or (None, None)
-        hidden, percent = self.hidden or (0, None)
-        return MemoryUsageReport(
-            spaces=tuple(
-                replace(space, tables=tuple(table.done() for table in tables))
-                for space, tables in self.spaces
-            ),
-            printed_total=total,
-            total=human,
-            allocation_rows=tuple(self.rows),
-            hidden_allocations=hidden,
-            hidden_percent=percent,
-            allocations=tuple(
-                AllocationUsage(allocation=a, table=tables[0].done() if tables else None)
-                for a, tables in self.usages
-            ),
-            start=self.start,
-            path=path,
-        )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the parts of the report agree on its totals and counts."""
-        tables = [t for _, found in (*self.spaces, *self.usages) for t in found]
-        if not all(table.is_whole for table in tables):
-            return False
-        if self.total is None:
-            return bool(self.spaces) and all(found for _, found in self.spaces)
-        hidden = self.hidden[0] if self.hidden else 0
-        if not hidden and self.rows and not self.rows[-1].remaining.matches(0):
-            return False
-        return self.with_values and len(self.usages) == len(self.rows) + hidden
-
-
 class ReportScan(RuleScan):
     """One pass over a source, with the report that is being filled.
 
@@ -331,7 +263,8 @@ class ReportScan(RuleScan):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.found: list[MemoryUsageReport] = []
-        self._draft: _ReportDraft | None = None
+        self._report: MemoryUsageReport | None = None
+        self._has_values = False  # allocations with their tables follow
         self._space_title: tuple[str, int] | None = None  # until its total is read
         self._shapes = ShapeCheck()
         self.rules = (
@@ -349,23 +282,35 @@ class ReportScan(RuleScan):
             (_ALLOCATION, self._allocation),
         )
 
-    def _open(self, spans: Spans) -> _ReportDraft:
-        if self._draft is None:
-            self._draft = _ReportDraft(spans[0][0])
-        return self._draft
+    def _open(self, spans: Spans) -> MemoryUsageReport:
+        if self._report is None:
+            self._report = MemoryUsageReport(start=spans[0][0], path=self.source.path)
+        return self._report
 
     def end(self) -> None:
         """End the report: set its gaps, and whether it is complete."""
-        draft, self._draft = self._draft, None
-        if draft is None:
+        report, self._report = self._report, None
+        if report is None:
             return
-        report = draft.done(self.source.path)
         report.gaps = self.take_gaps()
         is_cut = self.is_damaged or self._space_title is not None
-        report.is_complete = draft.is_whole and not is_cut
+        report.is_complete = not is_cut and self._is_whole(report)
         self._space_title = None
-        self.is_damaged = False
+        self.is_damaged = self._has_values = False
         self.found.append(report)
+
+    def _is_whole(self, report: MemoryUsageReport) -> bool:
+        """Return whether the parts of a report agree on its totals and counts."""
+        tables = [table for space in report.spaces for table in space.tables]
+        tables += [usage.table for usage in report.allocations if usage.table is not None]
+        if not all(table.is_whole for table in tables):
+            return False
+        if report.is_by_memory_space:
+            return bool(report.spaces) and all(space.tables for space in report.spaces)
+        rows, hidden = report.allocation_rows, report.hidden_allocations
+        if not hidden and rows and not rows[-1].remaining.matches(0):
+            return False
+        return self._has_values and len(report.allocations) == len(rows) + hidden
 
     # ---- lines ---------------------------------------------------------------------------------
 
@@ -386,31 +331,38 @@ class ReportScan(RuleScan):
         space = MemorySpaceUsage(
             name=name, color=color, total_bytes=int(total), total=HumanSize(human)
         )
-        self._open(spans).spaces.append((space, []))
+        self._open(spans).spaces += (space,)
         self._space_title = None
 
     def _total(self, spans: Spans) -> None:
         self.end()
         total, human = self._words(spans[1:])
-        self._open(spans).total = int(total), HumanSize(human)
+        report = self._open(spans)
+        report.printed_total, report.total = int(total), HumanSize(human)
 
     def _sorted(self, spans: Spans) -> None:
         self._open(spans)
 
     def _with_values(self, spans: Spans) -> None:
-        self._open(spans).with_values = True
+        self._open(spans)
+        self._has_values = True
 
     def _table_head(self, spans: Spans) -> None:
-        tables = self._open(spans).tables
-        if tables is None:
-            self.refuse(*spans[0], "a table outside any allocation")
+        report = self._open(spans)
+        if self._has_values and report.allocations:
+            report.allocations[-1].table = ReportTable()
+        elif not self._has_values and report.spaces:
+            report.spaces[-1].tables += (ReportTable(),)
         else:
-            tables.append(_TableDraft())
+            self.refuse(*spans[0], "a table outside any allocation")
 
-    def _table(self) -> _TableDraft | None:
+    def _table(self) -> ReportTable | None:
         """Return the table to which rows belong; None if none has begun."""
-        tables = None if self._draft is None else self._draft.tables
-        return tables[-1] if tables else None
+        report = self._report
+        if report is not None and self._has_values:
+            return report.allocations[-1].table if report.allocations else None
+        spaces = () if report is None else report.spaces
+        return spaces[-1].tables[-1] if spaces and spaces[-1].tables else None
 
     def _row(self, spans: Spans) -> DumpSyntaxError | None:
         table = self._table()
@@ -429,42 +381,40 @@ class ReportScan(RuleScan):
                 return problem
             count = int(shapes[times[0] : times[1] - 1]) if times[0] >= 0 else 1
             counted.append(CountedShape(count=count, shape_text=shapes[start:end]))
-        table.rows.append(
-            ReportRow(
-                cumulative_size=HumanSize(words[0]),
-                cumulative_percent=_percent(words[1]),
-                size=HumanSize(words[2]),
-                offset=int(words[3]),
-                used_by_n_values=int(words[4]),
-                shapes=tuple(counted),
-            )
+        row = ReportRow(
+            cumulative_size=HumanSize(words[0]),
+            cumulative_percent=_percent(words[1]),
+            size=HumanSize(words[2]),
+            offset=int(words[3]),
+            used_by_n_values=int(words[4]),
+            shapes=tuple(counted),
         )
+        table.rows += (row,)
         return None
 
     def _allocation_row(self, spans: Spans) -> None:
         cumulative, percent, remaining, *allocation = self._words(spans[1:])
-        self._open(spans).rows.append(
-            AllocationRow(
-                cumulative_size=HumanSize(cumulative),
-                cumulative_percent=_percent(percent),
-                remaining=HumanSize(remaining),
-                allocation=_report_allocation(*allocation),
-            )
+        row = AllocationRow(
+            cumulative_size=HumanSize(cumulative),
+            cumulative_percent=_percent(percent),
+            remaining=HumanSize(remaining),
+            allocation=_report_allocation(*allocation),
         )
+        self._open(spans).allocation_rows += (row,)
 
     def _allocation(self, spans: Spans) -> None:
-        draft = self._open(spans)
-        draft.with_values = True
-        draft.usages.append((_report_allocation(*self._words(spans[1:])), []))
+        report, self._has_values = self._open(spans), True
+        allocation = _report_allocation(*self._words(spans[1:]))
+        report.allocations += (AllocationUsage(allocation=allocation),)
 
     def _rest(self, spans: Spans) -> None:
         count, allocations, share = self._words(spans[1:])
-        hidden = int(count), int(share)
         table = self._table()
         if allocations:
-            self._open(spans).hidden = hidden
+            report = self._open(spans)
+            report.hidden_allocations, report.hidden_percent = int(count), int(share)
         elif table is not None:
-            table.hidden = hidden
+            table.hidden_rows, table.hidden_percent = int(count), int(share)
         else:
             self.refuse(*spans[0], "a row outside any table")
 
