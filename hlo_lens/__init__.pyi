@@ -50,7 +50,8 @@ from hlo_lens.logs.log import (
     parse_buffer_log as parse_buffer_log,
     parse_log as parse_log,
 )
-from hlo_lens.questions.check.api import Checked as Checked, check as check
+from hlo_lens.questions.check import check as check
+from hlo_lens.questions.check.checked import Checked as Checked
 from hlo_lens.questions.collectives.api import collectives as collectives, loops as loops
 from hlo_lens.questions.diff import diff as diff
 from hlo_lens.questions.diff.dump_diff import Diff as Diff

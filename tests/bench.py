@@ -134,7 +134,7 @@ done = time.perf_counter()
 counts = (found.unchanged, found.changed, found.added, found.removed, found.moved)
 assert counts == (len(modules[0].columns) - 1, 1, 0, 0, 0), counts
 del modules, texts, found
-from hlo_lens.questions.check.api import compare
+from hlo_lens.questions.check.checked import compare
 from hlo_lens.load import load
 started = time.perf_counter()
 modules = [load(path).modules[0].hlo for path in sys.argv[1:]]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from hlo_lens.questions.check.api import Checked
+    from hlo_lens.questions.check.checked import Checked
     from hlo_lens.questions.diff.dump_diff import Diff
     from hlo_lens.render.to_github import Annotation
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
 from hlo_lens.load.module import Dump, ModuleDump
-from hlo_lens.questions.check.api import Checked, check
+from hlo_lens.questions.check import check
 from hlo_lens.questions.check.judge import FAIL, UNDECIDED, Verdict
 from hlo_lens.questions.check.page import amount_texts, check_report
 from hlo_lens.questions.diff.sides import snapshot
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hlo_lens.pytest_plugin.compiling import Compiling
+    from hlo_lens.questions.check.checked import Checked
     from hlo_lens.testing.capture import Capture
 
 _BETWEEN = " :: "

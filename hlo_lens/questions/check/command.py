@@ -51,10 +51,10 @@ def check(
     Rules such as 'findings.new>0' count the findings of lint, by the settings that lint has here:
     [lint] of the nearest hlo-lens.toml. A table [lint] in the --budget file is not read.
     """
-    from hlo_lens.questions.check import api
+    from hlo_lens.questions import check as room
 
     with progress_bar("reading") as progress:
-        checked = api.check(
+        checked = room.check(
             head,
             baseline=baseline,
             budget=budget,

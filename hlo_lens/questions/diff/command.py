@@ -74,7 +74,7 @@ def diff(
     JSON of hlo-lens report and a condition, such as 'memory.temp_bytes>+2%' (grew by more than 2%),
     'memory.temp_bytes>4GiB' or 'collectives.static.all-gather>+0'.
     """
-    from hlo_lens.questions.check.api import compare
+    from hlo_lens.questions.check.checked import compare
 
     with progress_bar("reading") as progress:
         compared = compare(

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.devices import CPU, Target, parse_target
 from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import Program, Progress, modules_of
-from hlo_lens.questions.check.api import check, compare
+from hlo_lens.questions.check import check
+from hlo_lens.questions.check.checked import compare
 from hlo_lens.questions.check.rules import short_rule
 from hlo_lens.questions.plans.bisect_page import bisect_report
 from hlo_lens.questions.plans.bisection import Bisection, Step, first_bad, smallest_bad

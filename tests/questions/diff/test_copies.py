@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.check.api import check
+from hlo_lens.questions.check import check
 from hlo_lens.questions.check.judge import FAIL
 from hlo_lens.questions.diff.sides import snapshot
 from tests.corpus import SAMPLES

@@ -7,37 +7,29 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.load import read_source
 from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.metric import ROOT as FINDINGS
 from hlo_lens.questions.check.page import check_annotations, check_report, diff_annotations
-from hlo_lens.questions.check.rules import Rule, default_rules, read_budget, short_rule
+from hlo_lens.questions.check.rules import Rule, short_rule
 from hlo_lens.questions.diff.causes import Changes, find_causes
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.module_diff import SUBJECTS
 from hlo_lens.questions.diff.page import cause_text, listed_names
 from hlo_lens.questions.diff.sides import (
     LoadedSide,
-    Side,
     SideModule,
     fingerprint_of,
-    load_side,
     load_sides,
 )
-from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from hlo_lens.load.programs import Progress
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_github import Annotation
     from hlo_lens.text.patterns import NamePattern
-
-_SUBJECTS = ("memory", "collectives", "sharding")
-"""Subjects that contributors to failures come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +54,7 @@ class Checked:
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens check`` prints."""
-        return dataclasses.replace(self.verdicts(self._facts()), subject=self)
+        return dataclasses.replace(self.verdicts([*self._facts()]), subject=self)
 
     def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
         """Return the report on the verdicts alone, below some facts."""
@@ -87,28 +79,28 @@ class Checked:
         """Return the notes on failed rules."""
         return check_annotations(self.judgement)
 
-    def _facts(self) -> list[tuple[str, str]]:
-        """Return the paths, and differences that may be the cause of a failure."""
-        diff = self.diff
-        baseline = None if diff is None else diff.base.path
-        paths = (("head", self.head.path), ("baseline", baseline), ("budget", self._budget_text()))
-        facts = [(role, path) for role, path in paths if path is not None]
-        facts += self._settings_fact() if self._counts_findings() else []
-        if diff is None:
-            return facts
-        for label, name in (("toolchain", "toolchain"), ("pair", "note")):
-            texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
-            facts += [(label, text) for text in texts]
-        apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
-        facts += [("incomparable", text) for text in apart]
-        alone = (("only in baseline", diff.removed), ("only in head", diff.added))
-        facts += [(label, listed_names(found)) for label, found in alone if found]
-        return [*facts, *self._failure_facts(diff)]
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """Yield the paths, and differences that may be the cause of a failure."""
+        diff, rules = self.diff, [verdict.rule for verdict in self.judgement.verdicts]
+        baseline, budget = None if diff is None else diff.base.path, self.budget
+        if budget is not None and not any(rule.place.startswith(budget) for rule in rules):
+            budget = f"{budget}: no rule in it"
+        for role, path in (("head", self.head.path), ("baseline", baseline), ("budget", budget)):
+            if path is not None:
+                yield role, path
+        # findings of a snapshot are as saved
+        if not self.head.is_snapshot and any(rule.metric.root == FINDINGS for rule in rules):
+            from hlo_lens.questions.findings.run_settings import settings_text  # imports the rules
+
+            if settings := settings_text():
+                yield "lint", settings
+        if diff is not None:
+            yield from _pair_facts(diff)
+            if self.judgement.is_failed:
+                yield from self._failure_facts(diff)
 
     def _failure_facts(self, diff: Diff) -> Iterator[tuple[str, str]]:
         """Yield the causes of failures that need no program, and the command that finds others."""
-        if not self.judgement.is_failed:
-            return
         for module in diff.modules:
             changes = Changes(donations=module.donations, shardings=module.shardings)
             of = f" ({module.head.name})" if len(diff.modules) > 1 else ""
@@ -116,93 +108,24 @@ class Checked:
                 yield "cause", f"{cause_text(dataclasses.replace(cause, delta_bytes=None))}{of}"
         base, head = diff.base.source, self.head.source
         if base and head:
-            words = ("hlo-lens diff", shell_word(base), shell_word(head), self._failed_option())
+            failed = {verdict.place for verdict in self.judgement.verdicts if verdict.is_failure}
+            places = failed if len(failed) == 1 else set()
+            dumps = [self.head.modules[place].dump for place in places if place is not None]
+            options = [dump.module_option for dump in dumps if dump is not None]
+            words = ("hlo-lens diff", shell_word(base), shell_word(head), *options)
             yield "next", " ".join(filter(None, words))
 
-    def _failed_option(self) -> str:
-        """Return the option that selects the only module with failures; empty for several."""
-        verdicts = self.judgement.verdicts
-        failed = [*{verdict.place for verdict in verdicts if verdict.is_failure}]
-        dump = (
-            self.head.modules[failed[0]].dump
-            if len(failed) == 1 and failed[0] is not None
-            else None
-        )
-        return "" if dump is None else dump.module_option
 
-    def _budget_text(self) -> str | None:
-        """Return the path of the budget, and whether it has no rule."""
-        rules = (verdict.rule for verdict in self.judgement.verdicts)
-        is_used = any(rule.place.startswith(str(self.budget)) for rule in rules)
-        return self.budget if is_used or self.budget is None else f"{self.budget}: no rule in it"
-
-    def _settings_fact(self) -> list[tuple[str, str]]:
-        from hlo_lens.questions.findings.run_settings import settings_text  # imports the rules
-
-        settings = settings_text()
-        return [("lint", settings)] if settings else []
-
-    def _counts_findings(self) -> bool:
-        """Return whether a rule counts findings of a dump; those of a snapshot are as saved."""
-        verdicts = self.judgement.verdicts
-        return not self.head.is_snapshot and any(v.rule.metric.root == FINDINGS for v in verdicts)
-
-
-def check(
-    head: Side,
-    *,
-    baseline: Side | None = None,
-    budget: str | Path | None = None,
-    rules: Sequence[str] = (),
-    pattern: NamePattern | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> Checked:
-    """Judge a compile.
-
-    Args:
-        head: The compile: a path, a program, a `Dump` or a `Snapshot`.
-        baseline: The compile to compare with.
-        budget: Path of a budget file; without it and without rules those of `default_rules`.
-        rules: Further rules in short, such as ``memory.temp_bytes>+2%``.
-        pattern: Modules in whose names this is found; None for all.
-        force: Compare sides that cannot be compared, too.
-        progress: Called with modules done and modules in all.
-
-    Raises:
-        UnreadableError: If a path cannot be read.
-        DumpSyntaxError: If a dump cannot be parsed.
-        UsageError: If a rule is not understood, or there is none.
-    """
-    given = [] if budget is None else [*read_budget(read_source(str(budget)).text, str(budget))]
-    given += [short_rule(rule) for rule in rules]
-    if not given:
-        if baseline is None:
-            raise _nothing_to_judge_by(budget)
-        given = [*default_rules()]
-    compared = None
-    if baseline is None:
-        side = load_side(head, pattern=pattern, progress=progress)
-    else:
-        base, side = load_sides(
-            baseline, head, pattern=pattern, progress=progress, with_programs=False
-        )
-        compared = diff_sides(base, side, only=_SUBJECTS, is_forced=force)
-    checked = judge_sides(given, side, compared, is_forced=force)
-    return dataclasses.replace(
-        checked, budget=None if budget is None else str(budget), rules=tuple(rules)
-    )
-
-
-def _nothing_to_judge_by(budget: str | Path | None) -> UsageError:
-    """Return the error for no rule at all: no budget, or one without rules."""
-    if budget is None:
-        text = "nothing to judge by: give --budget FILE, --baseline PATH or --fail-on RULE"
-        return UsageError(text)
-    return UsageError(
-        f"{budget}: no rule in it: [lint] has settings of hlo-lens lint; add [[budget]] with "
-        'metric = "memory.total_bytes" and max = "16GiB", or give --baseline PATH or --fail-on RULE'
-    )
+def _pair_facts(diff: Diff) -> Iterator[tuple[str, str]]:
+    """Yield what differs between two sides besides their programs."""
+    for label, name in (("toolchain", "toolchain"), ("pair", "note")):
+        texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
+        yield from ((label, text) for text in texts)
+    apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
+    yield from (("incomparable", text) for text in apart)
+    for label, modules in (("only in baseline", diff.removed), ("only in head", diff.added)):
+        if modules:
+            yield label, listed_names(modules)
 
 
 def judge_sides(
@@ -211,19 +134,17 @@ def judge_sides(
     """Return the verdicts of rules on the modules of a side."""
     candidates = [Candidate(head=m.snapshot, place=place) for place, m in enumerate(head.modules)]
     copies = head.copies() if diff is None else diff.copies[1]  # their programs are judged once
-    if diff is None:
-        once = [candidate for candidate in candidates if candidate.place not in copies]
-        judgement = judge(rules, Sides(candidates=once, has_baseline=False))
-        return Checked(judgement=judgement, diff=None, head=head, is_forced=is_forced)
-    for (one, other), found in zip(diff.places, diff.modules, strict=True):
-        pair = diff.base.modules[one], head.modules[other]
-        candidates[other] = dataclasses.replace(
-            candidates[other], diff=found, is_same_program=cache(partial(_is_same_program, *pair))
-        )
+    if diff is not None:
+        for (one, other), pair in zip(diff.places, diff.modules, strict=True):
+            modules = diff.base.modules[one], diff.head.modules[other]
+            same = cache(partial(_is_same_program, *modules))
+            candidates[other] = dataclasses.replace(
+                candidates[other], diff=pair, is_same_program=same
+            )
     sides = Sides(
         candidates=[candidate for candidate in candidates if candidate.place not in copies],
-        has_baseline=True,
-        gone=[module.name for module in diff.removed],
+        has_baseline=diff is not None,
+        gone=[] if diff is None else [module.name for module in diff.removed],
         is_forced=is_forced,
     )
     return Checked(judgement=judge(rules, sides), diff=diff, head=head, is_forced=is_forced)
