@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import Coverage
 from hlo_lens.questions.collectives.collective import Collective, CollectiveTotals
@@ -16,6 +17,9 @@ from hlo_lens.questions.snapshots.figures import (
     SpacePeak,
 )
 from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
+
+if TYPE_CHECKING:
+    from hlo_lens.questions.diff.memory import PeakRow
 
 GROUP = AliveGroup(
     category="temp",
@@ -140,3 +144,11 @@ def module(
         "annotations": (),
     }
     return ModuleSnapshot(name=name, facts=facts, **{**values, **changes})  # type: ignore[arg-type] # fields by name
+
+
+def peak_sides(row: PeakRow) -> tuple[tuple[object, ...], ...]:
+    """Return bytes, number, shape and source of the values of a row in the base and in the head."""
+    names = ("bytes", "values", "shape", "source")
+    return tuple(
+        tuple(getattr(row, f"{side}_{name}") for name in names) for side in ("base", "head")
+    )

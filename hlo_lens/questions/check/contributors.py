@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.questions.check.metric import DEFAULT
-from hlo_lens.questions.diff.memory import shape_text
+from hlo_lens.questions.diff.memory import FREE, shape_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records, Unit
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.check.metric import Metric
     from hlo_lens.questions.collectives.collective import Collective
+    from hlo_lens.questions.diff.collectives import CollectiveRow
+    from hlo_lens.questions.diff.memory import PeakRow
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.snapshots.figures import AliveGroup
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
@@ -100,17 +102,17 @@ def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) ->
         colors = _colors(metric, {peak.color: peak.space for peak in found})
         peaks = [peak for peak in found if peak.color in colors]
         grown = [
-            _part(row.one, row.shape, row.delta_bytes, row.change)
+            _part(row, row.shape or "", row.delta_bytes, row.change)
             for peak in peaks
             for row in peak.changed
-            if row.delta_bytes > 0 and _counts(metric, row.one.category)
+            if row.delta_bytes > 0 and _counts(metric, row.category or "")
         ]
         if "total" in metric.steps[-1].name:
             grown += [
-                Contributor(what=label, delta_bytes=delta.delta, change="grown")
+                Contributor(what=FREE, delta_bytes=row.delta_bytes, change=row.change)
                 for peak in peaks
-                for label, delta in peak.rest.items()
-                if (delta.delta or 0) > 0
+                for row in peak.entries
+                if row.op_name == FREE and row.delta_bytes > 0
             ]
         grown.sort(key=lambda one: -(one.delta_bytes or 0))
         donated = [*_lost_donations(diff)] if _counts(metric, "output") else []
@@ -136,7 +138,7 @@ def _lost_donations(diff: ModuleDiff) -> Iterator[Contributor]:
 
 
 def _part(
-    of: AliveGroup | Collective,
+    of: AliveGroup | Collective | PeakRow | CollectiveRow,
     what: str,
     size: int | None,
     change: str | None = None,
@@ -162,14 +164,14 @@ def _of_collectives(
     changed = () if diff is None or diff.collectives is None else diff.collectives.changed
     worse = [
         _part(
-            row.one,
-            f"{row.count} {row.one.kind} {row.one.axis}",
+            row,
+            f"{row.count} {row.kind} {row.axis}",
             row.delta_wire_bytes,
             ", ".join((row.change, *map(str, row.changes))),
             is_at_most=any(one.is_at_most for one in (row.base, row.head) if one is not None),
         )
         for row in changed
-        if row.is_worse and row.one.kind in kinds
+        if row.is_worse and row.kind in kinds
     ]
     facts = [fact for fact in head.collectives or () if fact.kind in kinds]
     facts.sort(key=lambda fact: -(fact.wire_bytes_per_run or 0))

@@ -340,7 +340,7 @@ def _of_module(diff: ModuleDiff) -> Iterator[tuple[int, Annotation]]:
             if row.delta_bytes >= LEAST_BYTES and row.source is not None:
                 text = (
                     f"{format_delta(row.delta_bytes)} at the peak of {peak.space} in {name}: "
-                    f"{row.change} {row.shape} ({row.one.op_name or row.one.opcode})"
+                    f"{row.change} {row.shape} ({row.op_name or row.opcode})"
                 )
                 yield row.delta_bytes, _warning("more memory", text, row.source)
     lost = diff.donations
@@ -357,12 +357,11 @@ def _warning(title: str, message: str, source: str | None = None) -> Annotation:
 
 
 def _collective(row: CollectiveRow, module: str) -> Annotation:
-    one = row.one
-    size = "?" if one.payload_bytes is None else format_bytes(one.payload_bytes)
+    size = "?" if row.payload_bytes is None else format_bytes(row.payload_bytes)
     count = f"{row.count} x " if row.count > 1 else ""
     what = ", ".join((row.change, *map(detail_text, row.changes)))
-    text = f"{count}{one.kind} over {one.axis} of {size} in {module}: {what}"
-    return _warning(f"{one.kind} {row.change}", text, one.source)
+    text = f"{count}{row.kind} over {row.axis} of {size} in {module}: {what}"
+    return _warning(f"{row.kind} {row.change}", text, row.source)
 
 
 def check_annotations(judgement: Judgement) -> list[Annotation]:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.line_edits import CallChange, ProgramLines
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakRow
     from hlo_lens.questions.diff.shardings import (
-        AnnotationRow,
         DonationDiff,
         EntryRow,
         ShardingDiff,
+        ShardingRow,
     )
 
 Sizes: TypeAlias = "Mapping[str | None, int | None]"
@@ -211,8 +211,9 @@ def _wire_bytes(collectives: CollectiveDiff, shifted: Mapping[str, str]) -> Size
 
 def _line_of(row: PeakRow | CollectiveRow, shifted: Mapping[str, str]) -> str | None:
     """Return the line of the head, also of what is gone."""
-    source = row.one.source
-    return source if row.head is not None or source is None else shifted.get(source, source)
+    source = row.source
+    is_gone = row.change in ("gone", REMOVED)
+    return shifted.get(source, source) if is_gone and source is not None else source
 
 
 def edits_text(edits: LineEdits) -> str:
@@ -441,7 +442,7 @@ class ArgumentsChanged(Cause):
                 values = f" {pair[0]} -> {pair[1]}"
                 is_part = self.change == RESHARDED and pair[1] == head.device_shape
                 values += " on each device" * is_part
-        names = [f"{first.name}{values}", *(row.name for row in self.rows[1:])]
+        names = [f"{first.name}{values}", *(str(row.name) for row in self.rows[1:])]
         return f"{plural(len(names), 'argument')} {self.change}: {listed(names, 1)}"
 
 
@@ -449,7 +450,7 @@ def _arguments(changes: Changes, earlier: Sequence[Cause]) -> Iterator[Arguments
     del earlier
     changed: dict[str, list[EntryRow]] = defaultdict(list)
     for row in () if changes.shardings is None else changes.shardings.entries:
-        if row.one.kind == "parameter":
+        if row.kind == "parameter":
             changed[row.change].append(row)
     for change in (ADDED, REMOVED, RESHAPED, RESHARDED):
         rows = changed[change]
@@ -745,7 +746,7 @@ def _is_placement(edits: LineEdits) -> bool:
     return bool(started) and opcodes - started <= _AROUND_TRANSFERS
 
 
-def _is_own(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> bool:
+def _is_own(edits: LineEdits, annotations: Sequence[ShardingRow]) -> bool:
     """Return whether a line changed by itself, not only with the loop or block around it."""
     if 2 * edits.changes_of(TYPE, OPCODE) > edits.count - abs(edits.recomputed):
         return True
@@ -753,10 +754,11 @@ def _is_own(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> bool:
     return bool(annotations) and CONSTRAINT in names
 
 
-def _constraint_text(edits: LineEdits, annotations: Sequence[AnnotationRow]) -> str:
+def _constraint_text(edits: LineEdits, annotations: Sequence[ShardingRow]) -> str:
     """Return the change of sharding constraints with their specs; empty if it is not known."""
     if edits.changes_of(CONSTRAINT):
-        specs = {(row.base_spec, row.head_spec) for row in annotations if row.base and row.head}
+        both = [row for row in annotations if row.change not in (ADDED, REMOVED)]
+        specs = {(row.base_spec, row.head_spec) for row in both}
         if len(specs) == 1:
             ((base, head),) = specs
             return f"{CONSTRAINT} {base} -> {head}"

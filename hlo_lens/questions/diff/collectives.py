@@ -1,4 +1,4 @@
-"""Differences between two matched collectives."""
+"""Changes of the collectives of a module, one row for all with equal changes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.questions.collectives.collective import COUNT, WIRE, Collective, run_sum
-from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.questions.collectives.collective import COUNT, WIRE, run_sum
+from hlo_lens.questions.diff.pairs import Delta, pair_items, pair_record
+from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.names import last_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
+
+_Sides: TypeAlias = "tuple[Collective | None, Collective | None]"
 
 EXPOSED, HIDDEN = "exposed, was hidden", "hidden, was exposed"
 INTO, OUT_OF = "into a loop", "out of a loop"
@@ -53,113 +56,80 @@ def details_of(base: Collective, head: Collective) -> Iterator[Detail]:
         loop = (head if is_into else base).loops[-1]
         yield Detail(f"{INTO if is_into else OUT_OF}: {loop.rpartition('/')[2]}")
     if base.dynamic_count != head.dynamic_count or base.is_at_most != head.is_at_most:
-        yield Detail("times", times_text(base), times_text(head))
-    if base.payload_bytes != head.payload_bytes:
-        yield Detail("payload", base.payload_bytes, head.payload_bytes, is_bytes=True)
-    if base.element_type != head.element_type:
-        yield Detail("type", base.element_type, head.element_type)
-    if not _is_same_axis(base, head):
-        yield (
-            Detail("axis", base.axis, head.axis)
-            if base.axis != head.axis
-            else Detail("other devices in the groups")
-        )
-    if base.group_size != head.group_size:
-        yield Detail("group size", base.group_size, head.group_size)
+        yield Detail("times", base.times, head.times)
+    payloads = (base.payload_bytes, head.payload_bytes)
+    yield from _differing("payload", *payloads, is_bytes=True)
+    yield from _differing("type", base.element_type, head.element_type)
+    are_named = base.are_axes_named and head.are_axes_named
+    if base.devices != head.devices and not (are_named and base.axis == head.axis):
+        is_other_axis = base.axis != head.axis
+        axes = Detail("axis", base.axis, head.axis)
+        yield axes if is_other_axis else Detail("other devices in the groups")
+    yield from _differing("group size", base.group_size, head.group_size)
     if base.is_exposed is False and head.is_exposed:
         yield Detail(EXPOSED)
     elif base.is_exposed and head.is_exposed is False:
         yield Detail(HIDDEN)
-    yield from _rest(base, head)
+    yield from _differing("groups", base.num_groups, head.num_groups)
+    if payloads[0] == payloads[1]:  # else the bytes on the wire follow from it
+        sent = (base.wire_bytes_per_device, head.wire_bytes_per_device)
+        yield from _differing("on the wire each time", *sent, is_bytes=True)
 
 
-def _rest(base: Collective, head: Collective) -> Iterator[Detail]:
-    """Yield differences that the others do not imply."""
-    if base.num_groups != head.num_groups:
-        yield Detail("groups", base.num_groups, head.num_groups)
-    if base.payload_bytes != head.payload_bytes:
-        return  # bytes on the wire follow from it
-    if base.wire_bytes_per_device != head.wire_bytes_per_device:
-        one, other = base.wire_bytes_per_device, head.wire_bytes_per_device
-        yield Detail("on the wire each time", one, other, is_bytes=True)
-
-
-def _is_same_axis(base: Collective, head: Collective) -> bool:
-    """Return whether groups are the same devices, or along axes of one name."""
-    if base.devices == head.devices:
-        return True
-    return base.axis == head.axis and base.are_axes_named and head.are_axes_named
-
-
-def arrow(one: str | None, other: str | None) -> str:
-    """Return two texts with an arrow between them, or one if they are equal.
-
-    >>> arrow("1", "48"), arrow("2", "2"), arrow(None, "2")
-    ('1 -> 48', '2', '2')
-    """
-    texts = [text for text in (one, other) if text is not None]
-    return " -> ".join(dict.fromkeys(texts))
-
-
-def times_text(fact: Collective | None) -> str | None:
-    """Return the executions of a collective in one run as text."""
-    return None if fact is None else fact.times
+def _differing(
+    what: str, base: str | int | None, head: str | int | None, *, is_bytes: bool = False
+) -> Iterator[Detail]:
+    if base != head:
+        yield Detail(what, base, head, is_bytes)
 
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveRow(SidePair[Collective]):
+class CollectiveRow:
     """Collectives with equal changes.
 
     Attributes:
-        count: Number of collectives.
+        base: One of them before; None if they were added.
+        head: After; None if they were removed.
+        changes: Changes one by one; empty for collectives added or removed.
     """
 
-    count: int
-
-    @property
-    def change(self) -> str:
-        """``added``, ``removed``, ``moved`` (into or out of loops) or ``changed``."""
-        if self.base is None:
-            return ADDED
-        if self.head is None:
-            return REMOVED
-        return MOVED if len(self.base.loops) != len(self.head.loops) else CHANGED
-
-    @property
-    def changes(self) -> tuple[Detail, ...]:
-        """Changes one by one; empty for collectives added or removed."""
-        if self.base is None or self.head is None:
-            return ()
-        return tuple(details_of(self.base, self.head))
-
-    @property
-    def details(self) -> str:
-        """The changes as one text."""
-        return ", ".join(map(str, self.changes))
-
-    @property
-    def times(self) -> str:
-        """Executions in one run, with an arrow if they changed."""
-        return arrow(times_text(self.base), times_text(self.head))
-
-    @property
-    def base_wire_bytes(self) -> int | None:
-        """Bytes on the wire in one run of the base; None if not known."""
-        return _wire(self.base, self.count)
-
-    @property
-    def head_wire_bytes(self) -> int | None:
-        """Bytes on the wire in one run of the head; None if not known."""
-        return _wire(self.head, self.count)
-
-    @property
-    def delta_wire_bytes(self) -> int | None:
-        """Their difference; None if either is not known."""
-        base, head = self.base_wire_bytes, self.head_wire_bytes
-        return None if base is None or head is None else head - base
+    base: Collective | None
+    head: Collective | None
+    changes: tuple[Detail, ...]
+    change: Annotated[str, "added, removed, moved into or out of loops, or changed"]
+    count: Annotated[int, Unit.COUNT, "collectives with this change"]
+    kind: Annotated[str, "all-reduce, all-gather, ..."]
+    axis: Annotated[str, "mesh axes of the groups of devices"]
+    group_size: Annotated[int | None, Unit.COUNT, "devices in each group"]
+    payload_bytes: Annotated[int | None, Unit.BYTES, "bytes of the full tensor of one group"]
+    times: Annotated[str, "executions of each in one run"]
+    delta_wire_bytes: Annotated[
+        int | None, Unit.BYTES_DELTA, "increase of bytes on the wire in one run"
+    ]
+    details: Annotated[str, "changes"]
+    source: Annotated[str | None, "place in the user's program"]
+    op_name: Annotated[str | None, "operation path"]
+    element_type: Annotated[str | None, "element type"]
+    base_payload_bytes: Annotated[int | None, Unit.BYTES, "payload in the base"]
+    head_payload_bytes: Annotated[int | None, Unit.BYTES, "payload in the head"]
+    base_dynamic_count: Annotated[
+        int | None, Unit.COUNT, "executions of each in one run of the base"
+    ]
+    head_dynamic_count: Annotated[
+        int | None, Unit.COUNT, "executions of each in one run of the head"
+    ]
+    base_wire_bytes: Annotated[int | None, Unit.BYTES, "bytes on the wire in one run of the base"]
+    head_wire_bytes: Annotated[int | None, Unit.BYTES, "bytes on the wire in one run of the head"]
+    base_loops: Annotated[tuple[str, ...] | None, "enclosing loops in the base"]
+    head_loops: Annotated[tuple[str, ...] | None, "enclosing loops in the head"]
+    base_is_exposed: Annotated[bool | None, "whether work did not cover it in the base"]
+    head_is_exposed: Annotated[bool | None, "whether work does not cover it in the head"]
+    base_axis: Annotated[str | None, "mesh axes in the base"]
+    head_axis: Annotated[str | None, "mesh axes in the head"]
+    origin_basis: Annotated[str | None, "way that source and op_name were found"]
 
     @property
     def is_worse(self) -> bool:
@@ -174,72 +144,59 @@ class CollectiveRow(SidePair[Collective]):
         return after > before
 
 
-def _wire(fact: Collective | None, count: int) -> int | None:
-    if fact is None:
-        return 0
-    size = fact.wire_bytes_per_run
-    return None if size is None else size * count
+def _row(base: Collective | None, head: Collective | None, count: int) -> CollectiveRow:
+    changes = () if base is None or head is None else tuple(details_of(base, head))
+    change = ADDED if base is None else REMOVED
+    if base is not None and head is not None:
+        change = MOVED if len(base.loops) != len(head.loops) else CHANGED
+    facts = [fact for fact in (base, head) if fact is not None]
+    before, after = (
+        0
+        if fact is None
+        else None
+        if fact.wire_bytes_per_run is None
+        else fact.wire_bytes_per_run * count
+        for fact in (base, head)
+    )
+    return pair_record(
+        CollectiveRow,
+        base,
+        head,
+        changes=changes,
+        change=change,
+        count=count,
+        times=" -> ".join(dict.fromkeys(fact.times for fact in facts)),
+        base_wire_bytes=before,
+        head_wire_bytes=after,
+        delta_wire_bytes=None if before is None or after is None else after - before,
+        details=", ".join(map(str, changes)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectiveDiff(Result):
+class CollectiveDiff(Records[CollectiveRow]):
     """Changes of the collectives of one module, largest increase first.
 
     Attributes:
+        changed: Changed collectives.
         counts: Kind to collectives in the text.
         dynamic_counts: Kind to executions in one run; None if one is not known.
         wire_bytes: Bytes that leave each device in one run.
-        changed: Changed collectives.
         unchanged: Number of the others.
     """
 
     KIND: ClassVar[str] = "collective-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("change", Unit.NONE, "added, removed, moved into or out of loops, or changed"),
-        Column("count", Unit.COUNT, "collectives with this change"),
-        Column("kind", Unit.NONE, "all-reduce, all-gather, ..."),
-        Column("axis", Unit.NONE, "mesh axes of the groups of devices"),
-        Column("group_size", Unit.COUNT, "devices in each group"),
-        Column("payload_bytes", Unit.BYTES, "bytes of the full tensor of one group"),
-        Column("times", Unit.NONE, "executions of each in one run"),
-        Column("delta_wire_bytes", Unit.BYTES_DELTA, "increase of bytes on the wire in one run"),
-        Column("details", Unit.NONE, "changes"),
-        Column("source", Unit.NONE, "place in the user's program"),
-        Column("op_name", Unit.NONE, "operation path"),
-        Column("element_type", Unit.NONE, "element type"),
-        Column("base_payload_bytes", Unit.BYTES, "payload in the base"),
-        Column("head_payload_bytes", Unit.BYTES, "payload in the head"),
-        Column("base_dynamic_count", Unit.COUNT, "executions of each in one run of the base"),
-        Column("head_dynamic_count", Unit.COUNT, "executions of each in one run of the head"),
-        Column("base_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the base"),
-        Column("head_wire_bytes", Unit.BYTES, "bytes on the wire in one run of the head"),
-        Column("base_loops", Unit.NONE, "enclosing loops in the base"),
-        Column("head_loops", Unit.NONE, "enclosing loops in the head"),
-        Column("base_is_exposed", Unit.NONE, "whether work did not cover it in the base"),
-        Column("head_is_exposed", Unit.NONE, "whether work does not cover it in the head"),
-        Column("base_axis", Unit.NONE, "mesh axes in the base"),
-        Column("head_axis", Unit.NONE, "mesh axes in the head"),
-        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
-    )
-    RECORDS: ClassVar[str] = "changed"
+    changed: tuple[CollectiveRow, ...] = field(repr=False)
     counts: Mapping[str, Delta]
     dynamic_counts: Mapping[str, Delta]
     wire_bytes: Delta
-    changed: tuple[CollectiveRow, ...] = field(repr=False)
     unchanged: int
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the changed collectives."""
-        return (row.row(self.COLUMNS) for row in self.changed)
 
     def totals(self) -> Mapping[str, int]:
         """Return the number of changed collectives, and the increase on the wire if known."""
-        found = {"count": sum(row.count for row in self.changed)}
-        deltas = [row.delta_wire_bytes for row in self.changed]
-        known = [delta for delta in deltas if delta is not None]
-        if len(known) == len(deltas):
-            found["delta_wire_bytes"] = sum(known)
-        return found
+        sums = {"count": sum(row.count for row in self.changed)}
+        sent = sum_of(row.delta_wire_bytes for row in self.changed)
+        return sums if sent is None else {**sums, "delta_wire_bytes": sent}
 
 
 def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDiff | None:
@@ -248,27 +205,27 @@ def collective_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> CollectiveDif
         return None
     mine, yours = base.collectives, head.collectives
     paired = pair_items(mine, yours, _STAGES, _order)
-    rows: dict[tuple[object, object], list[tuple[Collective | None, Collective | None]]] = {}
+    alike: dict[tuple[object, object], list[_Sides]] = {}
     for b, h in paired:
         if b is None or h is None or any(details_of(b, h)):
-            rows.setdefault((_figures(b), _figures(h)), []).append((b, h))
-    changed = [CollectiveRow(base=r[0][0], head=r[0][1], count=len(r)) for r in rows.values()]
+            alike.setdefault((_figures(b), _figures(h)), []).append((b, h))
+
+    def order(row: CollectiveRow) -> tuple[object, ...]:
+        delta = row.delta_wire_bytes
+        size = (0, 0) if delta is None else (1, -abs(delta))
+        rest = repr((_figures(row.base), _figures(row.head), row.count))
+        place = (row.source or "", row.op_name or "")
+        return (*size, row.change, row.kind, row.axis, *place, rest)
+
     counts = [Counter(fact.kind for fact in side) for side in (mine, yours)]
     kinds = dict.fromkeys((*COLLECTIVE_KINDS, *sorted({*counts[0], *counts[1]})))
     return CollectiveDiff(
+        changed=tuple(sorted((_row(*same[0], len(same)) for same in alike.values()), key=order)),
         counts={kind: Delta(counts[0][kind], counts[1][kind]) for kind in kinds},
         dynamic_counts={kind: _run_delta(base, head, COUNT, kind) for kind in kinds},
         wire_bytes=_run_delta(base, head, WIRE),
-        changed=tuple(sorted(changed, key=_row_order)),
-        unchanged=len(paired) - sum(map(len, rows.values())),
+        unchanged=len(paired) - sum(map(len, alike.values())),
     )
-
-
-def _row_order(row: CollectiveRow) -> tuple[object, ...]:
-    delta, one = row.delta_wire_bytes, row.one
-    size = (0, 0) if delta is None else (1, -abs(delta))
-    rest = repr((_figures(row.base), _figures(row.head), row.count))
-    return (*size, row.change, one.kind, one.axis, one.source or "", one.op_name or "", rest)
 
 
 _SHOWN = attrgetter(
@@ -309,16 +266,8 @@ def _loops(fact: Collective) -> tuple[str, ...]:
     return tuple(_TIMES.sub("", loop) for loop in fact.loops)
 
 
-def _times(fact: Collective) -> tuple[object, ...]:
-    return (fact.loops, fact.dynamic_count)
-
-
-def _what(fact: Collective) -> tuple[object, ...]:
-    return (fact.kind, fact.devices, fact.payload_bytes, fact.element_type)
-
-
-def _where(fact: Collective) -> tuple[object, ...]:
-    return (fact.kind, fact.axis, fact.group_size)
+_WHAT = ("kind", "devices", "payload_bytes", "element_type")
+_what, _where = attrgetter(*_WHAT), attrgetter("kind", "axis", "group_size")
 
 
 def _operation(fact: Collective) -> str:
@@ -327,9 +276,11 @@ def _operation(fact: Collective) -> str:
 
 
 _STAGES: tuple[Callable[[Collective], Hashable], ...] = (
-    lambda f: (*_what(f), *_times(f), f.is_at_most, f.is_exposed, f.op_name, f.source),
-    lambda f: (*_what(f), *_times(f), f.is_exposed, f.op_name),
-    lambda f: (*_what(f), *_times(f), f.op_name),
+    attrgetter(
+        *_WHAT, *("loops", "dynamic_count", "is_at_most", "is_exposed", "op_name", "source")
+    ),
+    lambda f: (*_what(f), f.loops, f.dynamic_count, f.is_exposed, f.op_name),
+    lambda f: (*_what(f), f.loops, f.dynamic_count, f.op_name),
     lambda f: (*_what(f), _loops(f), f.op_name),
     lambda f: (*_where(f), _loops(f), f.op_name),
     lambda f: (*_what(f), _operation(f)),

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from hlo_lens.questions.diff.pairs import Delta, SidePair, pair_items
+from hlo_lens.questions.diff.pairs import Delta, pair_items, pair_record
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import MOST_ESTIMATED, not_estimated_text
 from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, SpaceFacts
-from hlo_lens.questions.snapshots.figures import AliveGroup, SpacePeak
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.names import last_scopes
 from hlo_lens.text.units import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 
+    from hlo_lens.questions.snapshots.figures import AliveGroup, SpacePeak
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 
@@ -207,6 +206,95 @@ def _spaces(memory: MemoryStatement | None) -> dict[int, SpaceFacts]:
 
 # ---- the peaks ---------------------------------------------------------------------------------
 
+FREE = "[fragmentation]"
+
+_LINE = re.compile(r":\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakRow:
+    """Values of one origin at the peaks of both sides, or other bytes of the space."""
+
+    space: Annotated[str, "memory space"]
+    delta_bytes: Annotated[int, Unit.BYTES_DELTA, "bytes of the head minus those of the base"]
+    base_bytes: Annotated[int | None, Unit.BYTES, "bytes at the base's peak"]
+    head_bytes: Annotated[int | None, Unit.BYTES, "bytes at the head's peak"]
+    change: Annotated[str, "new, gone, grown or shrunk"]
+    source: Annotated[str | None, "place in the user's program"] = None
+    shape: Annotated[str | None, "shape and number of values"] = None
+    op_name: Annotated[str | None, "operation path, or name of the argument"]
+    category: Annotated[str | None, "purpose of their allocations"] = None
+    opcode: Annotated[str | None, "opcode that makes them"] = None
+    base_values: Annotated[int | None, Unit.COUNT, "values in the base"] = None
+    head_values: Annotated[int | None, Unit.COUNT, "values in the head"] = None
+    base_shape: Annotated[str | None, "shape in the base"] = None
+    head_shape: Annotated[str | None, "shape in the head"] = None
+    base_source: Annotated[str | None, "place in the base's program"] = None
+    head_source: Annotated[str | None, "place in the head's program"] = None
+    origin_basis: Annotated[str | None, "way that source and op_name were found"] = None
+
+
+def shape_text(group: AliveGroup) -> str:
+    """Return the shape, and the number of values if there are several."""
+    return group.shape if group.values == 1 else f"{group.shape} x {group.values}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakDiff(Records[PeakRow]):
+    """Differences of one memory space between two compiles, largest first.
+
+    Attributes:
+        entries: Groups of values that differ, and the other bytes if they do.
+        color: Number of the space.
+        space: Its name.
+        is_peak: Whether values alive at the peak are compared; else all allocated values.
+        base: Peak in the base; None if the space is empty there.
+        head: Peak in the head.
+        unchanged_groups: Number of groups that are equal on both sides.
+        rest: Allocated bytes beyond those at the peak (`FREE`); None if they are not known.
+    """
+
+    KIND: ClassVar[str] = "memory-diff"
+    entries: tuple[PeakRow, ...] = field(repr=False)
+    color: int
+    space: str
+    is_peak: bool
+    base: SpacePeak | None
+    head: SpacePeak | None
+    unchanged_groups: int
+    rest: Delta | None = None
+
+    @property
+    def changed(self) -> tuple[PeakRow, ...]:
+        """Groups of values that differ."""
+        return tuple(row for row in self.entries if row.op_name != FREE)
+
+    @property
+    def delta_bytes(self) -> int:
+        """Difference of the peaks: the sum over all groups."""
+        return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of the larger of the two peaks."""
+        return max(one.bytes for one in (self.base, self.head) if one is not None)
+
+    def totals(self) -> Mapping[str, int]:
+        """Return the difference of all allocations, or of the peaks if the rest is not known."""
+        rest = 0 if self.rest is None else self.rest.delta or 0
+        return {"delta_bytes": self.delta_bytes + rest}
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the peak is at another instruction, whatever its line and enclosing scopes."""
+        if self.base is None or self.head is None or not self.is_peak:
+            return False
+        base, head = (
+            (last_scopes(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode)
+            for peak in (self.base, self.head)
+        )
+        return base != head
+
 
 def _peaks(
     base: ModuleSnapshot, head: ModuleSnapshot, metrics: Mapping[str, Delta]
@@ -223,200 +311,80 @@ def _peaks(
     unexplained: list[str] = []
     for color in sorted({*left, *right}):
         one, other = left.get(color), right.get(color)
-        known = other or one
-        if one is not None and other is not None and one.is_peak != other.is_peak:
-            unexplained.append(other.name)
-        elif known is not None:
-            name = names.get(color, known.name)
-            rest = _rest(name, metrics) if known.is_peak else {}
-            found.append(replace(peak_diff(one, other, rest=rest), space=name))
+        peak = other or one
+        assert peak is not None
+        if one and other and one.is_peak != other.is_peak:
+            unexplained.append(peak.name)
+            continue
+        name = names.get(color, peak.name)
+        free = metrics.get(f"spaces[{name}].fragmentation_bytes") if peak.is_peak else None
+        rest = None if free is None or free.delta is None else free
+        found.append(peak_diff(one, other, space=name, rest=rest))
     found.sort(key=lambda one: (one.color != DEFAULT_SPACE, -one.most_bytes, one.color))
     return tuple(found), tuple(unexplained)
 
 
-def _rest(space: str, metrics: Mapping[str, Delta]) -> Mapping[str, Delta]:
-    """Return the bytes of a space beyond those held at its peak; empty if not known."""
-    free = metrics.get(f"spaces[{space}].fragmentation_bytes")
-    return {} if free is None or free.delta is None else {FREE: free}
-
-
-FREE = "[fragmentation]"
-
-_LINE = re.compile(r":\d+$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakRow(SidePair[AliveGroup]):
-    """Values of one origin at the peaks of both sides."""
-
-    @property
-    def delta_bytes(self) -> int:
-        """Bytes of the head minus those of the base."""
-        return _size(self.head) - _size(self.base)
-
-    @property
-    def change(self) -> str:
-        """``new``, ``gone``, ``grown``, ``shrunk`` or ``=``."""
-        if self.base is None:
-            return "new"
-        if self.head is None:
-            return "gone"
-        if self.delta_bytes:
-            return "grown" if self.delta_bytes > 0 else "shrunk"
-        return "="
-
-    @property
-    def shape(self) -> str:
-        """Shape and number: ``bf16[64,32768] x 9``, with an arrow between if they differ."""
-        texts = [shape_text(group) for group in (self.base, self.head) if group is not None]
-        return " -> ".join(dict.fromkeys(texts))
-
-    @property
-    def source(self) -> str | None:
-        """Place in the program of the head, or of the base if they are gone."""
-        return self.one.source
-
-
-def shape_text(group: AliveGroup) -> str:
-    """Return the shape, and the number of values if there are several."""
-    return group.shape if group.values == 1 else f"{group.shape} x {group.values}"
-
-
-def _size(group: AliveGroup | None) -> int:
-    return 0 if group is None else group.size_bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class PeakDiff(Result):
-    """Differences of one memory space between two compiles, largest first.
-
-    Attributes:
-        color: Number of the space.
-        space: Its name.
-        is_peak: Whether values alive at the peak are compared; else all allocated values.
-        base: Peak in the base; None if the space is empty there.
-        head: Peak in the head.
-        changed: Groups that differ.
-        unchanged_groups: Number of groups that are equal on both sides.
-        rest: Label to the other allocated bytes; empty if they are not known.
-    """
-
-    KIND: ClassVar[str] = "memory-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("space", Unit.NONE, "memory space"),
-        Column("delta_bytes", Unit.BYTES_DELTA, "bytes of the head minus those of the base"),
-        Column("base_bytes", Unit.BYTES, "bytes at the base's peak"),
-        Column("head_bytes", Unit.BYTES, "bytes at the head's peak"),
-        Column("change", Unit.NONE, "new, gone, grown or shrunk"),
-        Column("source", Unit.NONE, "place in the user's program"),
-        Column("shape", Unit.NONE, "shape and number of values"),
-        Column("op_name", Unit.NONE, "operation path, or name of the argument"),
-        Column("category", Unit.NONE, "purpose of their allocations"),
-        Column("opcode", Unit.NONE, "opcode that makes them"),
-        Column("base_values", Unit.COUNT, "values in the base"),
-        Column("head_values", Unit.COUNT, "values in the head"),
-        Column("base_shape", Unit.NONE, "shape in the base"),
-        Column("head_shape", Unit.NONE, "shape in the head"),
-        Column("base_source", Unit.NONE, "place in the base's program"),
-        Column("head_source", Unit.NONE, "place in the head's program"),
-        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
-    )
-    color: int
-    space: str
-    is_peak: bool
-    base: SpacePeak | None
-    head: SpacePeak | None
-    changed: tuple[PeakRow, ...] = field(repr=False)
-    unchanged_groups: int
-    rest: Mapping[str, Delta] = field(default_factory=dict)
-
-    @property
-    def delta_bytes(self) -> int:
-        """Difference of the peaks: the sum over all groups."""
-        return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
-
-    @property
-    def most_bytes(self) -> int:
-        """Bytes of the larger of the two peaks."""
-        return max(one.bytes for one in (self.base, self.head) if one is not None)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows, largest difference first."""
-        cells = [*self._groups(), *self._others()]
-        yield from sorted(cells, key=lambda row: -abs(row[1]) if isinstance(row[1], int) else 0)
-
-    def _others(self) -> Iterator[Row]:
-        """Yield the other bytes that differ."""
-        empty = (None,) * (len(self.COLUMNS) - 8)
-        for label, delta in self.rest.items():
-            if delta.delta:
-                change = "grown" if delta.delta > 0 else "shrunk"
-                sizes = (delta.delta, delta.base, delta.head)
-                yield (self.space, *sizes, change, None, None, label, *empty)
-
-    def _groups(self) -> Iterator[Row]:
-        for row in self.changed:
-            one = row.one
-            yield (
-                *(self.space, row.delta_bytes, *row.cells("size_bytes"), row.change, row.source),
-                *(row.shape, one.op_name, one.category, one.opcode, *row.cells("values", 0)),
-                *(*row.cells("shape"), *row.cells("source"), one.origin_basis),
-            )
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows."""
-        return len(self.changed) + sum(bool(delta.delta) for delta in self.rest.values())
-
-    def totals(self) -> Mapping[str, int]:
-        """Return the difference of all allocations, or of the peaks if the rest is not known."""
-        others = sum(delta.delta or 0 for delta in self.rest.values())
-        return {"delta_bytes": self.delta_bytes + others}
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether the peak is at another instruction of the program."""
-        if self.base is None or self.head is None or not self.is_peak:
-            return False
-        return _moment(self.base) != _moment(self.head)
-
-
-def _moment(peak: SpacePeak) -> tuple[str | None, ...]:
-    """Return the place of a peak, without line number and enclosing scopes."""
-    return last_scopes(peak.op_name), _LINE.sub("", peak.source or ""), peak.opcode
-
-
 def peak_diff(
-    base: SpacePeak | None, head: SpacePeak | None, *, rest: Mapping[str, Delta] | None = None
+    base: SpacePeak | None, head: SpacePeak | None, *, space: str = "", rest: Delta | None = None
 ) -> PeakDiff:
     """Return the differences of two peaks; None is the peak of an empty space.
 
     Args:
         base: Before.
         head: After.
-        rest: Label to the other allocated bytes; None if they are not known.
+        space: Name of the space; empty for that of the peaks.
+        rest: Allocated bytes beyond those at the peak; None if they are not known.
     """
-    known = head or base
-    if known is None:
-        raise AssertionError("one side has a peak")
-    groups = (base.groups if base else (), head.groups if head else ())
-    rows = [PeakRow(base=b, head=h) for b, h in pair_items(*groups, _STAGES, _order)]
-    changed = sorted((row for row in rows if row.delta_bytes), key=_row_order)
+    peak = head or base
+    assert peak is not None
+    space = space or peak.name
+    sides = (base.groups if base else (), head.groups if head else ())
+    pairs = pair_items(*sides, _STAGES, _order)
+    rows = [_peak_row(space, *pair) for pair in pairs]
+    changed = [row for row in rows if row.delta_bytes]
+    changed.sort(
+        key=lambda r: (-abs(r.delta_bytes), r.op_name or "", r.source or "", r.shape, r.category)
+    )
+    unchanged = len(rows) - len(changed)
+    if rest is not None and rest.delta:
+        free = PeakRow(
+            space=space,
+            delta_bytes=rest.delta,
+            base_bytes=rest.base,
+            head_bytes=rest.head,
+            change="grown" if rest.delta > 0 else "shrunk",
+            op_name=FREE,
+        )
+        changed = sorted([*changed, free], key=lambda row: -abs(row.delta_bytes))
     return PeakDiff(
-        color=known.color,
-        space=known.name,
-        is_peak=known.is_peak,
+        entries=tuple(changed),
+        color=peak.color,
+        space=space,
+        is_peak=peak.is_peak,
         base=base,
         head=head,
-        changed=tuple(changed),
-        unchanged_groups=len(rows) - len(changed),
-        rest=rest or {},
+        unchanged_groups=unchanged,
+        rest=rest,
     )
 
 
-def _row_order(row: PeakRow) -> tuple[object, ...]:
-    one = row.one
-    return (-abs(row.delta_bytes), one.op_name or "", one.source or "", row.shape, one.category)
+def _peak_row(space: str, base: AliveGroup | None, head: AliveGroup | None) -> PeakRow:
+    before, after = (0 if group is None else group.size_bytes for group in (base, head))
+    change = "=" if before == after else "grown" if after > before else "shrunk"
+    groups = [group for group in (base, head) if group is not None]
+    return pair_record(
+        PeakRow,
+        base,
+        head,
+        space=space,
+        delta_bytes=after - before,
+        base_bytes=base and base.size_bytes,
+        head_bytes=head and head.size_bytes,
+        change="new" if base is None else "gone" if head is None else change,
+        shape=" -> ".join(dict.fromkeys(map(shape_text, groups))),
+        base_values=0 if base is None else base.values,
+        head_values=0 if head is None else head.values,
+    )
 
 
 def _file(group: AliveGroup) -> str:

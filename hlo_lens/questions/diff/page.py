@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.questions.diff.shardings import (
-        AnnotationRow,
         DonationDiff,
-        EntryRow,
         ShardingDiff,
+        ShardingRow,
     )
     from hlo_lens.questions.findings.changes import FindingChanges
     from hlo_lens.questions.snapshots.figures import SpacePeak
@@ -458,7 +457,7 @@ def sharding_text(found: ShardingDiff) -> str:
     return f"{text}; {found.problem}" if found.problem else text
 
 
-def _counts(rows: Iterable[CollectiveRow | EntryRow | AnnotationRow]) -> str:
+def _counts(rows: Iterable[CollectiveRow | ShardingRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.change] += row.count
@@ -479,16 +478,15 @@ def detail_text(detail: Detail) -> str:
     return str(detail._replace(base=sizes[0] or "?", head=sizes[1] or "?"))
 
 
-def _collectives_table(found: CollectiveDiff) -> Table:
+def _collectives_table(diff: CollectiveDiff) -> Table:
     """Return the changed collectives, with readable sizes in their details."""
-    place = found.place_of("details")
 
     def rows() -> Iterator[Row]:
-        for cells, row in zip(found.rows(), found.changed, strict=True):
-            shown = (detail for detail in row.changes if detail.what != "times")
-            yield (*cells[:place], ", ".join(map(detail_text, shown)), *cells[place + 1 :])
+        for row in diff.changed:
+            details = (detail_text(detail) for detail in row.changes if detail.what != "times")
+            yield from rows_of([replace(row, details=", ".join(details))], diff.COLUMNS)
 
-    table = Table.of(found, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
+    table = Table.of(diff, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
     return with_marks(replace(table, read_rows=rows, kept=("kind",)))
 
 

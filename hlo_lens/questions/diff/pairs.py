@@ -7,19 +7,19 @@ Exchanging the sides exchanges the members of each pair and nothing else.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from hlo_lens.text.names import plain_name, split_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from _typeshed import DataclassInstance
 
     from hlo_lens.questions.snapshots.figures import SpacePeak
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
-    from hlo_lens.render.result import Cell, Column, Row
 
 
 T = TypeVar("T")
@@ -111,49 +111,26 @@ class Delta:
         return {"base": self.base, "head": self.head, "delta": self.delta}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SidePair(Generic[T]):
-    """An item before and after.
+R = TypeVar("R")
 
-    Attributes:
-        base: Before; None if it was added.
-        head: After; None if it was removed.
+
+def pair_record(record: type[R], base: object, head: object, **own: object) -> R:
+    """Return a record of an item before and after, of which one may be None.
+
+    Fields that are not given have the value of the item's field of that name, with the prefix
+    ``base_`` or ``head_`` that of one side, else that of the head, or of the base if it was
+    removed. They are None where there is no such item, or no such field.
     """
-
-    base: T | None
-    head: T | None
-
-    @property
-    def one(self) -> T:
-        """The item of the head, or of the base if it was removed."""
-        found = self.head or self.base
-        if found is None:
-            raise AssertionError("a pair has at least one side")
-        return found
-
-    def cells(self, name: str, absent: Cell = None) -> tuple[Cell, Cell]:
-        """Return a field of both sides; `absent` where there is no item."""
-        base, head = (getattr(item, name, absent) for item in (self.base, self.head))
-        return base, head
-
-    def row(self, columns: Iterable[Column]) -> Row:
-        """Return the cells of some columns.
-
-        A column is a property of the pair, a field of `one`, or with the prefix ``base_`` or
-        ``head_`` a field of that side. Items without such a field have None there.
-        """
-        return tuple(self._cell(column.name) for column in columns)
-
-    def _cell(self, name: str) -> Cell:
-        side, _, field = name.partition("_")
-        found: Cell
-        if hasattr(self, name):
-            found = getattr(self, name)
-        elif side in ("base", "head"):
-            found = getattr(getattr(self, side), field, None)
-        else:
-            found = getattr(self.one, name, None)
-        return found
+    items = {"base": base, "head": head}
+    for field in fields(cast("type[DataclassInstance]", record)):
+        side, _, name = field.name.partition("_")
+        if field.name in items:
+            own[field.name] = items[side]
+        elif field.name not in own and side in items:
+            own[field.name] = getattr(items[side], name, None)
+        elif field.name not in own:
+            own[field.name] = getattr(head or base, field.name, None)
+    return cast("Callable[..., R]", record)(**own)
 
 
 _PACKAGE = "__init__.py"

@@ -13,124 +13,86 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
-from hlo_lens.questions.diff.pairs import SidePair, pair_items
-from hlo_lens.questions.sharding.annotations import Annotation
-from hlo_lens.questions.snapshots.figures import EntryFact
-from hlo_lens.render.result import Column, Records, Result, Row, Unit
+from hlo_lens.questions.diff.pairs import pair_items, pair_record
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+    from hlo_lens.questions.sharding.annotations import Annotation
+    from hlo_lens.questions.snapshots.figures import EntryFact
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
-    _Sides = tuple[EntryFact | None, EntryFact | None]
+    SameShardings = Callable[[str, str], bool]
 
 ADDED, REMOVED, RESHARDED, RESHAPED = "added", "removed", "resharded", "reshaped"
+RENAMED = "renamed"
 
-
-S = TypeVar("S", EntryFact, Annotation)
-
-
-class ShardedPair(SidePair[S]):
-    """A sharded item before and after."""
-
-    @property
-    def base_spec(self) -> str | None:
-        """Partition spec in the base, else the sharding."""
-        return _spec_of(self.base)
-
-    @property
-    def head_spec(self) -> str | None:
-        """Partition spec in the head, else the sharding."""
-        return _spec_of(self.head)
+_Entries: TypeAlias = "tuple[EntryFact | None, EntryFact | None]"
+_Annotations: TypeAlias = "tuple[Annotation | None, Annotation | None]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryRow(ShardedPair[EntryFact]):
-    """A parameter or output that changed.
+class ShardingRow:
+    """A parameter, output or annotations whose sharding changed."""
 
-    Attributes:
-        change: ``added``, ``removed``, ``resharded``, ``reshaped`` or ``renamed`` (mesh axes).
-        count: 1.
-    """
+    change: Annotated[str, "resharded, reshaped, added, removed or renamed"]
+    kind: Annotated[str, "parameter, output, or the annotation"]
+    name: Annotated[str | None, "argument, index of the output, or operation path"]
+    base_spec: Annotated[str | None, "partition spec in the base, or sharding"]
+    head_spec: Annotated[str | None, "partition spec in the head, or sharding"]
+    base_device_shape: Annotated[str | None, "shape of one device's part in the base"]
+    head_device_shape: Annotated[str | None, "shape of one device's part in the head"]
+    delta_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of bytes on each device"]
+    count: Annotated[int, Unit.COUNT, "values or annotations with this change"]
+    source: Annotated[str | None, "place in the user's program"]
+    base_number: Annotated[int | None, "parameter number in the base"]
+    head_number: Annotated[int | None, "parameter number in the head"]
+    base_global_shape: Annotated[str | None, "global shape in the base"]
+    head_global_shape: Annotated[str | None, "global shape in the head"]
+    base_sharding: Annotated[str | None, "sharding in the base"]
+    head_sharding: Annotated[str | None, "sharding in the head"]
+    base_replication_factor: Annotated[int | None, Unit.COUNT, "devices that held each element"]
+    head_replication_factor: Annotated[int | None, Unit.COUNT, "devices that hold each element"]
 
-    change: str
-    count: int = 1
 
-    @property
-    def name(self) -> str:
-        """Name of a parameter, index of an output."""
-        return label_of(self.one)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow(ShardingRow):
+    """A parameter or output that changed, before and after; None where it is not there."""
 
-    @property
-    def delta_bytes(self) -> int | None:
-        """Increase of the bytes of one device's part; None if not known."""
-        base, head = _bytes(self.base), _bytes(self.head)
-        return None if base is None or head is None else head - base
-
-
-def _bytes(entry: EntryFact | None) -> int | None:
-    return 0 if entry is None else entry.device_bytes
+    base: EntryFact | None
+    head: EntryFact | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardingDiff(Result):
-    """Values whose sharding changed, largest difference first.
+class ShardingDiff(Records[ShardingRow]):
+    """Values whose sharding changed, largest difference first: entry values, then annotations.
 
     Attributes:
         pairs: Matched parameters and outputs, changed or not.
         entries: Changed parameters and outputs.
-        annotations: Changed annotations.
+        annotations: Changed annotations, equal changes once.
         unknown: Number of values of equal shapes whose sharding only one side knows.
         renamed: Number of values and annotations with other names of mesh axes, which are ignored.
         problem: Why annotations were not compared; empty if they were, or neither side has any.
     """
 
     KIND: ClassVar[str] = "sharding-diff"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("change", Unit.NONE, "resharded, reshaped, added, removed or renamed"),
-        Column("kind", Unit.NONE, "parameter, output, or the annotation"),
-        Column("name", Unit.NONE, "argument, index of the output, or operation path"),
-        Column("base_spec", Unit.NONE, "partition spec in the base, or sharding"),
-        Column("head_spec", Unit.NONE, "partition spec in the head, or sharding"),
-        Column("base_device_shape", Unit.NONE, "shape of one device's part in the base"),
-        Column("head_device_shape", Unit.NONE, "shape of one device's part in the head"),
-        Column("delta_bytes", Unit.BYTES_DELTA, "increase of bytes on each device"),
-        Column("count", Unit.COUNT, "values or annotations with this change"),
-        Column("source", Unit.NONE, "place in the user's program"),
-        Column("base_number", Unit.NONE, "parameter number in the base"),
-        Column("head_number", Unit.NONE, "parameter number in the head"),
-        Column("base_global_shape", Unit.NONE, "global shape in the base"),
-        Column("head_global_shape", Unit.NONE, "global shape in the head"),
-        Column("base_sharding", Unit.NONE, "sharding in the base"),
-        Column("head_sharding", Unit.NONE, "sharding in the head"),
-        Column("base_replication_factor", Unit.COUNT, "devices that held each element"),
-        Column("head_replication_factor", Unit.COUNT, "devices that hold each element"),
-    )
     pairs: tuple[tuple[EntryFact, EntryFact], ...] = field(repr=False)
     entries: tuple[EntryRow, ...]
-    annotations: tuple[AnnotationRow, ...]
+    annotations: tuple[ShardingRow, ...]
     unknown: int
     renamed: int = 0
     problem: str = ""
 
-    def rows(self) -> Iterator[Row]:
-        """Yield parameters and outputs, then annotations."""
-        yield from (entry.row(self.COLUMNS) for entry in self.entries)
-        yield from (annotation.row(self.COLUMNS) for annotation in self.annotations)
-
     @property
-    def row_count(self) -> int:
-        """Number of rows."""
-        return len(self.entries) + len(self.annotations)
+    def records(self) -> Sequence[ShardingRow]:
+        """Parameters and outputs, then annotations."""
+        return (*self.entries, *self.annotations)
 
 
 def label_of(entry: EntryFact) -> str:
@@ -159,27 +121,53 @@ def sharding_diff(
     unknown = 0
     for one, other in _match(base.entries, head.entries):
         if one is None or other is None:
-            rows.append(EntryRow(base=one, head=other, change=REMOVED if one else ADDED))
+            rows.append(_entry_row(one, other, REMOVED if one else ADDED))
             continue
         pairs.append((one, other))
         if change := _change(one, other, is_same):
-            rows.append(EntryRow(base=one, head=other, change=change))
+            rows.append(_entry_row(one, other, change))
         elif (one.sharding is None) != (other.sharding is None):
             unknown += 1
         elif has_other_axes(one.spec, other.spec):
-            renamed.append(EntryRow(base=one, head=other, change=RENAMED))
+            renamed.append(_entry_row(one, other, RENAMED))
     problem = annotation_problem(base, head)
-    found = AnnotationDiff() if problem else annotation_diff(base, head, is_same)
-    rows += renamed if with_axis_names else ()
-    rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.one.kind, row.name))
+    changed, respelled = ((), ()) if problem else _annotation_rows(base, head, is_same)
+    ignored = 0 if with_axis_names else len(renamed) + sum(row.count for row in respelled)
+    if with_axis_names:
+        rows += renamed
+        changed += respelled
+    rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.kind, row.name or ""))
     return ShardingDiff(
         pairs=tuple(pairs),
         entries=tuple(rows),
-        annotations=(*found.changed, *(found.renamed if with_axis_names else ())),
+        annotations=changed,
         problem=problem,
         unknown=unknown,
-        renamed=0 if with_axis_names else len(renamed) + sum(row.count for row in found.renamed),
+        renamed=ignored,
     )
+
+
+def _entry_row(base: EntryFact | None, head: EntryFact | None, change: str) -> EntryRow:
+    before, after = (0 if entry is None else entry.device_bytes for entry in (base, head))
+    entry = head or base
+    assert entry is not None
+    return pair_record(
+        EntryRow,
+        base,
+        head,
+        change=change,
+        name=label_of(entry),
+        base_spec=_spec_of(base),
+        head_spec=_spec_of(head),
+        delta_bytes=None if before is None or after is None else after - before,
+        count=1,
+    )
+
+
+def _spec_of(fact: EntryFact | Annotation | None) -> str | None:
+    if fact is None:
+        return None
+    return fact.spec if fact.spec is not None else fact.sharding
 
 
 _STAGES: tuple[Callable[[EntryFact], Hashable], ...] = (
@@ -197,7 +185,7 @@ def _is_equivalent(one: str, other: str) -> bool:
         return False
 
 
-def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Sides]:
+def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Entries]:
     """Return the matched values, and those of one side alone with None."""
     mine, yours = ([e for e in side if e.kind == "parameter"] for side in (base, head))
     outputs = ([e for e in side if e.kind == "output"] for side in (base, head))
@@ -207,7 +195,7 @@ def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Sides]
     ]
 
 
-def _match_outputs(base: list[EntryFact], head: list[EntryFact]) -> Iterator[_Sides]:
+def _match_outputs(base: list[EntryFact], head: list[EntryFact]) -> Iterator[_Entries]:
     """Yield outputs matched by place, from both ends if their numbers differ."""
     least = min(len(base), len(head))
     if len(base) == len(head):
@@ -244,12 +232,7 @@ def _differ(texts: tuple[str | None, str | None]) -> bool:
     return None not in texts and texts[0] != texts[1]
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
-
-    SameShardings = Callable[[str, str], bool]
+# ---- annotations -------------------------------------------------------------------------------
 
 _CONSTRAINT, _LEAVING = "constraint", "shard_map result"
 _KINDS = {
@@ -260,8 +243,6 @@ _KINDS = {
     "xla.sdy.LocalToGlobalShape": _LEAVING,
 }
 """Annotations that GSPMD and Shardy both have, under names of their own."""
-
-RENAMED = "renamed"
 
 _ENTERING = frozenset({"SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape"})
 _BODY = "shard_map body"
@@ -274,45 +255,6 @@ ONE_SIDE = (
     "annotations inside of the program are not compared: only the {} has the text from before "
     "optimizations, or they were left out of the other's"
 )
-
-
-_Annotations: TypeAlias = "tuple[Annotation | None, Annotation | None]"
-
-
-def _spec_of(fact: EntryFact | Annotation | None) -> str | None:
-    if fact is None:
-        return None
-    return fact.spec if fact.spec is not None else fact.sharding
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationRow(ShardedPair[Annotation]):
-    """Annotations with equal changes.
-
-    Attributes:
-        count: Number of annotations.
-        is_renamed: Whether only the names of mesh axes differ.
-    """
-
-    count: int
-    is_renamed: bool = False
-
-    @property
-    def change(self) -> str:
-        """``added``, ``removed``, ``resharded`` or ``renamed`` (mesh axes)."""
-        if self.base is None or self.head is None:
-            return "added" if self.base is None else "removed"
-        return RENAMED if self.is_renamed else "resharded"
-
-    @property
-    def kind(self) -> str:
-        """The annotation."""
-        return self.one.annotation
-
-    @property
-    def name(self) -> str | None:
-        """Operation path."""
-        return self.one.op_name
 
 
 def _kind(fact: Annotation) -> str:
@@ -348,25 +290,13 @@ def annotation_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
     return OTHER_SYSTEM.format(*sorted(systems, key=lambda name: True not in systems[name]))
 
 
-class AnnotationDiff(NamedTuple):
-    """Annotations that differ.
-
-    Attributes:
-        changed: Those that changed, equal changes once.
-        renamed: Those with other names of mesh axes and the same tiles.
-    """
-
-    changed: tuple[AnnotationRow, ...] = ()
-    renamed: tuple[AnnotationRow, ...] = ()
-
-
-def annotation_diff(
+def _annotation_rows(
     base: ModuleSnapshot, head: ModuleSnapshot, is_same: SameShardings
-) -> AnnotationDiff:
-    """Return the annotations that changed."""
+) -> tuple[tuple[ShardingRow, ...], tuple[ShardingRow, ...]]:
+    """Return the annotations that changed, and those with other names of mesh axes alone."""
     sides = pair_items(_annotations(base), _annotations(head), _ANNOTATION_STAGES, _order)
-    alike = [s for s in sides if s[0] and s[1] and _is_same(s[0], s[1], is_same)]
-    known = {_value(one) for one, _ in alike if one}, {_value(other) for _, other in alike if other}
+    alike = [(b, h) for b, h in sides if b and h and _is_same(b, h, is_same)]
+    known = {_value(one) for one, _ in alike}, {_value(other) for _, other in alike}
     changed: Counter[_Annotations] = Counter()
     for one, other in sides:
         if one is None or other is None:
@@ -375,21 +305,32 @@ def annotation_diff(
         elif not _is_same(one, other, is_same):
             changed[one, other] += 1
     renamed: Counter[_Annotations] = Counter(
-        (b, h) for b, h in alike if b and h and has_other_axes(b.spec, h.spec)
+        (b, h) for b, h in alike if has_other_axes(b.spec, h.spec)
     )
-    return AnnotationDiff(_rows(+changed), _rows(renamed, is_renamed=True))
+    rows = [
+        [
+            pair_record(
+                ShardingRow,
+                one,
+                other,
+                change=change if one and other else REMOVED if one else ADDED,
+                kind=annotation.annotation,
+                name=annotation.op_name,
+                base_spec=_spec_of(one),
+                head_spec=_spec_of(other),
+                count=count,
+            )
+            for (one, other), count in sorted(counts.items(), key=repr)
+            if count and (annotation := other or one) is not None
+        ]
+        for counts, change in ((changed, RESHARDED), (renamed, RENAMED))
+    ]
+    return tuple(rows[0]), tuple(rows[1])
 
 
 def has_other_axes(base: str | None, head: str | None) -> bool:
     """Return whether specs of equal shardings are known and name other axes."""
     return base is not None and head is not None and base != head
-
-
-def _rows(found: Counter[_Annotations], *, is_renamed: bool = False) -> tuple[AnnotationRow, ...]:
-    listed = [
-        AnnotationRow(base=b, head=h, count=n, is_renamed=is_renamed) for (b, h), n in found.items()
-    ]
-    return tuple(sorted(listed, key=repr))
 
 
 def _value(fact: Annotation) -> tuple[str | None, ...]:
@@ -428,6 +369,9 @@ def _order(fact: Annotation) -> tuple[object, ...]:
     return (fact.source, fact.spec, fact.sharding, fact.shape, fact.op_name)
 
 
+# ---- donations ---------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class DonationRow:
     """A parameter whose memory a result reuses on one side only."""
@@ -460,34 +404,25 @@ class DonationDiff(Records[DonationRow]):
 
 def donation_diff(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> DonationDiff:
     """Return the matched parameters that lost or gained an alias."""
-
-    def size(entry: EntryFact) -> int | None:
-        padded = entry.padded_device_bytes
-        return entry.device_bytes if padded is None else padded
-
-    differ = [
-        (one, other)
-        for one, other in pairs
-        if one.kind == "parameter" and (one.aliased_with is None) != (other.aliased_with is None)
-    ]
-    differ.sort(
-        key=lambda pair: (
-            pair[0].aliased_with is None,
-            -max(size(pair[0]) or 0, size(pair[1]) or 0),
-            pair[1].name or "",
+    rows: list[tuple[tuple[object, ...], DonationRow]] = []
+    for base, head in pairs:
+        is_gained = base.aliased_with is None
+        if base.kind != "parameter" or is_gained == (head.aliased_with is None):
+            continue
+        before, size = (
+            entry.device_bytes if entry.padded_device_bytes is None else entry.padded_device_bytes
+            for entry in (base, head)
         )
-    )
-    rows = [
-        DonationRow(
-            "gained" if base.aliased_with is None else "lost",
+        row = DonationRow(
+            "gained" if is_gained else "lost",
             head.name or base.name,
-            size(head),
+            size,
             head.device_shape,
             base.aliased_with,
             head.aliased_with,
             base.donation,
             head.donation,
         )
-        for base, head in differ
-    ]
-    return DonationDiff(entries=tuple(rows))
+        rows.append(((is_gained, -max(before or 0, size or 0), head.name or ""), row))
+    rows.sort(key=lambda pair: pair[0])
+    return DonationDiff(entries=tuple(row for _, row in rows))

@@ -20,7 +20,7 @@ def _diff(base: list[Collective], head: list[Collective]) -> CollectiveDiff:
 
 
 def _rows(base: list[Collective], head: list[Collective]) -> list[tuple[object, ...]]:
-    return [(row.change, row.count, row.one.kind, row.details) for row in _diff(base, head).changed]
+    return [(row.change, row.count, row.kind, row.details) for row in _diff(base, head).changed]
 
 
 def test_order_lines_and_paths_are_no_change() -> None:
