@@ -26,7 +26,7 @@ from hlo_lens.render.result import Column, Row, Unit, facts_object
 from hlo_lens.render.table import Section, Table, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import UnknownNameError
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.units import Amount, Kind, format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,9 +65,10 @@ def memory_facts(
     )
     peak = results.peak
     if peak is not None:
-        bound = "" if layout.is_complete and layout.are_ranges_complete else "at least "
-        size = text("peak", peak.total_bytes)
-        yield "peak", f"{word}{bound}{size} {where_text(results, peak)}"
+        amount = memory_amount(statement, "peak", peak.total_bytes)
+        if not (layout.is_complete and layout.are_ranges_complete):
+            amount = Amount(peak.total_bytes, Kind.AT_LEAST)
+        yield "peak", f"{word}{amount.text(format_bytes)} {where_text(results, peak)}"
     if instant is not None and instant is not peak:
         space = space_name(instant.color, results.backend)
         what = "peak" if instant.is_peak else "in use"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.query import rows_named
 from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins, origins, stack_texts
@@ -17,9 +17,10 @@ from hlo_lens.questions.memory.layout import (
     MemoryLayout,
     owned_bytes,
 )
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Row, Unit
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,7 +139,7 @@ SHARED = "[bytes counted twice]"
 class LiveValue(NamedTuple):
     """A temporary value alive, or a held allocation with the name of its value.
 
-    Other fields are columns of `PeakMemory`; a held allocation lives from start to end.
+    A held allocation lives from start to end.
 
     Attributes:
         parameter_number: Entry parameter whose memory it is, or None.
@@ -169,8 +170,27 @@ class LiveValue(NamedTuple):
         return max(0, self.owned_bytes - logical) if self.owned_bytes else 0
 
 
+class PeakRow(NamedTuple):
+    """A value or held allocation with its origin."""
+
+    value: Annotated[str, "instruction and shape index"]
+    size_bytes: Annotated[int, Unit.BYTES, "bytes it holds, padding included"]
+    category: Annotated[str, "use of its allocation: argument, output, temp, ..."]
+    source: Annotated[str | None, "source line that it comes from"]
+    opcode: Annotated[str | None, "opcode of the instruction that made it"]
+    shape: Annotated[str, "its shape with layout"]
+    op_name: Annotated[str | None, "operation path, or name of the argument"]
+    start: Annotated[int | None, "first instant of its live range"]
+    end: Annotated[int | None, "last instant, inclusive"]
+    offset: Annotated[int, "first byte in its allocation"]
+    allocation: Annotated[int, "index of the allocation"]
+    origin_basis: Annotated[str | None, "way that source and op_name were found"]
+    argument: Annotated[str | None, "argument that it is, or is computed from alone"]
+    library_source: Annotated[str | None, "line of a library that source calls there"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class PeakMemory(Result):
+class PeakMemory(Records[PeakRow]):
     """Memory held at one instant, largest allocations and values first.
 
     Attributes:
@@ -187,23 +207,6 @@ class PeakMemory(Result):
     """
 
     KIND: ClassVar[str] = "peak-memory"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("value", Unit.NONE, "instruction and shape index"),
-        Column("size_bytes", Unit.BYTES, "bytes it holds, padding included"),
-        Column("category", Unit.NONE, "use of its allocation: argument, output, temp, ..."),
-        Column("source", Unit.NONE, "source line that it comes from"),
-        Column("opcode", Unit.NONE, "opcode of the instruction that made it"),
-        Column("shape", Unit.NONE, "its shape with layout"),
-        Column("op_name", Unit.NONE, "operation path, or name of the argument"),
-        Column("start", Unit.NONE, "first instant of its live range"),
-        Column("end", Unit.NONE, "last instant, inclusive"),
-        Column("offset", Unit.NONE, "first byte in its allocation"),
-        Column("allocation", Unit.NONE, "index of the allocation"),
-        Column("origin_basis", Unit.NONE, "way that source and op_name were found"),
-        Column("argument", Unit.NONE, "argument that it is, or is computed from alone"),
-        Column("library_source", Unit.NONE, "line of a library that source calls there"),
-    )
-    RECORDS: ClassVar[str] = "live"
     source: str
     color: int
     position: int | None
@@ -252,26 +255,30 @@ class PeakMemory(Result):
         """Return the call stack of the origin of a value, innermost first."""
         return () if self._origins is None else self._origins.stack(self.origin_of(value))
 
-    def rows(self) -> Iterator[Row]:
-        """Yield held allocations and temporary values, largest first."""
-        for value in self.live:
-            maker, origin = self.makers.get(value.value), self.origin_of(value)
-            yield (
-                value.value,
-                value.size_bytes,
-                value.category,
-                origin.source,
-                None if maker is None else maker.opcode,
-                value.shape,
-                origin.op_name,
-                value.start,
-                value.end,
-                value.offset,
-                value.allocation,
-                origin.basis,
-                origin.argument,
-                self.library_source(value),
-            )
+    @property
+    def records(self) -> Sequence[PeakRow]:
+        """Held allocations and temporary values with their origins, each found when asked for."""
+        return Rows(self._row, range(len(self.live)))
+
+    def _row(self, place: int) -> PeakRow:
+        value = self.live[place]
+        maker, origin = self.makers.get(value.value), self.origin_of(value)
+        return PeakRow(
+            value=value.value,
+            size_bytes=value.size_bytes,
+            category=value.category,
+            source=origin.source,
+            opcode=None if maker is None else maker.opcode,
+            shape=value.shape,
+            op_name=origin.op_name,
+            start=value.start,
+            end=value.end,
+            offset=value.offset,
+            allocation=value.allocation,
+            origin_basis=origin.basis,
+            argument=origin.argument,
+            library_source=self.library_source(value),
+        )
 
     @property
     def shared_bytes(self) -> int:

@@ -34,11 +34,10 @@ from hlo_lens.text.names import did_you_mean, shell_word
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
-    from hlo_lens.buffers.live_range import LiveRanges
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
@@ -134,11 +133,14 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     if assignment is None or not len(assignment.allocations):
         is_limited = module is None or exceeds_limit(dump, module)
         return None if is_limited else _estimated(dump, backend)
-    given = dump.live_range
+    given, computed = dump.live_range, None
     has_ranges = given is not None and given.is_available
-    found = None if has_ranges else _computed_ranges(dump, backend)
+    if not has_ranges and module is not None and not exceeds_limit(dump, module):
+        from hlo_lens.questions.memory.estimate import live_ranges
+
+        computed = live_ranges(instruction_table(dump), backend=backend, traces=dump.heap_traces)
     used = dump.buffer_values if assignment.ends_without_values else None
-    layout = layout_of_dump(assignment, given if found is None else found, used)
+    layout = layout_of_dump(assignment, computed or given, used)
     if module is not None and module.computations:
         lost = _lost_interface(layout, module)
         lost += 0 if has_ranges else _lost_values(layout, instruction_table(dump))
@@ -152,14 +154,15 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     unknown = 0 if module is None else _unknown_values(layout, module)
     _check_one_compile(layout, dump, unknown)
     peaks = peaks_of(layout, module or dump.instructions)
+    version = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
     statement = memory_statement(
         layout,
         peaks,
         backend=backend,
         opcodes=_opcodes(layout, module, backend),
-        is_exact_tpu=_is_exact(dump),
+        is_exact_tpu=version is not None and int(version[1]) >= _EXACT_CHANGE_LIST,
     )
-    notes = statement.notes if found is None else (*statement.notes, found.source)
+    notes = statement.notes if computed is None else (*statement.notes, computed.source)
     statement = replace(statement, notes=notes, unknown_values=unknown, missing=_missing(dump))
     return MemoryResults(
         layout=layout,
@@ -168,18 +171,6 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
         backend=backend,
         module=module,
     )
-
-
-def _computed_ranges(dump: ModuleDump, backend: str | None) -> LiveRanges | None:
-    """Return live ranges computed from the schedule; None without a schedule.
-
-    None for modules above the limit, too.
-    """
-    from hlo_lens.questions.memory.estimate import live_ranges
-
-    if dump.hlo is None or exceeds_limit(dump, dump.hlo):
-        return None
-    return live_ranges(instruction_table(dump), backend=backend, traces=dump.heap_traces)
 
 
 def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
@@ -343,11 +334,6 @@ def _opcodes(
     return opcodes
 
 
-def _is_exact(dump: ModuleDump) -> bool:
-    match = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
-    return match is not None and int(match[1]) >= _EXACT_CHANGE_LIST
-
-
 WRITERS: Mapping[str, str] = {
     "HLO text": TEXT_FLAGS,
     "buffer assignment": TEXT_FLAGS,
@@ -357,12 +343,8 @@ WRITERS: Mapping[str, str] = {
 
 
 def _missing(dump: ModuleDump) -> tuple[str, ...]:
-    there = (
-        dump.module_text is not None,
-        dump.buffer_assignment is not None,
-        dump.live_range is not None,
-    )
-    return tuple(name for name, is_there in zip(WRITERS, there, strict=True) if not is_there)
+    texts = dump.module_text, dump.buffer_assignment, dump.live_range
+    return tuple(name for name, text in zip(WRITERS, texts, strict=True) if text is None)
 
 
 MOST_ESTIMATED = 50_000
@@ -435,55 +417,47 @@ def other_peaks(
     series = layout.held_series()
     if layout.source != "buffer-assignment" or not series:
         return ()
-    ours = max(series)
-    found = [*_live_range(layout), *_xprof(layout, module), *_pjrt(layout, backend, stated)]
-    return tuple(one for one in found if one.peak_bytes != ours)
-
-
-def _live_range(layout: MemoryLayout) -> Iterator[OtherPeak]:
+    found: list[OtherPeak] = []
     if layout.printed_peak is not None:
         position, size = layout.printed_peak
         definition = f"at {position}; whole instructions, no padding, all spaces"
-        yield OtherPeak("XLA's live-range text", size, definition)
-
-
-def _xprof(layout: MemoryLayout, module: HloModule | None) -> Iterator[OtherPeak]:
-    occupants = layout.occupants(DEFAULT_SPACE, is_temp=True)
-    values = layout.values
-    inner = {
-        occupant.key: value.instruction_name
-        for occupant in occupants
-        if (value := values[occupant.key]).name.startswith(_CONTEXT, len(value.instruction_name))
-    }
-    if module is None or not inner:
-        return
-    makers = instructions_by_name(module, set(inner.values()))
-    scratch = {
-        key
-        for key, name in inner.items()
-        if name in makers and makers[name].opcode in ("async-start", "async-update")
-    }
-    kept = [occupant for occupant in occupants if occupant.key not in scratch]
-    peak = layout.held_bytes(DEFAULT_SPACE) + max(occupied_bytes(kept, layout.length or 0))
-    definition = "leaves out scratch memory of SparseCore collectives"
-    yield OtherPeak("XProf's memory viewer", peak, definition)
-
-
-def _pjrt(
-    layout: MemoryLayout, backend: str | None, stated: Mapping[str, int]
-) -> Iterator[OtherPeak]:
-    tool = "PJRT's peak_memory_in_bytes"
-    given = stated.get("peak_memory_in_bytes") or None
+        found.append(OtherPeak("XLA's live-range text", size, definition))
+    scratch = _scratch(layout, module)
+    if scratch:
+        occupants = layout.occupants(DEFAULT_SPACE, is_temp=True)
+        kept = [occupant for occupant in occupants if occupant.key not in scratch]
+        peak = layout.held_bytes(DEFAULT_SPACE) + max(occupied_bytes(kept, len(series)))
+        definition = "leaves out scratch memory of SparseCore collectives"
+        found.append(OtherPeak("XProf's memory viewer", peak, definition))
+    given, definition = stated.get("peak_memory_in_bytes") or None, ""
     if backend == "cpu":
-        yield OtherPeak(
-            tool, given or layout.held_bytes(DEFAULT_SPACE), "leaves temporaries out on CPU"
-        )
+        given = given or layout.held_bytes(DEFAULT_SPACE)
+        definition = "leaves temporaries out on CPU"
     elif backend == "tpu":
-        yield OtherPeak(tool, given, "may count other memory spaces on TPU")
+        definition = "may count other memory spaces on TPU"
     elif not set(SAME_DEVICE.get(backend or "", ())).isdisjoint(layout.colors):
-        yield OtherPeak(tool, given, "may count collective memory on GPU")
+        definition = "may count collective memory on GPU"
     elif given is not None:
-        yield OtherPeak(tool, given, "counted by PJRT")
+        definition = "counted by PJRT"
+    if definition:
+        found.append(OtherPeak("PJRT's peak_memory_in_bytes", given, definition))
+    return tuple(one for one in found if one.peak_bytes != max(series))
+
+
+def _scratch(layout: MemoryLayout, module: HloModule | None) -> set[int]:
+    """Return the temporaries that are contexts of asynchronous operations, by number."""
+    contexts = {
+        occupant.key: value.instruction_name
+        for occupant in layout.occupants(DEFAULT_SPACE, is_temp=True)
+        if (value := layout.values[occupant.key]).name.startswith(
+            _CONTEXT, len(value.instruction_name)
+        )
+    }
+    if module is None or not contexts:
+        return set()
+    makers = instructions_by_name(module, set(contexts.values()))
+    starts = {n for n, one in makers.items() if one.opcode in ("async-start", "async-update")}
+    return {key for key, name in contexts.items() if name in starts}
 
 
 def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:
