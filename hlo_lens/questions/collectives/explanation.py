@@ -1,16 +1,20 @@
-"""Cause of a collective, in sentences.
+"""Reasons for a collective, in sentences: the cause, what is exchanged, producers and consumers.
 
 The partitioner gives a collective the operation path of the instruction that needed it. The
 instruction of that path in the text from before optimizations shows the cause: a sharding
 constraint of the program on its result, then operands whose shardings cannot both stay. Without
 that text or path, and where the shardings there need no communication along the collective's axes,
 the cause is not determined.
+
+The optimized text shows what is exchanged: an all-gather's operand was divided along its dimension,
+an all-reduce's is a partial result; producers and consumers are facts, not causes.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
@@ -33,7 +37,7 @@ from hlo_lens.questions.collectives.operand_shardings import (
 )
 from hlo_lens.questions.collectives.origin import is_asked_path, last_part
 from hlo_lens.questions.sharding.placement import ShardedValue, module_shardings, sharding_table
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
 
@@ -42,188 +46,42 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.program.value_flow import Neighbour
-    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.shapes.mesh import Mesh
-
 
 Paths: TypeAlias = "Mapping[str, SourceLocation | None]"
 """Operation paths, each with a place in the user's program."""
 
-
-def is_asked_for(collective: Collective) -> bool:
-    """Return whether the program calls it itself, as by its operation path."""
-    return is_asked_path(collective.own_op_name)
-
-
-def paths_of(
-    collective: Collective, producers: Sequence[Neighbour], consumers: Sequence[Neighbour]
-) -> Iterator[Paths]:
-    """Yield the operation path of a collective, then those of the products that it belongs to.
-
-    Partial results are of its producers; a value is gathered for its consumers.
-    """
-    place = None
-    if collective.source_file is not None:
-        place = SourceLocation(file=collective.source_file, line=collective.source_line)
-    if collective.own_op_name is not None:
-        yield {collective.own_op_name: place}
-    is_reduction = opcode_traits(collective.kind).is_reduction
-    near = (one.instruction for one in (producers if is_reduction else consumers))
-    found = {one.op_name: one.source_location for one in near}
-    if is_reduction and collective.own_op_name is None:
-        found.setdefault(collective.op_name, place)
-    yield {path: at for path, at in found.items() if path is not None}
-
-
-def causes(
-    before: HloModule | None,
-    collective: Collective,
-    mesh: Mesh | None,
-    candidates: Sequence[Paths],
-) -> Iterator[str]:
-    """Yield the cause by the text from before optimizations, or that it is not determined.
-
-    Args:
-        before: The text from before optimizations.
-        collective: The collective.
-        mesh: Mesh to name axes by.
-        candidates: Operation paths; those count of which the text has an operation first.
-    """
-    if is_asked_for(collective) or collective.moves_nothing:
-        return
-    if collective.own_op_name is not None and last_part(collective.own_op_name) == "shard_map":
-        yield "the in_specs or out_specs of the shard_map need another sharding than the value has"
-        return
-    if before is None:
-        yield f"{_UNDETERMINED}: there is no text from before optimizations"
-        return
-    operations = (needing_operation(before, collective, mesh, paths) for paths in candidates)
-    operation = next((one for one in operations if one is not None), None)
-    if operation is None:
-        problem = "before optimizations, no instruction has its operation path"
-        yield f"{_UNDETERMINED}: {problem if any(candidates) else 'it has no operation path'}"
-        return
-    if collective.axes is None:
-        yield f"{_UNDETERMINED}: its mesh axes are not known"
-        return
-    found = [*_constraint_causes(operation, collective), *_operand_causes(operation, collective)]
-    yield from found
-    if not found:
-        yield (
-            f"{_UNDETERMINED}: before optimizations, the shardings known around {operation.name} "
-            f"need no {collective.kind} along {collective.axis}"
-        )
-    yield from _operand_facts(operation)
-
-
-_UNDETERMINED = "the cause is not determined"
-
-
-def _constraint_causes(operation: Operation, collective: Collective) -> Iterator[str]:
-    """Yield the constraints that need the result divided in another way."""
-    if collective.kind == "all-reduce":  # which adds up what the operands make partial
-        return
-    for constraint in operation.constraints:
-        what = "the sharding of an output" if constraint.is_output else "a sharding constraint"
-        place = "" if constraint.place is None else f" at {constraint.place}"
-        changes = " and ".join(
-            f"dimension {one.dimension} {_over(one.after)} where its operand has it "
-            f"{_over(one.before)} (as {one.origin})"
-            for one in constraint.changed
-        )
-        names = f"{constraint.name} of {constraint.operand}"
-        yield f"{what}{place} ({names}) wants {changes}"
-
-
-def _over(axes: Sequence[str]) -> str:
-    return f"divided over {','.join(axes)}" if axes else "whole"
-
-
-def _operand_causes(operation: Operation, collective: Collective) -> Iterator[str]:
-    """Yield the shardings of operands that cannot both stay, for each axis of a collective."""
-    for axis in collective.axes or ():
-        needed, kept = operation.uses_of(axis)
-        needed_texts = [f"{_dimension_text(*found)}, which it {operation.verb}" for found in needed]
-        kept_texts = [f"{_dimension_text(*found)}, which it keeps" for found in kept]
-        is_partial = opcode_traits(collective.kind).is_reduction
-        if (needed and is_partial) or operation.has_half_combined(axis):
-            places = " and ".join(_dimension_text(*found) for found in needed)
-            yield (
-                f"before optimizations, {operation.name} {operation.verb} {places}, "
-                f"divided over {axis}"
-            )
-        elif not is_partial and operation.has_conflict(axis):
-            yield (
-                f"before optimizations, {operation.name} cannot keep all that {axis} divides: "
-                f"{' and '.join((*needed_texts, *kept_texts))}"
-            )
-
-
-def _dimension_text(position: int, found: DividedDimension) -> str:
-    return f"dimension {found.dimension} of operand {position} (as {found.origin})"
-
-
-def _operand_facts(operation: Operation) -> Iterator[str]:
-    """Yield how the operands are divided."""
-    for operand in operation.operands:
-        divided = [
-            f"dimension {found.dimension} over {','.join(found.axes)} (as {found.origin})"
-            for found in operand.dimensions
-            if found.axes
-        ]
-        if divided:
-            words = ", ".join(divided)
-            yield f"before optimizations, operand {operand.position} of {operation.name}: {words}"
-
-
 _MOST_NAMED = 3
 
 
+class NeighbourRow(NamedTuple):
+    """A producer or consumer of a collective; its fields are the columns of `Why`."""
+
+    role: Annotated[str, "producer or consumer"]
+    name: Annotated[str, "the instruction"]
+    opcode: Annotated[str, "its opcode"]
+    shape: Annotated[str | None, "its result on one device, as written without layout"]
+    sharding: Annotated[str | None, "its sharding"]
+    op_name: Annotated[str | None, "scope path of the framework, or name of the argument"]
+    source: Annotated[str | None, "innermost place in the user's program"]
+    loops: Annotated[tuple[str, ...], "loops through whose carried values it passes"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Why(Result):
+class Why(Records[NeighbourRow]):
     """Reasons for one collective.
 
     Attributes:
+        neighbours: Instructions that make its operands, the largest first, then those that need its
+            result, the nearest first.
         collective: The collective.
         sentences: The reasons: the cause first.
-        producers: Instructions that make its operands, the largest first.
-        consumers: Instructions that need its result.
-        shardings: Sharding of entry parameters by number.
     """
 
     KIND: ClassVar[str] = "why"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("role", Unit.NONE, "producer or consumer"),
-        Column("name", Unit.NONE, "the instruction"),
-        Column("opcode", Unit.NONE, "its opcode"),
-        Column("shape", Unit.NONE, "its result on one device, as written without layout"),
-        Column("sharding", Unit.NONE, "its sharding"),
-        Column("op_name", Unit.NONE, "scope path of the framework, or name of the argument"),
-        Column("source", Unit.NONE, "innermost place in the user's program"),
-        Column("loops", Unit.NONE, "loops through whose carried values it passes"),
-    )
+    neighbours: tuple[NeighbourRow, ...]
     collective: Collective
     sentences: tuple[str, ...]
-    producers: tuple[Neighbour, ...]
-    consumers: tuple[Neighbour, ...]
-    shardings: Mapping[int, ShardedValue]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield producers, the largest first, then consumers, nearest first."""
-        for role, listed in (("producer", self.producers), ("consumer", self.consumers)):
-            for near in listed:
-                instruction = near.instruction
-                yield (
-                    role,
-                    instruction.name,
-                    instruction.opcode,
-                    plain_shape(instruction),
-                    _sharding_text(instruction, self.shardings),
-                    instruction.op_name,
-                    instruction.source,
-                    near.loops,
-                )
 
 
 def find_collectives(found: Collectives, name: str) -> list[Collective]:
@@ -271,7 +129,7 @@ def why(
         found: All collectives of the module, with its meshes.
         before: The text from before optimizations, if there is one.
     """
-    instruction = instruction_of(module, collective)
+    instruction, end = instruction_of(module, collective), end_of(module, collective)
     mesh = found.meshes[0].mesh if found.meshes else None
     table = sharding_table(module_shardings(module, before, mesh))
     shardings = {
@@ -282,38 +140,52 @@ def why(
     near = Neighbourhood(module)
     producers = near.producers(instruction) if instruction is not None else ()
     producers = tuple(sorted(producers, key=_bytes_of, reverse=True))
-    end = end_of(module, collective)
     consumers = near.consumers(end) if end is not None else ()
-    users = [*_behind_collectives(module, found, near, consumers)]
-    candidates = [*paths_of(collective, producers, users)]
-    sentences = [*_origin(collective), *causes(before, collective, mesh, candidates)]
+    known = {one.name: one for one in found.collectives}
+    users: list[Neighbour] = []
+    for consumer in consumers:  # of another collective, which does the rest of a gather, its users
+        other = known.get(consumer.instruction.name)
+        other_end = None if other is None else end_of(module, other)
+        users += [consumer] if other_end is None else near.consumers(other_end)
+    candidates = [*_paths_of(collective, producers, users)]
+    sentences = [*_origin(collective), *_causes(before, collective, mesh, candidates)]
     if instruction is not None:
         sentences += _meaning(instruction, collective)
     sentences += _made_by(producers, shardings, collective)
     sentences += _needed_by(consumers, collective, instruction)
     return Why(
+        neighbours=tuple(
+            NeighbourRow(
+                role,
+                neighbour.instruction.name,
+                neighbour.instruction.opcode,
+                _plain_shape(neighbour.instruction),
+                _sharding_text(neighbour.instruction, shardings),
+                neighbour.instruction.op_name,
+                neighbour.instruction.source,
+                neighbour.loops,
+            )
+            for role, listed in (("producer", producers), ("consumer", consumers))
+            for neighbour in listed
+        ),
         collective=collective,
         sentences=tuple(sentences),
-        producers=producers,
-        consumers=consumers,
-        shardings=shardings,
     )
-
-
-def _behind_collectives(
-    module: HloModule, found: Collectives, near: Neighbourhood, consumers: Sequence[Neighbour]
-) -> Iterator[Neighbour]:
-    """Yield consumers; of another collective, which does the rest of a gather, its consumers."""
-    known = {one.name: one for one in found.collectives}
-    for one in consumers:
-        other = known.get(one.instruction.name)
-        end = None if other is None else end_of(module, other)
-        yield from (one,) if end is None else near.consumers(end)
 
 
 def _bytes_of(near: Neighbour) -> int:
     shape = near.instruction.shape
     return 0 if shape is None else shape.size_bytes or 0
+
+
+# ---- the cause ---------------------------------------------------------------------------------
+
+_UNDETERMINED = "the cause is not determined"
+
+
+def _is_asked_for(collective: Collective) -> bool:
+    """Return whether the program calls it itself, as by its operation path."""
+    return is_asked_path(collective.own_op_name)
 
 
 def _origin(collective: Collective) -> Iterator[str]:
@@ -326,25 +198,128 @@ def _origin(collective: Collective) -> Iterator[str]:
         if collective.argument:
             yield f"it moves the argument {collective.argument}"
         return
-    last = last_part(path)
     is_own = collective.source_file is not None and not is_inferred(collective.origin_basis)
     place = f" at {collective.source}" if is_own else ""
-    if is_asked_for(collective):
-        yield f"the program asks for it: {last}{place}"
-    else:
-        yield f"the partitioner put it in for {last}{place}"
+    is_asked = _is_asked_for(collective)
+    reason = "the program asks for it:" if is_asked else "the partitioner put it in for"
+    yield f"{reason} {last_part(path)}{place}"
+
+
+def _paths_of(
+    collective: Collective, producers: Sequence[Neighbour], consumers: Sequence[Neighbour]
+) -> Iterator[Paths]:
+    """Yield the operation path of a collective, then those of the products that it belongs to.
+
+    Partial results are of its producers; a value is gathered for its consumers.
+    """
+    place = None
+    if collective.source_file is not None:
+        place = SourceLocation(file=collective.source_file, line=collective.source_line)
+    if collective.own_op_name is not None:
+        yield {collective.own_op_name: place}
+    is_reduction = opcode_traits(collective.kind).is_reduction
+    near = (one.instruction for one in (producers if is_reduction else consumers))
+    found = {one.op_name: one.source_location for one in near}
+    if is_reduction and collective.own_op_name is None:
+        found.setdefault(collective.op_name, place)
+    yield {path: at for path, at in found.items() if path is not None}
+
+
+def _causes(
+    before: HloModule | None,
+    collective: Collective,
+    mesh: Mesh | None,
+    candidates: Sequence[Paths],
+) -> Iterator[str]:
+    """Yield the cause by the text from before optimizations, or that it is not determined.
+
+    Of the candidates those paths count of which the text has an operation first.
+    """
+    if _is_asked_for(collective) or collective.moves_nothing:
+        return
+    if collective.own_op_name is not None and last_part(collective.own_op_name) == "shard_map":
+        yield "the in_specs or out_specs of the shard_map need another sharding than the value has"
+        return
+    if before is None:
+        yield f"{_UNDETERMINED}: there is no text from before optimizations"
+        return
+    operations = (needing_operation(before, collective, mesh, paths) for paths in candidates)
+    operation = next((one for one in operations if one is not None), None)
+    if operation is None:
+        problem = "before optimizations, no instruction has its operation path"
+        yield f"{_UNDETERMINED}: {problem if any(candidates) else 'it has no operation path'}"
+        return
+    if collective.axes is None:
+        yield f"{_UNDETERMINED}: its mesh axes are not known"
+        return
+    found = [*_constraint_causes(operation, collective), *_operand_causes(operation, collective)]
+    yield from found
+    if not found:
+        yield (
+            f"{_UNDETERMINED}: before optimizations, the shardings known around {operation.name} "
+            f"need no {collective.kind} along {collective.axis}"
+        )
+    for position, dimensions in itertools.groupby(operation.dimensions, lambda one: one.position):
+        divided = [
+            f"dimension {one.dimension} over {','.join(one.axes)} (as {one.origin})"
+            for one in dimensions
+            if one.axes
+        ]
+        if divided:
+            words = ", ".join(divided)
+            yield f"before optimizations, operand {position} of {operation.name}: {words}"
+
+
+def _constraint_causes(operation: Operation, collective: Collective) -> Iterator[str]:
+    """Yield the constraints that need the result divided in another way."""
+    if collective.kind == "all-reduce":  # which adds up what the operands make partial
+        return
+    for constraint in operation.constraints:
+        what = "the sharding of an output" if constraint.is_output else "a sharding constraint"
+        place = "" if constraint.place is None else f" at {constraint.place}"
+        changes = " and ".join(
+            f"dimension {one.dimension} {_over(one.after)} where its operand has it "
+            f"{_over(one.before)} (as {one.origin})"
+            for one in constraint.changed
+        )
+        names = f"{constraint.name} of {constraint.operand}"
+        yield f"{what}{place} ({names}) wants {changes}"
+
+
+def _over(axes: Sequence[str]) -> str:
+    return f"divided over {','.join(axes)}" if axes else "whole"
+
+
+def _operand_causes(operation: Operation, collective: Collective) -> Iterator[str]:
+    """Yield the shardings of operands that cannot both stay, for each axis of a collective."""
+    is_partial = opcode_traits(collective.kind).is_reduction
+    for axis in collective.axes or ():
+        needed, kept = operation.uses_of(axis)
+        if (needed and is_partial) or operation.has_half_combined(axis):
+            places = " and ".join(map(_dimension_text, needed))
+            yield (
+                f"before optimizations, {operation.name} {operation.verb} {places}, "
+                f"divided over {axis}"
+            )
+        elif not is_partial and operation.has_conflict(axis):
+            texts = [f"{_dimension_text(one)}, which it {operation.verb}" for one in needed]
+            texts += [f"{_dimension_text(one)}, which it keeps" for one in kept]
+            yield (
+                f"before optimizations, {operation.name} cannot keep all that {axis} divides: "
+                f"{' and '.join(texts)}"
+            )
+
+
+def _dimension_text(one: DividedDimension) -> str:
+    return f"dimension {one.dimension} of operand {one.position} (as {one.origin})"
+
+
+# ---- what is exchanged -------------------------------------------------------------------------
 
 
 def _dimension(instruction: HloInstruction) -> int | None:
     numbers = listed_numbers(instruction, "dimensions")
     return numbers[0] if len(numbers) == 1 else None
-
-
-def _along(collective: Collective) -> str:
-    axis = collective.axis
-    if axis == "?":
-        return f"among {collective.group_size or '?'} devices"
-    return f"along {axis} ({collective.group_size or '?'} devices)"
 
 
 def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[str]:
@@ -358,7 +333,9 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
             f"it is {article} {what} between slices, carried by the multi-slice runtime as send "
             "and recv"
         )
-    along, dimension = _along(collective), _dimension(instruction)
+    devices = f"{collective.group_size or '?'} devices"
+    along = f"along {collective.axis} ({devices})" if collective.axis != "?" else f"among {devices}"
+    dimension = _dimension(instruction)
     of = "" if dimension is None else f" of dimension {dimension}"
     if collective.kind == "all-gather":
         yield f"each device has a part{of} {along}, and gets all of it"
@@ -377,6 +354,9 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
         yield "it goes between the device and its host"
 
 
+# ---- producers and consumers -------------------------------------------------------------------
+
+
 def _made_by(
     producers: Sequence[Neighbour],
     shardings: Mapping[int, ShardedValue],
@@ -386,19 +366,15 @@ def _made_by(
         instruction = near.instruction
         loops = f", through {' and '.join(near.loops)}" if near.loops else ""
         if instruction.opcode == "parameter":
-            yield f"it reads {_parameter(instruction, shardings)}{loops}"
-            continue
-        yield f"it reads {_named(instruction)}{loops}{_partial(instruction, collective)}"
+            name = f" {instruction.op_name}" if instruction.op_name else ""
+            shape = _plain_shape(instruction) or ""
+            text = f"parameter {instruction.parameter_number}{name} {shape}".rstrip()
+            sharding = _sharding_text(instruction, shardings)
+            yield f"it reads {text}{f', {sharding}' if sharding else ''}{loops}"
+        else:
+            yield f"it reads {_named(instruction)}{loops}{_partial(instruction, collective)}"
     if len(producers) > _MOST_NAMED:
         yield f"and reads {len(producers) - _MOST_NAMED} more, below"
-
-
-def _parameter(instruction: HloInstruction, shardings: Mapping[int, ShardedValue]) -> str:
-    number = instruction.parameter_number
-    name = f" {instruction.op_name}" if instruction.op_name else ""
-    text = f"parameter {number}{name} {plain_shape(instruction) or ''}".rstrip()
-    said = _sharding_text(instruction, shardings)
-    return f"{text}, {said}" if said else text
 
 
 def _named(instruction: HloInstruction) -> str:
@@ -408,7 +384,7 @@ def _named(instruction: HloInstruction) -> str:
 
 def _partial(instruction: HloInstruction, collective: Collective) -> str:
     """Return a sentence on a product that sums over a divided dimension."""
-    if not opcode_traits(collective.kind).is_reduction or is_asked_for(collective):
+    if not opcode_traits(collective.kind).is_reduction or _is_asked_for(collective):
         return ""
     module = instruction.computation.module
     called = [module.computation(name) for name in instruction.called_computations]
@@ -427,31 +403,27 @@ def _needed_by(
             place = f" {near.index[0]}" if near.index else ""
             yield f"it goes to output{place} of the program"
             continue
-        needs = _needs(near, collective, instruction)
+        needs = "" if instruction is None else _needs(near, collective, instruction)
         yield f"it goes to {_named(consumer)}, operand {near.position}{needs}"
     if len(consumers) > _MOST_NAMED:
         yield f"and goes to {len(consumers) - _MOST_NAMED} more, below"
 
 
-def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction | None) -> str:
+def _needs(near: Neighbour, collective: Collective, instruction: HloInstruction) -> str:
     """Return how a product uses the gathered dimension."""
-    consumer = near.instruction
-    dimension = None if instruction is None else _dimension(instruction)
+    dimension = _dimension(instruction)
     if collective.kind != "all-gather" or dimension is None or near.position is None:
         return ""
-    summed = summed_dimensions(consumer, near.position)
-    if summed is None:
+    summed = summed_dimensions(near.instruction, near.position)
+    shape, given = instruction.shape, near.instruction.operand_shape(near.position)
+    if summed is None or shape is None or given is None or shape.is_tuple:
         return ""
-    shape = None if instruction is None else instruction.shape
-    given = consumer.operand_shape(near.position)
-    if shape is None or given is None:
-        return ""
-    if shape.is_tuple or shape.dimensions != given.dimensions:
+    if shape.dimensions != given.dimensions:
         return ""
     return f", which {'sums over' if dimension in summed else 'keeps'} dimension {dimension}"
 
 
-def plain_shape(instruction: HloInstruction) -> str | None:
+def _plain_shape(instruction: HloInstruction) -> str | None:
     """Return the shape of a result without layout; None for a tuple or if unknown."""
     shape = instruction.shape
     if shape is None or shape.is_tuple:

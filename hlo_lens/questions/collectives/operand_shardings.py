@@ -1,4 +1,15 @@
-"""Dimensions of operands that a dimension of a result comes from, and those that are summed.
+"""Shardings of the operation that needed a collective, and the constraints that ask for others.
+
+From the text before optimizations: the result of an operation goes, unchanged or through
+elementwise operations and calls, to a constraint (``with_sharding_constraint``) or to an output
+with a sharding of its own. Where the constraint lacks an axis that divides a dimension of its
+operand, the parts are gathered; where it has one at another dimension, they are exchanged.
+
+How an operand is divided is found by following each dimension back to an instruction with a
+sharding: an argument of the program, a sharding constraint, or any other that prints one. The way
+goes through conversions, transposes, slices, elementwise operations, products (a dimension of the
+result is one of either operand), reductions, calls, and into loops: a simplified propagation of
+shardings, which gives the most likely origin of a division.
 
 Source: shardy's op_sharding_rule_registry.cc (which dimension is which), as of August 2026.
 """
@@ -10,7 +21,6 @@ import math
 import re
 from collections import Counter, deque
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
@@ -28,7 +38,7 @@ from hlo_lens.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
@@ -37,24 +47,10 @@ if TYPE_CHECKING:
     from hlo_lens.shapes.shape import Shape, ShapeIndex
     from hlo_lens.shapes.sharding import HloSharding
 
-
 _NUMBER = re.compile(r"\d+")
 _LABELS = re.compile(r"(\w+)_(\w+)->")
-
-
-def summed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...] | None:
-    """Return the dimensions of an operand that a product sums over; None for other instructions."""
-    if instruction.opcode == "dot":
-        side = "lhs" if position == 0 else "rhs"
-        return listed_numbers(instruction, f"{side}_contracting_dims")
-    if instruction.opcode == "convolution":
-        labels = _LABELS.match(instruction.attribute("dim_labels") or "")
-        if labels is None or position > 1:
-            return None
-        text, wanted = (labels[1], "f") if position == 0 else (labels[2], "i")
-        return (text.index(wanted),) if wanted in text else None
-    return None
-
+_WINDOW_SIZE = re.compile(r"\bsize=([\dx]+)")
+_SIDES = ("lhs", "rhs")
 
 COMBINING = {
     "dot": "sums over",
@@ -81,55 +77,8 @@ _LISTED = {
 }
 """Attributes that list such dimensions of an operand."""
 
-_WINDOW_SIZE = re.compile(r"\bsize=([\dx]+)")
 
-
-def needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...]:
-    """Return the dimensions of an operand along which an instruction combines elements."""
-    opcode = instruction.opcode
-    if (opcode, position) in _LISTED:
-        return listed_numbers(instruction, _LISTED[opcode, position])
-    if opcode == "scatter" and position:
-        return _scattered(instruction, position)
-    if opcode in ("sort", "concatenate", "reverse"):
-        return listed_numbers(instruction, "dimensions")
-    if opcode in ("slice", "dynamic-slice", "pad", "dynamic-update-slice") and position == 0:
-        return _resized(instruction, 1 if opcode == "dynamic-update-slice" else None)
-    if opcode == "reshape":
-        return tuple(place for given, _ in reshape_groups(instruction) for place in given[1:])
-    windows = _window_sizes(instruction) if opcode in ("reduce-window", "convolution") else ()
-    if opcode == "reduce-window" and position == 0:
-        return tuple(place for place, size in enumerate(windows) if size > 1)
-    summed = summed_dimensions(instruction, position) or ()
-    labels = _LABELS.match(instruction.attribute("dim_labels") or "") if windows else None
-    if labels is None or position:
-        return summed
-    spatial = (labels[1].find(str(place)) for place, size in enumerate(windows) if size > 1)
-    return (*summed, *(place for place in spatial if place >= 0))
-
-
-def _scattered(scatter: HloInstruction, position: int) -> tuple[int, ...]:
-    """Return the dimensions of indices or updates along which a scatter writes one element each."""
-    updates = (len(scatter.operands) - 1) // 2 + 1
-    attribute = "update_window_dims" if position >= updates else "index_vector_dim"
-    gone = listed_numbers(scatter, attribute)
-    shape = operand_array_shape(scatter, position)
-    return tuple(k for k in range(len(shape.dimensions) if shape else 0) if k not in gone)
-
-
-def _window_sizes(instruction: HloInstruction) -> tuple[int, ...]:
-    match = _WINDOW_SIZE.search(instruction.attribute("window") or "")
-    return () if match is None else tuple(int(n) for n in match[1].split("x") if n)
-
-
-def _resized(instruction: HloInstruction, other: int | None) -> tuple[int, ...]:
-    """Return the dimensions in which operand 0 differs from the result, or from an operand."""
-    given = operand_array_shape(instruction, 0)
-    made = instruction.shape if other is None else operand_array_shape(instruction, other)
-    if given is None or made is None or made.is_tuple:
-        return ()
-    pairs = zip(given.dimensions, made.dimensions, strict=False)
-    return tuple(place for place, (one, two) in enumerate(pairs) if one != two)
+# ---- dimensions of an instruction --------------------------------------------------------------
 
 
 def listed_numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ...]:
@@ -137,74 +86,126 @@ def listed_numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ..
     return tuple(int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
 
 
-def operand_array_shape(user: HloInstruction, position: int) -> Shape | None:
+def _array_shape(user: HloInstruction, position: int) -> Shape | None:
     """Return the shape of an operand; None for a tuple, and where the text has none."""
     shape = user.operand_shape(position)
     return None if shape is None or shape.is_tuple else shape
 
 
-def dimension_sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
+def _places(user: HloInstruction, position: int) -> range:
+    shape = _array_shape(user, position)
+    return range(len(shape.dimensions) if shape else 0)
+
+
+def summed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...] | None:
+    """Return the dimensions of an operand that a product sums over; None for other instructions."""
+    if instruction.opcode == "dot":
+        return listed_numbers(instruction, f"{_SIDES[position != 0]}_contracting_dims")
+    labels = _LABELS.match(instruction.attribute("dim_labels") or "")
+    if instruction.opcode != "convolution" or labels is None or position > 1:
+        return None
+    place = labels[1].find("f") if position == 0 else labels[2].find("i")
+    return (place,) if place >= 0 else None
+
+
+def _needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...]:
+    """Return the dimensions of an operand along which an instruction combines elements."""
+    opcode = instruction.opcode
+    if (opcode, position) in _LISTED:
+        return listed_numbers(instruction, _LISTED[opcode, position])
+    if opcode == "scatter" and position:  # indices or updates: it writes one element each
+        updates = (len(instruction.operands) - 1) // 2 + 1
+        attribute = "update_window_dims" if position >= updates else "index_vector_dim"
+        gone = listed_numbers(instruction, attribute)
+        return tuple(k for k in _places(instruction, position) if k not in gone)
+    if opcode in ("sort", "concatenate", "reverse"):
+        return listed_numbers(instruction, "dimensions")
+    if opcode in ("slice", "dynamic-slice", "pad", "dynamic-update-slice") and position == 0:
+        given, made = _array_shape(instruction, 0), instruction.shape
+        if opcode == "dynamic-update-slice":
+            made = _array_shape(instruction, 1)
+        if given is None or made is None or made.is_tuple:
+            return ()
+        pairs = zip(given.dimensions, made.dimensions, strict=False)
+        return tuple(place for place, (one, two) in enumerate(pairs) if one != two)
+    if opcode == "reshape":
+        return tuple(place for given, _ in _reshape_groups(instruction) for place in given[1:])
+    return _window_dimensions(instruction, position)
+
+
+def _window_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...]:
+    """Return the same of windows and products: dimensions summed, or read with neighbours."""
+    match = _WINDOW_SIZE.search(instruction.attribute("window") or "")
+    sizes = [] if match is None else [int(n) for n in match[1].split("x") if n]
+    wide = [place for place, size in enumerate(sizes) if size > 1]
+    if instruction.opcode == "reduce-window" and position == 0:
+        return tuple(wide)
+    summed = summed_dimensions(instruction, position) or ()
+    labels = _LABELS.match(instruction.attribute("dim_labels") or "")
+    if instruction.opcode != "convolution" or labels is None or position:
+        return summed
+    spatial = (labels[1].find(str(place)) for place in wide)
+    return (*summed, *(place for place in spatial if place >= 0))
+
+
+def _dimension_sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
     """Yield the sources of a dimension of a result, as operand number and dimension."""
-    follow = _FOLLOW.get(instruction.opcode)
-    if follow is not None:
-        yield from follow(instruction, dimension)
+    of_operand = _dimensions_of_operand(instruction)
+    if of_operand is not None:
+        if dimension in of_operand:
+            yield 0, of_operand[dimension]
+    elif instruction.opcode == "dot":
+        yield from itertools.islice(_dot_sources(instruction), dimension, dimension + 1)
+        batch = listed_numbers(instruction, "rhs_batch_dims")
+        if dimension < len(batch):
+            yield 1, batch[dimension]
+    elif instruction.opcode == "dynamic-update-slice":
+        yield 0, dimension
+        shapes = (_array_shape(instruction, position) for position in (0, 1))
+        whole, part = (() if s is None else s.dimensions[dimension:] for s in shapes)
+        if whole[:1] == part[:1]:  # the update is as large
+            yield 1, dimension
     elif opcode_traits(instruction.opcode).is_aligned:
         if instruction.operands:
             yield 0, dimension
-    else:
-        yield from _of_elements(instruction, dimension)
+    else:  # as of elementwise operations: operands with the shape of the result
+        positions = range(len(instruction.operands))
+        yield from ((k, dimension) for k in positions if _is_as_large(instruction, k))
 
 
-def _of_transpose(transpose: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    order = listed_numbers(transpose, "dimensions")
-    if dimension < len(order):
-        yield 0, order[dimension]
+def _is_as_large(user: HloInstruction, position: int) -> bool:
+    """Return whether the result has the dimensions of an operand."""
+    given, made = _array_shape(user, position), user.shape
+    return given is not None and made is not None and given.dimensions == made.dimensions
 
 
-def _of_broadcast(broadcast: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    order = listed_numbers(broadcast, "dimensions")
-    if dimension in order:
-        yield 0, order.index(dimension)
+def _dimensions_of_operand(instruction: HloInstruction) -> Mapping[int, int] | None:
+    """Return dimensions of a result that are one of operand 0, with it; None for other opcodes."""
+    order = listed_numbers(instruction, "dimensions")
+    match instruction.opcode:
+        case "transpose":
+            return dict(enumerate(order))
+        case "broadcast":
+            return {made: given for given, made in enumerate(order)}
+        case "reduce":
+            return dict(enumerate(k for k in _places(instruction, 0) if k not in order))
+        case "reshape":  # of dimensions split or merged, the major ones
+            return {made[0]: given[0] for given, made in _reshape_groups(instruction)}
+    return None
 
 
-def _of_reduce(reduce: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    summed = listed_numbers(reduce, "dimensions")
-    shape = operand_array_shape(reduce, 0)
-    kept = [k for k in range(len(shape.dimensions) if shape else 0) if k not in summed]
-    if dimension < len(kept):
-        yield 0, kept[dimension]
+def _dot_sources(dot: HloInstruction) -> Iterator[tuple[int, int]]:
+    """Yield a source of each dimension of a product: batch, free ones of the left, of the right."""
+    yield from ((0, place) for place in listed_numbers(dot, "lhs_batch_dims"))
+    for position, side in enumerate(_SIDES):
+        batch = listed_numbers(dot, f"{side}_batch_dims")
+        gone = (*batch, *listed_numbers(dot, f"{side}_contracting_dims"))
+        yield from ((position, k) for k in _places(dot, position) if k not in gone)
 
 
-def _of_dot(dot: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield sources of a product's dimension: batch, then free ones of the left, of the right."""
-    free: list[list[int]] = []
-    batch: list[tuple[int, ...]] = []
-    for position, side in enumerate(("lhs", "rhs")):
-        shape = operand_array_shape(dot, position)
-        batch.append(listed_numbers(dot, f"{side}_batch_dims"))
-        gone = (*batch[-1], *listed_numbers(dot, f"{side}_contracting_dims"))
-        free.append([k for k in range(len(shape.dimensions) if shape else 0) if k not in gone])
-    if dimension < len(batch[0]):
-        yield 0, batch[0][dimension]
-        yield 1, batch[1][dimension]
-        return
-    place = dimension - len(batch[0])
-    if place < len(free[0]):
-        yield 0, free[0][place]
-    elif place - len(free[0]) < len(free[1]):
-        yield 1, free[1][place - len(free[0])]
-
-
-def _of_reshape(reshape: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield the source of a dimension: of dimensions split or merged, the major ones."""
-    for given, made in reshape_groups(reshape):
-        if given and made and made[0] == dimension:
-            yield 0, given[0]
-
-
-def reshape_groups(reshape: HloInstruction) -> list[tuple[list[int], list[int]]]:
+def _reshape_groups(reshape: HloInstruction) -> list[tuple[list[int], list[int]]]:
     """Return the dimensions of operand and result that have the same elements, without size 1."""
-    before, after = operand_array_shape(reshape, 0), reshape.shape
+    before, after = _array_shape(reshape, 0), reshape.shape
     if before is None or after is None or after.is_tuple:
         return []
     left = [(place, size) for place, size in enumerate(before.dimensions) if size != 1]
@@ -225,41 +226,30 @@ def _size_of(dimensions: list[tuple[int, int | None]]) -> int:
     return math.prod(size or 0 for _, size in dimensions)
 
 
-def _of_update(update: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield operand and update of a dynamic-update-slice, the update where it is as large."""
-    yield 0, dimension
-    whole, part = operand_array_shape(update, 0), operand_array_shape(update, 1)
-    sizes = [() if shape is None else shape.dimensions[dimension:] for shape in (whole, part)]
-    if sizes[0][:1] == sizes[1][:1]:
-        yield 1, dimension
-
-
-def _of_elements(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield the operands with the shape of the result, as of elementwise operations."""
-    result = instruction.shape
-    for position in range(len(instruction.operands)):
-        shape = operand_array_shape(instruction, position)
-        if result is not None and shape is not None and shape.dimensions == result.dimensions:
-            yield position, dimension
-
-
-_FOLLOW: Mapping[str, Callable[[HloInstruction, int], Iterator[tuple[int, int]]]] = {
-    "dot": _of_dot,
-    "transpose": _of_transpose,
-    "broadcast": _of_broadcast,
-    "reshape": _of_reshape,
-    "dynamic-update-slice": _of_update,
-    "reduce": _of_reduce,
-}
-
+# ---- how values are divided --------------------------------------------------------------------
 
 _VISITS = 1000
 """Most instructions that are visited for one dimension."""
 
 _ELEMENTS = Route(TUPLES | {"opt-barrier"})
 
-Division = tuple[tuple[str, ...], "HloInstruction"]
-"""The axes that divide a dimension, () for none, and the instruction with the sharding."""
+
+class DividedDimension(NamedTuple):
+    """One dimension of an operand, and the axes that divide it.
+
+    Attributes:
+        position: Which operand.
+        dimension: The dimension.
+        axes: Mesh axes that divide it, most major first; () for none.
+        origin: Name of the argument or instruction with the sharding.
+        is_needed: Whether the operation combines elements along it: sums, sorts, shifts, ...
+    """
+
+    position: int
+    dimension: int
+    axes: tuple[str, ...]
+    origin: str
+    is_needed: bool
 
 
 class _Visit(NamedTuple):
@@ -278,21 +268,45 @@ class _Visit(NamedTuple):
     most_found: float = math.inf
 
 
-@dataclass(slots=True)
-class DimensionTrace:
-    """Follows one dimension back to a sharding.
+class _Divisions:
+    """How operands and results of a text from before optimizations are divided.
 
-    Attributes:
-        mesh: Mesh to name axes by; None for that of the sharding.
-        meshes: Meshes of the text by name.
-        distance: Number of instructions visited so far.
+    Args:
+        before: The text.
+        mesh: Mesh to name axes by; None for that of each sharding.
     """
 
-    mesh: Mesh | None
-    meshes: Mapping[str, Mesh]
-    distance: int = 0
+    def __init__(self, before: HloModule, mesh: Mesh | None) -> None:
+        self._mesh = mesh
+        self._meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
 
-    def own(self, instruction: HloInstruction, dimension: int) -> Division | None:
+    def of(self, user: HloInstruction, position: int | None) -> tuple[DividedDimension, ...]:
+        """Return the known dimensions of an operand, or of the result by its own sharding."""
+        shape = user.shape if position is None else _array_shape(user, position)
+        if shape is None or shape.is_tuple:
+            return ()
+        needed = () if position is None else _needed_dimensions(user, position)
+        found: list[tuple[int, DividedDimension]] = []
+        for dimension in range(len(shape.dimensions)):
+            if position is None:
+                axes, origin, distance = self._own(user, dimension), user, 0
+            else:
+                axes, origin, distance = self._traced(user, position, dimension)
+            if axes is not None:
+                divided = DividedDimension(
+                    position or 0, dimension, axes, _name(origin), dimension in needed
+                )
+                found.append((distance, divided))
+        # an axis divides one dimension of a value; propagation keeps the first that reaches it
+        taken: set[str] = set()
+        kept: list[DividedDimension] = []
+        for _, divided in sorted(found, key=lambda pair: pair[0]):
+            if taken.isdisjoint(divided.axes):
+                kept.append(divided)
+                taken.update(divided.axes)
+        return tuple(sorted(kept, key=lambda divided: divided.dimension))
+
+    def _own(self, instruction: HloInstruction, dimension: int) -> tuple[str, ...] | None:
         """Return the axes of a dimension by the instruction's own sharding.
 
         None if propagation may add axes to the dimension.
@@ -302,24 +316,26 @@ class DimensionTrace:
             return None
         dims = () if sharding.named is None else sharding.named.dim_shardings
         is_open = dimension < len(dims) and dims[dimension].is_open
-        axes = None if is_open else self._axes(sharding, dimension)
-        return None if axes is None else (axes, instruction)
+        return None if is_open else self._axes(sharding, dimension)
 
-    def operand(self, user: HloInstruction, position: int, dimension: int) -> Division | None:
-        """Return the axes that divide a dimension of an operand, and the instruction with them.
+    def _traced(
+        self, user: HloInstruction, position: int, dimension: int
+    ) -> tuple[tuple[str, ...] | None, HloInstruction, int]:
+        """Return axes of a dimension of an operand, the instruction with them, and its distance.
 
         The first that are found in front of all others; no axes only if none has some.
         """
         flow = value_flow(user.computation.module)
         start = flow.operand(user.row, position)
         waiting = [] if start is None else [_Visit(start, dimension)]
-        found: list[Division] = []
+        found: list[tuple[tuple[str, ...], HloInstruction]] = []
         seen: set[tuple[Value, int]] = set()
-        while waiting and self.distance < _VISITS:
+        distance = 0
+        while waiting and distance < _VISITS:
             visit = waiting.pop()
             if len(found) > visit.most_found:
                 continue
-            self.distance += 1
+            distance += 1
             if visit[:2] in seen:
                 continue
             seen.add(visit[:2])
@@ -333,7 +349,8 @@ class DimensionTrace:
                 found.append((axes, instruction))
             if axes:
                 break
-        return max(found, key=lambda division: len(division[0]) > 0, default=None)
+        best = max(found, key=lambda division: len(division[0]) > 0, default=(None, user))
+        return *best, distance
 
     def _sharding(self, instruction: HloInstruction, index: ShapeIndex) -> HloSharding | None:
         """Return the sharding that an instruction prints for one array, or None."""
@@ -342,7 +359,7 @@ class DimensionTrace:
         text = instruction.frontend_attributes.get(shardy.SHARDING)
         place = index[0] if index else 0
         try:
-            found = shardy.shardy_shardings(text, self.meshes) if text else ()
+            found = shardy.shardy_shardings(text, self._meshes) if text else ()
             printed = instruction.sharding
         except DumpSyntaxError:
             return None
@@ -357,7 +374,7 @@ class DimensionTrace:
 
     def _axes(self, sharding: HloSharding, dimension: int) -> tuple[str, ...] | None:
         """Return the axes that divide a dimension; None without a mesh."""
-        mesh = self.mesh or (None if sharding.named is None else sharding.named.mesh)
+        mesh = self._mesh or (None if sharding.named is None else sharding.named.mesh)
         try:
             spec = None if mesh is None else sharding.to_partition_spec(mesh)
         except UsageError:
@@ -389,7 +406,7 @@ def _sources(
     elif opcode in _ELEMENTS.through:
         before = flow.before(value, _ELEMENTS)
     else:
-        for position, source in dimension_sources(instruction, dimension):
+        for position, source in _dimension_sources(instruction, dimension):
             operand = flow.operand(row, position, value.element)
             if operand is not None:
                 yield _Visit(operand, source, calls)
@@ -400,14 +417,21 @@ def _sources(
         yield _Visit(after_trip, dimension, (), found)
 
 
+def _name(origin: HloInstruction) -> str:
+    """Return the program's name of an argument, or the name of another instruction."""
+    path = origin.op_name if origin.opcode == "parameter" else None
+    return path or origin.name
+
+
+# ---- constraints -------------------------------------------------------------------------------
+
 _CONSTRAINT = "Sharding"
 _OUTPUT = "xla.sdy.FuncResultSharding"
 _STEPS = 200
 _MOST_FRAMES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedDimension:
+class ChangedDimension(NamedTuple):
     """One dimension that a constraint divides in another way than its operand is.
 
     Attributes:
@@ -423,8 +447,7 @@ class ChangedDimension:
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
+class Constraint(NamedTuple):
     """A sharding constraint, or the sharding of an output.
 
     Attributes:
@@ -442,78 +465,49 @@ class Constraint:
     changed: tuple[ChangedDimension, ...]
 
 
-def is_constraint(instruction: HloInstruction) -> bool:
-    """Return whether an instruction is a constraint, or the sharding of an output."""
-    if instruction.opcode != "custom-call":
-        return False
-    return _target(instruction) in (_CONSTRAINT, _OUTPUT)
-
-
 def _target(instruction: HloInstruction) -> str:
-    return (instruction.attribute("custom_call_target") or "").strip('"')
+    """Return the target of a constraint or of an output's sharding; empty for all others."""
+    if instruction.opcode != CUSTOM_CALL:
+        return ""
+    target = (instruction.attribute("custom_call_target") or "").strip('"')
+    return target if target in (_CONSTRAINT, _OUTPUT) else ""
 
 
-def constraints_on(
-    operation: HloInstruction,
-    axes: Collection[str],
-    divided: Callable[[HloInstruction, int | None], Collection[DividedDimension]],
-) -> tuple[Constraint, ...]:
-    """Return the constraints that need the result of an operation divided in another way.
+def _constraints_on(
+    operation: HloInstruction, axes: Collection[str], divisions: _Divisions
+) -> Iterator[Constraint]:
+    """Yield the constraints that need a result divided in another way along some axes.
 
-    Args:
-        operation: The operation, which may be a constraint itself.
-        axes: Mesh axes that matter.
-        divided: Returns the divided dimensions of an operand of an instruction, or of its result
-            for None.
+    The operation may be a constraint itself; nothing else changes its dimensions.
     """
-    found = []
-    for constraint in _constraints_behind(operation):
-        changed = tuple(_changed(constraint, axes, divided))
-        if changed:
-            found.append(
-                Constraint(
-                    name=constraint.name,
-                    operand=next(iter(constraint.operand_names), "?"),
-                    is_output=_target(constraint) == _OUTPUT,
-                    place=_place(constraint),
-                    changed=changed,
-                )
-            )
-    return tuple(found)
-
-
-def _changed(
-    constraint: HloInstruction,
-    axes: Collection[str],
-    divided: Callable[[HloInstruction, int | None], Collection[DividedDimension]],
-) -> Iterator[ChangedDimension]:
-    """Yield the dimensions where a constraint and its operand differ in some axes."""
-    before = {one.dimension: one for one in divided(constraint, 0)}
-    after = {one.dimension: one.axes for one in divided(constraint, None)}
-    for dimension, wanted in after.items():
-        given = before.get(dimension)
-        if given is None or given.axes == wanted:
-            continue
-        if set(given.axes).symmetric_difference(wanted).intersection(axes):
-            yield ChangedDimension(
-                dimension=dimension, before=given.axes, origin=given.origin, after=wanted
-            )
-
-
-def _constraints_behind(operation: HloInstruction) -> Iterator[HloInstruction]:
-    """Yield the constraints that a result goes to; nothing else changes its dimensions."""
     waiting = deque([operation])
     seen = {(operation.computation.place, operation.row)}
     while waiting and len(seen) < _STEPS:
         instruction = waiting.popleft()
-        if is_constraint(instruction):
-            yield instruction
+        if not _target(instruction):
+            for user in _users(instruction):
+                key = (user.computation.place, user.row)
+                if key not in seen:
+                    seen.add(key)
+                    waiting.append(user)
             continue
-        for user in _users(instruction):
-            key = (user.computation.place, user.row)
-            if key not in seen:
-                seen.add(key)
-                waiting.append(user)
+        before = {one.dimension: one for one in divisions.of(instruction, 0)}
+        changed = [
+            ChangedDimension(wanted.dimension, given.axes, given.origin, wanted.axes)
+            for wanted in divisions.of(instruction, None)
+            if (given := before.get(wanted.dimension)) is not None
+            and not set(given.axes).symmetric_difference(wanted.axes).isdisjoint(axes)
+        ]
+        if changed:
+            own = instruction.user_stack
+            shown = [f"{one} ({one.function})" if one.function else str(one) for one in own]
+            yield Constraint(
+                name=instruction.name,
+                operand=next(iter(instruction.operand_names), "?"),
+                is_output=_target(instruction) == _OUTPUT,
+                place=" < ".join(shown[:_MOST_FRAMES]) if shown else instruction.source,
+                changed=tuple(changed),
+            )
 
 
 def _users(instruction: HloInstruction) -> Iterator[HloInstruction]:
@@ -529,60 +523,20 @@ def _users(instruction: HloInstruction) -> Iterator[HloInstruction]:
                 parameters = {} if call.place == NOTHING else links.parameters_of(call.place)
                 if position in parameters:
                     yield module.instruction(parameters[position])
-        elif is_constraint(user) or keeps_dimensions(user, position):
+        elif _target(user) or _keeps_dimensions(user, position):
             yield user
 
 
-def keeps_dimensions(user: HloInstruction, position: int) -> bool:
+def _keeps_dimensions(user: HloInstruction, position: int) -> bool:
     """Return whether an instruction computes element by element from an operand."""
     traits = opcode_traits(user.opcode)
-    if not (traits.is_elementwise or traits.is_same):
-        return False
-    given, made = operand_array_shape(user, position), user.shape
-    return given is not None and made is not None and given.dimensions == made.dimensions
+    return (traits.is_elementwise or traits.is_same) and _is_as_large(user, position)
 
 
-def _place(instruction: HloInstruction) -> str | None:
-    """Return the innermost places of the user's program: ``gpt.py:16 (cs) < gpt.py:39 (call)``."""
-    own = instruction.user_stack
-    shown = [f"{one} ({one.function})" if one.function else str(one) for one in own]
-    if shown:
-        return " < ".join(shown[:_MOST_FRAMES])
-    return instruction.source
-
+# ---- the operation that needed a collective ----------------------------------------------------
 
 _MOST_OPERATIONS = 48
 """Most operations of one path and line that are tried."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DividedDimension:
-    """One dimension of an operand, and the axes that divide it.
-
-    Attributes:
-        dimension: The dimension.
-        axes: Mesh axes that divide it, most major first; () for none.
-        origin: Name of the argument or instruction with the sharding.
-        is_needed: Whether the operation combines elements along it: sums, sorts, shifts, ...
-    """
-
-    dimension: int
-    axes: tuple[str, ...]
-    origin: str
-    is_needed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardedOperand:
-    """One operand of an operation.
-
-    Attributes:
-        position: Which operand of it.
-        dimensions: Its dimensions with known shardings.
-    """
-
-    position: int
-    dimensions: tuple[DividedDimension, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -593,32 +547,20 @@ class Operation:
         name: Its name.
         verb: How it combines elements along dimensions: ``sums over``.
         is_product: Whether it is a matrix product or convolution.
-        operands: Its operands with any known sharding.
+        dimensions: The dimensions of its operands with known shardings.
         constraints: Constraints that need its result divided in another way.
     """
 
     name: str
     verb: str
     is_product: bool
-    operands: tuple[ShardedOperand, ...]
+    dimensions: tuple[DividedDimension, ...]
     constraints: tuple[Constraint, ...]
 
-    def uses_of(self, axis: str) -> tuple[list[Use], list[Use]]:
+    def uses_of(self, axis: str) -> tuple[list[DividedDimension], list[DividedDimension]]:
         """Return the dimensions that an axis divides: those it combines, and those it keeps."""
-        uses = [
-            (operand.position, found)
-            for operand in self.operands
-            for found in operand.dimensions
-            if axis in found.axes
-        ]
-        return [use for use in uses if use[1].is_needed], [
-            use for use in uses if not use[1].is_needed
-        ]
-
-    def has_partial_result(self, axis: str) -> bool:
-        """Return whether each device of an axis has a part of what the operation combines."""
-        needed, kept = self.uses_of(axis)
-        return bool(needed) and not kept
+        uses = [one for one in self.dimensions if axis in one.axes]
+        return [one for one in uses if one.is_needed], [one for one in uses if not one.is_needed]
 
     def has_half_combined(self, axis: str) -> bool:
         """Return whether an axis divides what it combines, in one operand of those that have it.
@@ -633,23 +575,19 @@ class Operation:
         needed, kept = self.uses_of(axis)
         if needed and kept:
             return True
-        places = {position for position, _ in kept}
-        return len(places) > 1 and len({found.dimension for _, found in kept}) > 1
+        return len({one.position for one in kept}) > 1 and len({one.dimension for one in kept}) > 1
 
-    def is_explained(self, wanted: set[str], *, is_partial: bool) -> bool:
+    def is_explained(self, axes: Collection[str], *, is_partial: bool) -> bool:
         """Return whether its shardings need communication along some axes.
 
         Args:
-            wanted: The axes.
-            is_partial: Whether partial results are added up.
+            axes: The axes.
+            is_partial: Whether partial results are added up: each device has a part of what the
+                operation combines.
         """
         if is_partial:
-            return any(self.has_partial_result(axis) for axis in wanted)
-        return any(self.has_half_combined(a) or self.has_conflict(a) for a in wanted)
-
-
-Use = tuple[int, DividedDimension]
-"""Number of an operand, and a dimension of it."""
+            return any(needed and not kept for needed, kept in map(self.uses_of, axes))
+        return any(self.has_half_combined(axis) or self.has_conflict(axis) for axis in axes)
 
 
 def needing_operation(
@@ -670,116 +608,43 @@ def needing_operation(
         mesh: Mesh to name axes by.
         paths: Operation paths, with places in the user's program.
     """
-    tracer = _Tracer(mesh, shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, "")))
+    divisions = _Divisions(before, mesh)
     wanted = set(collective.axes or ())
     members = {member: place for path, place in paths.items() for member in member_paths(path)}
     users = [*itertools.islice(operations_of(before, members), _MOST_OPERATIONS)]
-    found = [tracer.operation(user, wanted) for _, user in users]
-    nearest = [one for one, (frame, _) in zip(found, users, strict=True) if frame == users[0][0]]
+    every = [_operation(user, wanted, divisions) for _, user in users]
+    nearest = [one for one, (frame, _) in zip(every, users, strict=True) if frame == users[0][0]]
     is_partial = opcode_traits(collective.kind).is_reduction
-    communicating = (
-        one
-        for group in (nearest, found)
-        for one in (
-            *(one for one in group if one.constraints and not is_partial),
-            *(one for one in group if one.is_explained(wanted, is_partial=is_partial)),
-        )
+    for operations in (nearest, every):
+        for operation in () if is_partial else operations:
+            if operation.constraints:
+                return operation
+        for operation in operations:
+            if operation.is_explained(wanted, is_partial=is_partial):
+                return operation
+    summing = (one for one in every if is_partial and any(one.uses_of(a)[0] for a in wanted))
+    return next(itertools.chain(summing, every), None)
+
+
+def _operation(user: HloInstruction, wanted: Collection[str], divisions: _Divisions) -> Operation:
+    computing = computing_one(user)
+    operands = range(len(computing.operands))
+    return Operation(
+        name=computing.name,
+        verb=COMBINING.get(computing.opcode, "reads all of"),
+        is_product=opcode_traits(computing.opcode).is_product,
+        dimensions=tuple(one for k in operands for one in divisions.of(computing, k)),
+        constraints=tuple(_constraints_on(user, wanted, divisions)),
     )
-    summing = (one for one in found if is_partial and any(one.uses_of(a)[0] for a in wanted))
-    return next(itertools.chain(communicating, summing, found), None)
 
 
-def divided_dimensions(
-    before: HloModule, user: HloInstruction, position: int | None, mesh: Mesh | None
-) -> tuple[DividedDimension, ...]:
-    """Return the known dimensions of an operand of an instruction, or of its result for None."""
-    meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
-    return _Tracer(mesh, meshes).divided(user, position)
+# ---- constraints that drop axes ----------------------------------------------------------------
 
-
-class _Tracer:
-    """Finds how operands and results are divided.
-
-    Args:
-        mesh: Mesh to name axes by.
-        meshes: Meshes of the text by name.
-    """
-
-    def __init__(self, mesh: Mesh | None, meshes: Mapping[str, Mesh]) -> None:
-        self._mesh = mesh
-        self._meshes = meshes
-
-    def operation(self, user: HloInstruction, wanted: set[str]) -> Operation:
-        """Return an operation with the constraints on its result."""
-        computing = computing_one(user)
-        operands = (
-            ShardedOperand(position=k, dimensions=self.divided(computing, k))
-            for k in range(len(computing.operands))
-        )
-        return Operation(
-            name=computing.name,
-            verb=COMBINING.get(computing.opcode, "reads all of"),
-            is_product=opcode_traits(computing.opcode).is_product,
-            operands=tuple(operand for operand in operands if operand.dimensions),
-            constraints=constraints_on(user, wanted, self.divided),
-        )
-
-    def divided(self, user: HloInstruction, position: int | None) -> tuple[DividedDimension, ...]:
-        """Return the known dimensions of an operand, or of the result by its own sharding."""
-        shape = user.shape if position is None else operand_array_shape(user, position)
-        if shape is None or shape.is_tuple:
-            return ()
-        needed = () if position is None else needed_dimensions(user, position)
-        found: list[tuple[int, DividedDimension]] = []
-        for dimension in range(len(shape.dimensions)):
-            trace = DimensionTrace(mesh=self._mesh, meshes=self._meshes)
-            if position is None:
-                divided = trace.own(user, dimension)
-            else:
-                divided = trace.operand(user, position, dimension)
-            if divided is not None:
-                axes, origin = divided
-                one = DividedDimension(
-                    dimension=dimension,
-                    axes=axes,
-                    origin=_name(origin),
-                    is_needed=dimension in needed,
-                )
-                found.append((trace.distance, one))
-        return _without_repeated_axes(found)
-
-
-def _without_repeated_axes(
-    found: list[tuple[int, DividedDimension]],
-) -> tuple[DividedDimension, ...]:
-    """Return dimensions without those whose axes divide a dimension with a nearer origin.
-
-    An axis divides one dimension of a value; propagation keeps the first that reaches it.
-
-    Args:
-        found: Each with the distance of its origin.
-    """
-    taken: set[str] = set()
-    kept: list[DividedDimension] = []
-    for _, one in sorted(found, key=lambda pair: pair[0]):
-        if taken.isdisjoint(one.axes):
-            kept.append(one)
-            taken.update(one.axes)
-    return tuple(sorted(kept, key=lambda one: one.dimension))
-
-
-def _name(origin: HloInstruction) -> str:
-    """Return the program's name of an argument, or the name of another instruction."""
-    metadata = origin.metadata
-    if origin.opcode == "parameter" and metadata is not None and metadata.op_name:
-        return metadata.op_name
-    return origin.name
-
-
-_MOST = 200
+_MOST_CONSTRAINTS = 200
 """Limit on the constraints examined, in text order."""
 
-_DROPPED_AXES_STEPS = 50
+_NEAR_STEPS = 50
+"""Limit on the instructions that are followed back from a constraint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -806,40 +671,41 @@ class DroppedAxes:
 def dropped_axes(before: HloModule, mesh: Mesh | None) -> tuple[DroppedAxes, ...]:
     """Return the constraints of a program that leave out axes of their operands.
 
+    Their operands are gathered over these. Left out are constraints of arguments, which are wanted
+    (a parameter is gathered layer by layer), and axes that the constraint has at another dimension,
+    where parts are exchanged and not gathered.
+
     Args:
         before: The text from before optimizations.
         mesh: Mesh to name axes by.
     """
     rows = before.columns.rows_with_attribute_text('custom_call_target="Sharding"')
     calls = (before.instruction(row) for row in rows)
-    constraints = list(islice((call for call in calls if is_constraint(call)), _MOST))
-    found: list[DroppedAxes] = []
-    wrappers = _wrappers(constraints)
-    for one in constraints:
-        if not _is_argument(one):
-            found += _dropped(one, mesh, wrappers)
-    return tuple(found)
-
-
-def _dropped(
-    constraint: HloInstruction, mesh: Mesh | None, wrappers: Collection[str]
-) -> Iterator[DroppedAxes]:
-    before = constraint.computation.module
-    given = divided_dimensions(before, constraint, 0, mesh)
-    own = divided_dimensions(before, constraint, None, mesh)
-    wanted = {axis for one in own for axis in one.axes}
-    axes = {axis: one.origin for one in given for axis in one.axes if axis not in wanted}
-    if axes:
-        frames = constraint.user_stack
-        is_wrapped = len(frames) > 1 and str(frames[0]) in wrappers
-        yield DroppedAxes(
-            name=constraint.name,
-            operand=next(iter(constraint.operand_names), "?"),
-            axes=tuple(axes),
-            origin=next(iter(axes.values())),
-            paths=frozenset(path for one in _computed(constraint) for path in inlined_paths(one)),
-            place=next(iter(frames[is_wrapped:]), None),
-        )
+    constraints = list(itertools.islice(filter(_target, calls), _MOST_CONSTRAINTS))
+    wrappers, divisions = _wrappers(constraints), _Divisions(before, mesh)
+    dropped: list[DroppedAxes] = []
+    for constraint in constraints:
+        if _is_argument(constraint):
+            continue
+        own = divisions.of(constraint, None)
+        wanted = {axis for one in own for axis in one.axes}
+        given = divisions.of(constraint, 0)
+        axes = {axis: one.origin for one in given for axis in one.axes if axis not in wanted}
+        if axes:
+            frames = constraint.user_stack
+            is_wrapped = len(frames) > 1 and str(frames[0]) in wrappers
+            computed = _computed(constraint)
+            dropped.append(
+                DroppedAxes(
+                    name=constraint.name,
+                    operand=next(iter(constraint.operand_names), "?"),
+                    axes=tuple(axes),
+                    origin=next(iter(axes.values())),
+                    paths=frozenset(path for one in computed for path in inlined_paths(one)),
+                    place=next(iter(frames[is_wrapped:]), None),
+                )
+            )
+    return tuple(dropped)
 
 
 def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:
@@ -852,7 +718,7 @@ def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:
 def _is_argument(constraint: HloInstruction) -> bool:
     """Return whether a constraint is of an argument, or of a part of one."""
     instruction = constraint
-    for _ in range(_DROPPED_AXES_STEPS):
+    for _ in range(_NEAR_STEPS):
         made = instruction.producer(0)
         if made is None:
             return instruction.opcode == "parameter"
@@ -866,12 +732,12 @@ def _is_argument(constraint: HloInstruction) -> bool:
 def _computed(constraint: HloInstruction) -> Iterator[HloInstruction]:
     """Yield a constraint and the instructions that compute its operand, element by element."""
     waiting, seen = deque([constraint]), {constraint.row}
-    while waiting and len(seen) < _DROPPED_AXES_STEPS:
+    while waiting and len(seen) < _NEAR_STEPS:
         instruction = waiting.popleft()
         yield instruction
         for position in range(len(instruction.operands)):
             made = instruction.producer(position)
-            is_same = instruction is constraint or keeps_dimensions(instruction, position)
+            is_same = instruction is constraint or _keeps_dimensions(instruction, position)
             if made is not None and made[0].row not in seen and is_same:
                 seen.add(made[0].row)
                 waiting.append(made[0])

@@ -1,7 +1,21 @@
-"""Instructions of an operation path in the text from before optimizations.
+"""The origin of a collective in the user's program: operation path, source line, call stack.
 
-There calls are not inlined: the path of an instruction in a called function is that of the call and
-its own. Instructions that XLA combined have one path of all members.
+Taken from the metadata of the collective; without a source line there, from its start or its
+fusion; else inferred (`origins`) for it, or for its end. A combined collective, which has several
+operands, has an origin for each: XLA's combiner keeps the metadata of what it combines on the
+elements of the result; an element without metadata has the collective's own if that is of one
+operation, else that of the operand. Texts since July 2026 do not print the elements. The
+partitioner gives a collective the metadata of the operation that makes its operand, so a member has
+that; one that the program asks for (``psum``) has that of the call in the text from before
+optimizations with its path, shape and operand, else the collective's own, as inferred. GPU
+compilers pack the operands into one array instead: each part of the concatenation has its own
+origin.
+
+In the text from before optimizations calls are not inlined: the path of an instruction in a called
+function is that of the call and its own. Instructions that XLA combined have one path of all
+members.
+
+Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
 """
 
 from __future__ import annotations
@@ -26,6 +40,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.collectives.operations import CollectiveOp, PrintedAttributes
     from hlo_lens.shapes.shape import Shape
 
+# ---- operations of the text from before optimizations ------------------------------------------
 
 _REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
 
@@ -204,66 +219,43 @@ class Asked(NamedTuple):
         return (*self.stack, *other[next(places, len(other)) + 1 :])
 
 
-class AskedCollectives:
-    """The collectives of a program that have an operation path, found once for each path.
+def _asked_operands(before: HloModule, path: str) -> Iterator[Asked]:
+    """Yield the operands of the collectives of a path, or of several that were combined."""
+    places = InstructionPlaces(before)
+    paths = dict.fromkeys(member_paths(path))
+    for _, instruction in operations_of(before, paths):
+        if opcode_traits(instruction.opcode).collective_kind is None:
+            continue
+        own = min(inlined_paths(instruction) & paths.keys())
+        place, stack = places.innermost(instruction.row), places.stack(instruction.row)
+        for position in range(len(instruction.operands)):
+            shapes: list[Shape] = []
+            makers: set[str] = set()
+            made = instruction.producer(position)
+            for _ in range(_MOST_VIEWS):  # before conversions and views
+                if made is None:
+                    break
+                shape = made[0].shape_of(made[1])
+                shapes += [] if shape is None else [shape]
+                makers |= inlined_paths(made[0])
+                is_view = opcode_traits(made[0].opcode).is_formatting
+                made = made[0].producer(0) if is_view else None
+            yield Asked(own, tuple(shapes), frozenset(makers), place, stack)
+
+
+def _asked_of(every: Sequence[Asked], shape: Shape | None, maker: str | None) -> Asked | None:
+    """Return the one that an operand belongs to; None if several lines are possible.
 
     Args:
-        before: Returns the text from before optimizations, or None; called when a path is asked.
+        every: Those of its operation path.
+        shape: Shape of the operand; None if not known. XLA may have changed its element type.
+        maker: Operation path of what makes the operand; None if not known.
     """
-
-    def __init__(self, before: Callable[[], HloModule | None] | None) -> None:
-        self._before = before
-        self._of_path: dict[str, tuple[Asked, ...]] = {}
-
-    def of(self, path: str, shape: Shape | None, maker: str | None) -> Asked | None:
-        """Return the one that an operand belongs to; None if several lines are possible.
-
-        Args:
-            path: Operation path of the collective, or of several that were combined.
-            shape: Shape of the operand; None if not known. XLA may have changed its element type.
-            maker: Operation path of what makes the operand; None if not known.
-        """
-        if path not in self._of_path:
-            self._of_path[path] = self._listed(path)
-        every = self._of_path[path]
-        if shape is None:
-            return _agreed(every)
-        alike = [one for one in every if any(_may_be(a, shape) for a in one.shapes)]
-        made = [one for one in alike if maker in one.makers]
-        return _agreed(made) or _agreed(alike) or _agreed(every)
-
-    def _listed(self, path: str) -> tuple[Asked, ...]:
-        before = None if self._before is None else self._before()
-        if before is None:
-            return ()
-        places = InstructionPlaces(before)
-        found: list[Asked] = []
-        paths = dict.fromkeys(member_paths(path))
-        for _, one in operations_of(before, paths):
-            if opcode_traits(one.opcode).collective_kind is None:
-                continue
-            own = min(inlined_paths(one) & paths.keys())
-            place, stack = places.innermost(one.row), places.stack(one.row)
-            positions = range(len(one.operands))
-            found += [_asked(one, position, own, place, stack) for position in positions]
-        return tuple(found)
-
-
-def _asked(
-    one: HloInstruction, position: int, path: str, place: SourceLocation | None, stack: Stack
-) -> Asked:
-    """Return an operand of a collective, with what makes it before conversions and views."""
-    shapes: list[Shape] = []
-    makers: set[str] = set()
-    made = one.producer(position)
-    for _ in range(_MOST_VIEWS):
-        if made is None:
-            break
-        shape = made[0].shape_of(made[1])
-        shapes += [] if shape is None else [shape]
-        makers |= inlined_paths(made[0])
-        made = made[0].producer(0) if opcode_traits(made[0].opcode).is_formatting else None
-    return Asked(path, tuple(shapes), frozenset(makers), place, stack)
+    if shape is None:
+        return _agreed(every)
+    alike = [one for one in every if any(_may_be(a, shape) for a in one.shapes)]
+    made = [one for one in alike if maker in one.makers]
+    return _agreed(made) or _agreed(alike) or _agreed(every)
 
 
 def _may_be(asked: Shape, shape: Shape) -> bool:
@@ -286,6 +278,8 @@ def _agreed(found: Sequence[Asked]) -> Asked | None:
     lines = {one.place for one in found}
     return found[0] if len(lines) == 1 and None not in lines else None
 
+
+# ---- origins -----------------------------------------------------------------------------------
 
 _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
 """Part of the operation path of instructions that XLA combined: ``a/(b/add:jvp(c)/mul)``."""
@@ -343,12 +337,13 @@ class CollectiveOrigins:
         module: HloModule,
         calls: CallCounts,
         origins: Origins,
-        before: Callable[[], HloModule | None] | None = None,
+        before: Callable[[], HloModule | None],
     ) -> None:
         self._module = module
         self._calls = calls
         self._origins = origins
-        self._asked = AskedCollectives(before)
+        self._before = before
+        self._asked: dict[str, tuple[Asked, ...]] = {}
         self._stacks_before: dict[Origin, tuple[str, ...]] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
         self._own: dict[str, CollectiveOrigin | None] = {}
@@ -477,8 +472,12 @@ class CollectiveOrigins:
 
     def _asked_for(self, operand: Value, whole: Origin, maker: str | None) -> Origin:
         """Return the origin of a member that the program asks for, made from an operand."""
+        path = whole.op_name or ""
+        if path not in self._asked:
+            before = self._before()
+            self._asked[path] = () if before is None else tuple(_asked_operands(before, path))
         shape = self._module.instruction(operand.row).shape_of(operand.element)
-        asked = self._asked.of(whole.op_name or "", shape, maker)
+        asked = _asked_of(self._asked[path], shape, maker)
         if asked is None:
             return whole.inferred(Basis.COMBINED)
         if (asked.place, asked.path) == (whole.place, whole.op_name):
