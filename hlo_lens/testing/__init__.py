@@ -11,23 +11,12 @@ program of jax. An assertion about something that is not known fails and says wh
 from __future__ import annotations
 
 from hlo_lens.testing.assertions import (
-    assert_collectives,
-    assert_donated,
-    assert_fits,
-    assert_memory_below,
-    assert_no_collectives,
-    assert_no_findings,
-    assert_same_program,
-    assert_sharded,
+    assert_collectives as assert_collectives,
+    assert_donated as assert_donated,
+    assert_fits as assert_fits,
+    assert_memory_below as assert_memory_below,
+    assert_no_collectives as assert_no_collectives,
+    assert_no_findings as assert_no_findings,
+    assert_same_program as assert_same_program,
+    assert_sharded as assert_sharded,
 )
-
-__all__ = [
-    "assert_collectives",
-    "assert_donated",
-    "assert_fits",
-    "assert_memory_below",
-    "assert_no_collectives",
-    "assert_no_findings",
-    "assert_same_program",
-    "assert_sharded",
-]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.collective import Collective, Collectives
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.statement import SpaceFacts
     from hlo_lens.questions.sharding.placement import ShardedValue
@@ -58,31 +58,23 @@ def chosen_collectives(
         names = ", ".join(name for name, _ in found.unknown_opcodes)
         fail_unknown(f"whether {names} are collectives")
     wanted = None if axis is None else {axis} if isinstance(axis, str) else set(axis)
-    if wanted and found.collectives:
-        _check_axes(found, wanted)
+    axes = {name for mesh in found.meshes for name in mesh.mesh.axis_names}
+    # a misspelt axis has no collectives
+    if found.collectives and (missing := sorted((wanted or set()) - axes)):
+        there = "; ".join(str(mesh) for mesh in found.meshes) or "no text names any"
+        fail_unknown(f"what runs along {', '.join(missing)}: axes are {there}")
     for one in found.collectives:
         if one.payload_bytes is None and least:
             fail_unknown(f"the payload of {one.name} ({place_of(one)})")
         if least and (one.payload_bytes or 0) < least:
             continue
-        if wanted is not None:
-            if one.axes is None:
-                fail_unknown(
-                    f"the mesh axes of {one.name} in {known.title}: no text names them, and "
-                    "the program was not given as jax has it"
-                )
-            if set(one.axes) != wanted:
-                continue
-        yield one
-
-
-def _check_axes(found: Collectives, wanted: set[str]) -> None:
-    """Fail if no mesh of the program has an axis: a misspelt axis has no collectives."""
-    __tracebackhide__ = True
-    known = {name for mesh in found.meshes for name in mesh.mesh.axis_names}
-    if missing := sorted(wanted - known):
-        there = "; ".join(str(mesh) for mesh in found.meshes) or "no text names any"
-        fail_unknown(f"what runs along {', '.join(missing)}: axes are {there}")
+        if wanted is not None and one.axes is None:
+            fail_unknown(
+                f"the mesh axes of {one.name} in {known.title}: no text names them, and the "
+                "program was not given as jax has it"
+            )
+        if wanted is None or set(one.axes or ()) == wanted:
+            yield one
 
 
 def memory_space(results: MemoryResults, name: str | None) -> SpaceFacts:
@@ -176,26 +168,15 @@ def place_of(one: Collective) -> str:
 
 
 def collective_lines(found: Iterable[Collective]) -> list[str]:
-    """Return a line per collective, largest payload first, with its source line."""
-    ordered = sorted(found, key=lambda one: (-(one.payload_bytes or 0), one.name))
-    return [
-        f"{size_text(one.payload_bytes):>10}  {one.kind} {','.join(one.axes or ('axis ?',))}  "
-        f"{one.name}{loop_text(one)}  {place_of(one)}"
-        for one in ordered
-    ]
-
-
-def loop_text(one: Collective) -> str:
-    """Return the loops around a collective and its dynamic count, as text."""
-    if not one.loop_path:
-        return ""
-    times = "?" if one.dynamic_count is None else one.dynamic_count
-    return f" in {' > '.join(one.loop_path)} x{times}"
-
-
-def size_text(size: int | None) -> str:
-    """Return bytes as text."""
-    return "? bytes" if size is None else format_bytes(size)
+    """Return a line per collective, largest payload first, with its loops and source line."""
+    lines = []
+    for one in sorted(found, key=lambda one: (-(one.payload_bytes or 0), one.name)):
+        size = "? bytes" if one.payload_bytes is None else format_bytes(one.payload_bytes)
+        times = "?" if one.dynamic_count is None else one.dynamic_count
+        loops = f" in {' > '.join(one.loop_path)} x{times}" if one.loop_path else ""
+        axes = ",".join(one.axes or ("axis ?",))
+        lines.append(f"{size:>10}  {one.kind} {axes}  {one.name}{loops}  {place_of(one)}")
+    return lines
 
 
 def shape_text(value: ShardedValue) -> str:
@@ -235,15 +216,12 @@ def find_arguments(known: ModuleDump, pattern: str) -> tuple[list[ShardedValue],
     __tracebackhide__ = True
     shardings = sharding_results(known)
     if shardings is None:
-        raise AssertionError(f"not known: the arguments of {known.title}: there is no HLO text")
+        fail_unknown(f"the arguments of {known.title}: there is no HLO text")
     parameters = shardings.table.parameters
     found = [value for value in parameters if matches(pattern, str(value.value.name))]
     unread = () if known.framework is None else known.framework.unused
     unused = [value.name for value in unread if matches(pattern, value.name)]
     if not found and not unused:
-        names = [str(value.value.name) for value in parameters]
-        there = listed(names, _SHOWN) or "none"
-        raise AssertionError(
-            f"no argument of {known.title} is called {pattern!r}; there is {there}"
-        )
+        there = listed([str(value.value.name) for value in parameters], _SHOWN) or "none"
+        fail(f"no argument of {known.title} is called {pattern!r}; there is {there}", ())
     return found, unused

@@ -43,6 +43,7 @@ MARKED = """
 @pytest.mark.hlo_budget("hlo-lens.toml")
 def test_it(dump): pass
 """
+NOTHING = MARKED.replace("dump", "")
 
 
 def test_a_budget_that_is_kept_passes(pytester: pytest.Pytester) -> None:
@@ -50,33 +51,24 @@ def test_a_budget_that_is_kept_passes(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*PLUGIN, "--strict-markers").assert_outcomes(passed=1)
 
 
-def test_a_budget_that_is_broken_fails_with_who_is_behind(pytester: pytest.Pytester) -> None:
-    write(pytester, MARKED, BROKEN)
+@pytest.mark.parametrize(
+    ("test", "budget", "lines"),
+    [
+        (MARKED, BROKEN, ["*memory.total_bytes*", "*programs/step.py:3*", "*programs are kept*"]),
+        (MARKED, KEPT.replace("total_bytes", "no_such_thing"), ["*no_such_thing*"]),
+        (NOTHING, KEPT, ["*not known: whether hlo-lens.toml is kept: *compiled nothing*"]),
+        (MARKED.replace("hlo-lens.toml", "a.toml"), KEPT, ["*a.toml: no such file*"]),
+        (NOTHING.replace("hlo-lens.toml", "a.toml"), KEPT, ["*a.toml: no such file*"]),
+    ],
+    ids=["broken", "not known", "nothing compiled", "no budget", "neither"],
+)
+def test_a_budget_that_is_not_kept_fails_with_its_reason(
+    pytester: pytest.Pytester, test: str, budget: str, lines: list[str]
+) -> None:
+    write(pytester, test, budget)
     result = pytester.runpytest(*PLUGIN)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["*memory.total_bytes*", "*programs/step.py:3*", "*the compiled programs are kept*"]
-    )
-
-
-def test_what_cannot_be_judged_fails(pytester: pytest.Pytester) -> None:
-    write(pytester, MARKED, KEPT.replace("memory.total_bytes", "memory.no_such_thing"))
-    pytester.runpytest(*PLUGIN).assert_outcomes(failed=1)
-
-
-def test_a_test_that_compiles_nothing_does_not_pass(pytester: pytest.Pytester) -> None:
-    write(pytester, MARKED.replace("dump", ""))
-    result = pytester.runpytest(*PLUGIN)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*not known: whether hlo-lens.toml is kept: *compiled nothing*"])
-
-
-def test_a_budget_that_is_not_there_fails(pytester: pytest.Pytester) -> None:
-    for test in (MARKED, MARKED.replace("dump", "")):
-        write(pytester, test.replace("hlo-lens.toml", "other.toml"))
-        result = pytester.runpytest(*PLUGIN)
-        result.assert_outcomes(failed=1)
-        result.stdout.fnmatch_lines(["*other.toml: no such file*"])
+    result.stdout.fnmatch_lines(lines)
 
 
 def test_the_error_of_a_test_goes_before_its_budget(pytester: pytest.Pytester) -> None:
@@ -169,12 +161,6 @@ def shrink_baseline(folder: Path) -> None:
     file.write_text(json.dumps(data))
 
 
-def test_a_session_like_the_one_before_is_well(saved: pytest.Pytester) -> None:
-    result = compared(saved)
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["hlo-lens check: passed"])
-
-
 def test_a_session_with_more_memory_fails(saved: pytest.Pytester) -> None:
     shrink_baseline(saved.path)
     result = compared(saved)
@@ -202,18 +188,17 @@ def test_a_test_that_the_baseline_does_not_have_is_named_and_does_not_pass(
     )
 
 
-def test_rules_say_what_is_too_much(saved: pytest.Pytester) -> None:
+def test_rules_and_the_tests_that_ran_decide(saved: pytest.Pytester) -> None:
+    result = compared(saved)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["hlo-lens check: passed"])
     shrink_baseline(saved.path)
+    assert compared(saved, "-k", "two").ret == 0
     assert compared(saved, "--hlo-lens-compare-fail", "memory.total_bytes>+200%").ret == 0
     assert compared(saved, "--hlo-lens-compare-fail", "memory.total_bytes>+2%").ret == 1
     result = compared(saved, "--hlo-lens-compare-fail", "nonsense")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["error: *nonsense*"])
-
-
-def test_only_tests_that_ran_are_compared(saved: pytest.Pytester) -> None:
-    shrink_baseline(saved.path)
-    assert compared(saved, "-k", "two").ret == 0
 
 
 def test_a_baseline_that_is_not_there_fails(pytester: pytest.Pytester) -> None:
