@@ -332,7 +332,7 @@ def _module_of(
     from hlo_lens.load.fact import plant
     from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts
     from hlo_lens.questions.findings.module_findings import module_findings
-    from hlo_lens.questions.plans.proof import sifted_module_findings
+    from hlo_lens.questions.findings.sifting import sifted_module_findings
     from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
     from hlo_lens.text.names import plain_name
 
@@ -358,7 +358,7 @@ def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]
         return tuple(modules)
     from hlo_lens.questions.findings.findings import Findings, together
     from hlo_lens.questions.findings.run_settings import Sieve
-    from hlo_lens.questions.plans.proof import sifted_dump_findings
+    from hlo_lens.questions.findings.sifting import sifted_dump_findings
     from hlo_lens.questions.snapshots.module_snapshot import with_findings
 
     others = sifted_dump_findings(facts, dumps, Sieve.usual())

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, TypeVar
-
-from hlo_lens.render.result import Column, Result, Row, Unit
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hlo_lens.questions.check.judge import Judgement
 
 GOOD, BAD, SKIPPED = "good", "bad", "skipped"
@@ -34,16 +30,16 @@ def first_bad(count: int, outcome_of: Callable[[int], str]) -> tuple[int, int]:
     """
     good, bad = 0, count - 1
     skipped: set[int] = set()
-    while left := [place for place in range(good + 1, bad) if place not in skipped]:
+    while open_steps := [place for place in range(good + 1, bad) if place not in skipped]:
         middle = (good + bad) // 2
-        place = min(left, key=lambda one: abs(one - middle))
-        outcome = outcome_of(place)
+        step = min(open_steps, key=lambda one: abs(one - middle))
+        outcome = outcome_of(step)
         if outcome == SKIPPED:
-            skipped.add(place)
+            skipped.add(step)
         elif outcome == GOOD:
-            good = place
+            good = step
         else:
-            bad = place
+            bad = step
     return good, bad
 
 
@@ -56,20 +52,20 @@ def smallest_bad(
         items: All items, which together are bad; none of them is not.
         is_bad: Whether a set of items is known to be bad.
     """
-    left, parts = list(items), 2
-    while len(left) > 1:
-        size = -(-len(left) // parts)
-        chunks = [left[start : start + size] for start in range(0, len(left), size)]
-        rests = [[one for one in left if one not in chunk] for chunk in chunks]
+    smallest, parts = list(items), 2
+    while len(smallest) > 1:
+        size = -(-len(smallest) // parts)
+        chunks = [smallest[start : start + size] for start in range(0, len(smallest), size)]
+        rests = [[one for one in smallest if one not in chunk] for chunk in chunks]
         if (chunk := next((one for one in chunks if is_bad(one)), None)) is not None:
-            left, parts = chunk, 2
+            smallest, parts = chunk, 2
         elif parts > 2 and (rest := next((one for one in rests if is_bad(one)), None)):
-            left, parts = rest, max(parts - 1, 2)
-        elif parts >= len(left):
+            smallest, parts = rest, max(parts - 1, 2)
+        elif parts >= len(smallest):
             break
         else:
-            parts = min(len(left), 2 * parts)
-    return tuple(left)
+            parts = min(len(smallest), 2 * parts)
+    return tuple(smallest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +91,8 @@ class Step:
     dump: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bisection(Result):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
     """Steps of a search, in the order of their compiles.
 
     Attributes:
@@ -112,13 +108,6 @@ class Bisection(Result):
         notes: Limits of the answer.
     """
 
-    KIND: ClassVar[str] = "bisect"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("step", Unit.NONE, "version, or flags with their values"),
-        Column("outcome", Unit.NONE, "good, bad or skipped"),
-        Column("seconds", Unit.SECONDS, "time of the compile"),
-        Column("reason", Unit.NONE, "rule that failed, or why the step is skipped"),
-    )
     subject: str
     rules: tuple[str, ...]
     steps: tuple[Step, ...] = ()
@@ -129,8 +118,3 @@ class Bisection(Result):
     unknown: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     notes: tuple[str, ...] = ()
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the steps."""
-        for step in self.steps:
-            yield step.name, step.outcome, step.seconds, step.reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.cli.options import Compiling
-    from hlo_lens.questions.findings.finding import Severity
     from hlo_lens.questions.findings.run_settings import Sieve
-    from hlo_lens.questions.plans.lint import Lint
     from hlo_lens.text.patterns import NamePattern
 
 
@@ -49,35 +46,31 @@ Example:
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Options that choose findings; None or empty for those of the settings."""
+def _sieve(
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    min_saving: str | None,
+    config: str | None,
+    baseline: str | None,
+    fail_on: str | None,
+) -> Sieve:
+    """Return settings, comments and baseline; options take the place of the settings."""
+    from hlo_lens.questions.findings.run_settings import nearest_settings, with_options
+    from hlo_lens.questions.plans.lint import sieve_of
 
-    select: tuple[str, ...]
-    ignore: tuple[str, ...]
-    min_saving: str | None
-    config: str | None
-    baseline: str | None
-    fail_on: str | None
-
-    def sieve(self) -> Sieve:
-        """Return settings, comments and baseline."""
-        from hlo_lens.questions.findings.run_settings import nearest_settings, with_options
-        from hlo_lens.questions.plans.lint_baseline import sieve_of
-
-        settings = with_options(
-            nearest_settings(self.config),
-            select=self.select,
-            ignore=self.ignore,
-            min_saving=self.min_saving,
-            fail_on=self.fail_on,
-        )
-        return sieve_of(settings, self.baseline)
+    settings = with_options(
+        nearest_settings(config),
+        select=select,
+        ignore=ignore,
+        min_saving=min_saving,
+        fail_on=fail_on,
+    )
+    return sieve_of(settings, baseline)
 
 
-choice_options = option_group(
-    "choice",
-    Choice,
+_sieve_options = option_group(
+    "sieve",
+    _sieve,
     click.option(
         "--select",
         default="",
@@ -132,7 +125,7 @@ choice_options = option_group(
     default=10.0,
     python="Python interpreter whose jax, libtpu or CUDA plugin compiles with --prove.",
 )
-@choice_options
+@_sieve_options
 @reading_options
 @ci_options
 @finding_output_options
@@ -141,7 +134,7 @@ def lint(
     prove: bool,
     target: str | None,
     compiling: Compiling,
-    choice: Choice,
+    sieve: Sieve,
     reading: Reading,
     ci: CiOutput,
     output: Output,
@@ -154,36 +147,29 @@ def lint(
     --fail-on, 4 where that cannot be decided.
     """
     from hlo_lens.questions.plans.lint import lint_modules
-    from hlo_lens.questions.plans.proof import Proof
 
-    sieve = choice.sieve()
     with progress_bar("reading") as progress:
         modules = reading.read(path, progress)
     with progress_bar("compiling" if prove else "judging") as progress:
-        targets = () if target is None else (target,)
-        means = compiling.means
-        proof = Proof(means=means, targets=targets, progress=progress) if prove else None
         found = lint_modules(
             modules,
             sieve=sieve,
             progress=progress,
-            proof=proof,
+            means=compiling.means if prove else None,
+            targets=() if target is None else (target,),
         )
     ci.write(found.report, output, found.annotations)
     reading.judge(modules)
     least = sieve.settings.fail_on
-    if least is not None:
-        _finish(found, least)
-
-
-def _finish(found: Lint, least: Severity) -> None:
-    """Exit with 1 for a finding of a severity or a graver one; with 4 if some are not known."""
+    if least is None:
+        return
+    context = click.get_current_context()
     if found.reaches(least):
-        click.get_current_context().exit(exit_codes.RULE_FAILED)
+        context.exit(exit_codes.RULE_FAILED)
     for text in found.open_questions:
         click.echo(f"hlo-lens: error: --fail-on cannot be decided: {printable(text)}", err=True)
     if found.open_questions:
-        click.get_current_context().exit(exit_codes.UNPARSABLE)
+        context.exit(exit_codes.UNPARSABLE)
 
 
 _FIT_EXAMPLE = """\b

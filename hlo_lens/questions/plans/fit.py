@@ -1,24 +1,25 @@
-"""Search for changes and hardware with which a program fits in a memory limit, by compiling it."""
+"""Search for changes and hardware with which a program fits in a memory limit, by compiling it.
+
+Hardware comes first, the smallest slice on which the program fits; then single changes of arguments
+and results, then combinations of those that saved most, then other meshes.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import sys
-import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
-from hlo_lens.load.module import ModuleDump
-from hlo_lens.load.programs import Program, Progress, modules_of
+from hlo_lens.load.programs import Program, modules_of
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.plans.fit_page import fit_report
-from hlo_lens.questions.plans.fitting import Attempt, FittedModule, Place, chosen_plans, closest
+from hlo_lens.questions.plans.page import fit_report
+from hlo_lens.questions.plans.plans import Attempt, FittedModule, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.candidates import Candidates, candidates
 from hlo_lens.questions.what_if.compiling import side_by_side
@@ -26,27 +27,21 @@ from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.figures import figures
 from hlo_lens.questions.what_if.meshes import mesh_splits, mesh_text, program_mesh
 from hlo_lens.questions.what_if.program_changes import edited
-from hlo_lens.questions.what_if.recompiling import (
-    Base,
-    Compiler,
-    Means,
-    changed_module,
-    compiled_base,
-)
+from hlo_lens.questions.what_if.recompiling import Compiler, Means, changed_module, compiled_base
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from hlo_lens.load.devices import Target
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.load.programs import Progress
     from hlo_lens.questions.what_if.candidates import Candidate
-    from hlo_lens.questions.what_if.compiling import SourceProgram
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
     from hlo_lens.render.table import Report
 
+# ---- combinations of changes -------------------------------------------------------------------
 
 _ENOUGH_PLANS = 3
 _MOST_SAVERS = 8
@@ -75,8 +70,8 @@ def search(
         compile_: Compiles combinations.
     """
     found = _Search(base, limit_bytes, compile_)
-    left = found.run(candidates)
-    return found.attempts, left
+    rest = found.run(candidates)
+    return found.attempts, rest
 
 
 def worth_trying(
@@ -93,7 +88,7 @@ def worth_trying(
 
 
 class _Search:
-    """State of one search."""
+    """State of one search: the attempts, and what each change saved alone."""
 
     def __init__(self, base: Attempt, limit_bytes: int, compile_: Compile) -> None:
         self.base = base
@@ -104,22 +99,21 @@ class _Search:
 
     def run(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Make the attempts; return the candidates that were not needed."""
-        left = list(candidates)
-        while left and self._plans() < _ENOUGH_PLANS:
-            now, left = left[:_AT_ONCE], left[_AT_ONCE:]
+        rest = list(candidates)
+        while rest and self._missing_plans() > 0:
+            now, rest = rest[:_AT_ONCE], rest[_AT_ONCE:]
             for one in self._try([(candidate,) for candidate in now]):
                 self.saved[one.changes[0]] = self._saved(one)
         savers = [one for one in self.saved if self.saved[one] > 0]
         savers.sort(key=lambda one: -self.saved[one])
-        if not self._plans():
+        if self._missing_plans() == _ENOUGH_PLANS:
             self._combine_greedily(savers)
-        wanted = _ENOUGH_PLANS - self._plans()
-        if wanted > 0:
-            self._try(self._estimated(savers)[: min(_MOST_COMBINATIONS, 2 * wanted)])
-        return left
+        if (wanted := self._missing_plans()) > 0:
+            self._try(self._likely(savers)[: min(_MOST_COMBINATIONS, 2 * wanted)])
+        return rest
 
-    def _plans(self) -> int:
-        return len(chosen_plans(self.attempts))
+    def _missing_plans(self) -> int:
+        return _ENOUGH_PLANS - len(chosen_plans(self.attempts))
 
     def _try(self, combinations: Sequence[Sequence[Candidate]]) -> list[Attempt]:
         done = {frozenset(one.changes) for one in self.attempts}
@@ -129,69 +123,60 @@ class _Search:
         return made
 
     def _saved(self, one: Attempt) -> int:
-        """Return the bytes that an attempt saves; for unknown totals those of its arrays."""
-        if one.total_bytes is None or self.base.total_bytes is None:
-            is_known = one.total_bytes is not None
-            return sum(change.saves_bytes for change in one.changes) if is_known else 0
+        """Return the bytes that an attempt saves; where only its own are known, its arrays'."""
+        if one.total_bytes is None:
+            return 0
+        if self.base.total_bytes is None:
+            return sum(change.saves_bytes for change in one.changes)
         return self.base.total_bytes - one.total_bytes
 
     def _combine_greedily(self, savers: Sequence[Candidate]) -> None:
-        """Add the changes one by one, keeping those that save, until the program fits."""
-        if not savers:
-            return
-        kept: tuple[Candidate, ...] = (savers[0],)
-        best = self.saved[savers[0]]
+        """Add changes one by one, keeping those that save, until the program fits.
+
+        Then leave out those that the others may not need; the last was needed to fit.
+        """
+        kept, best = tuple(savers[:1]), self.saved[savers[0]] if savers else 0
         for one in savers[1:]:
             if any(one.conflicts_with(other) for other in kept):
                 continue
             made = self._try([(*kept, one)])
-            if not made:
-                continue
-            saved = self._saved(made[0])
-            if saved > best:
-                kept, best = (*kept, one), saved
-            if made[0].fits:
-                self._reduce(kept)
-                return
-
-    def _reduce(self, kept: tuple[Candidate, ...]) -> None:
-        """Leave out changes that the others may not need; the last was needed to fit."""
+            if made and self._saved(made[0]) > best:
+                kept, best = (*kept, one), self._saved(made[0])
+            if made and made[0].fits:
+                break
+        else:
+            return
         for one in kept[-2::-1]:
             rest = tuple(other for other in kept if other != one)
-            if len(rest) < 2 or not self._may_fit(rest):
-                continue
-            made = self._try([rest])
-            if made and made[0].fits:
-                kept = rest
+            if len(rest) > 1 and self._may_fit(rest):
+                made = self._try([rest])
+                kept = rest if made and made[0].fits else kept
 
     def _may_fit(self, combination: Sequence[Candidate]) -> bool:
+        """Return whether a combination fits if the savings of its changes add up."""
         if self.base.total_bytes is None:
             return True
         saved = sum(self.saved.get(one, 0) for one in combination)
         return self.base.total_bytes - saved <= self.limit_bytes
 
-    def _estimated(self, savers: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
-        """Return the combinations that fit by the sum of their savings, and have no part that fits.
+    def _likely(self, savers: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+        """Return pairs and triples that may fit and have no part that fits.
 
         Those of fewest changes are first, of these those that save most.
         """
         fitting = [set(one.changes) for one in self.attempts if one.fits]
-        found = [
+        likely = [
             one
-            for one in _combinations(savers[:_MOST_SAVERS])
-            if self._may_fit(one) and not any(part <= set(one) for part in fitting)
+            for count in (2, 3)
+            for one in itertools.combinations(savers[:_MOST_SAVERS], count)
+            if not any(a.conflicts_with(b) for a, b in itertools.combinations(one, 2))
+            and self._may_fit(one)
+            and not any(part <= set(one) for part in fitting)
         ]
-        found.sort(key=lambda one: (len(one), -sum(self.saved[part] for part in one)))
-        return found
+        return sorted(likely, key=lambda one: (len(one), -sum(self.saved[part] for part in one)))
 
 
-def _combinations(savers: Sequence[Candidate]) -> Iterator[tuple[Candidate, ...]]:
-    """Yield pairs and triples of changes that can be made together."""
-    for count in (2, 3):
-        for one in itertools.combinations(savers, count):
-            if not any(a.conflicts_with(b) for a, b in itertools.combinations(one, 2)):
-                yield one
-
+# ---- hardware and meshes -----------------------------------------------------------------------
 
 _MOST_MESHES = 6
 """Meshes of one slice, those nearest to the program's."""
@@ -210,7 +195,7 @@ class Places:
         others: Other meshes of the same devices, for a program that nothing else makes fit.
     """
 
-    groups: tuple[tuple[Place, ...], ...]
+    groups: tuple[tuple[Place, ...], ...] = ()
     skipped: tuple[str, ...] = ()
     is_open: bool = False
     others: tuple[Place, ...] = ()
@@ -223,10 +208,8 @@ def expanded_targets(names: Sequence[str]) -> list[Target]:
         UnknownNameError: If there is no such device.
         UsageError: If a topology is malformed.
     """
-    found: list[Target] = []
-    for name in names:
-        found += all_slices(name) if name.endswith(":*") else [parse_target(name)]
-    return found
+    groups = (all_slices(name) if name.endswith(":*") else [parse_target(name)] for name in names)
+    return list(itertools.chain(*groups))
 
 
 def places(base: Base, targets: Sequence[Target]) -> Places:
@@ -236,100 +219,99 @@ def places(base: Base, targets: Sequence[Target]) -> Places:
         base: The program.
         targets: Targets; none for that of the dump.
     """
-    program = base.program
-    if program is None:
-        return Places(groups=())
-    own = program.module.num_partitions * program.module.replica_count
-    known = _Meshes(base, program, own)
+    if base.program is None:
+        return Places()
+    finder = _PlaceFinder(base)
+    own = finder.devices
     if not targets:
-        return Places(groups=((Place(devices=own),),), others=known.of_own_devices())
+        meshes = [] if finder.mesh is None or own == 1 else finder.meshes(finder.mesh, own)[0]
+        others = tuple(Place(mesh=one, devices=own) for one in meshes)
+        return Places(groups=((Place(devices=own),),), others=others)
     groups: list[tuple[Place, ...]] = []
     skipped: dict[str, list[str]] = {}
     for target in targets:
-        group, reason = known.of(target, is_only=len(targets) == 1)
+        group, reason = finder.of_target(target, is_only=len(targets) == 1)
         if reason:
             skipped.setdefault(reason, []).append(target.name)
         if group:
             groups.append(group)
-    if not groups:
-        groups.append((Place(target=targets[-1].name, devices=own),))
-    left = tuple(f"{listed(names, _NAMES_SHOWN)}: {why}" for why, names in skipped.items())
-    return Places(groups=tuple(groups), skipped=left, is_open=len(targets) > 1)
+    return Places(
+        groups=tuple(groups) or ((Place(target=targets[-1].name, devices=own),),),
+        skipped=tuple(f"{listed(names, _NAMES_SHOWN)}: {why}" for why, names in skipped.items()),
+        is_open=len(targets) > 1,
+    )
 
 
-class _Meshes:
-    """Meshes of a program on targets."""
+class _PlaceFinder:
+    """Places of a program on targets.
 
-    def __init__(self, base: Base, program: SourceProgram, own: int) -> None:
-        self.program = program
-        self.known = base.dump.lowered_meshes
-        self.own = own
-        self.mesh = _own_mesh(base, program)
-        self.with_enough: set[str] = set()
-        arguments = EntryArrays.of(program.module).arguments
-        self.argument_bytes = sum(one.global_bytes or 0 for one in arguments)
+    Attributes:
+        devices: Devices that the program is for.
+        mesh: Its mesh; None if it has none, several, or replicas.
+    """
 
-    def of(self, target: Target, *, is_only: bool) -> tuple[tuple[Place, ...], str]:
+    def __init__(self, base: Base) -> None:
+        assert base.program is not None  # checked by `places`
+        self._module = base.program.module
+        self._known = base.dump.lowered_meshes
+        self.devices = self._module.num_partitions * self._module.replica_count
+        self.mesh: Mesh | None = None
+        if self._module.replica_count == 1:
+            try:
+                self.mesh = program_mesh(self._module, self._known)
+            except UsageError:
+                self.mesh = None
+        arguments = EntryArrays.of(self._module).arguments
+        self._argument_bytes = sum(one.global_bytes or 0 for one in arguments)
+        self._with_enough: set[str] = set()
+
+    def of_target(self, target: Target, *, is_only: bool) -> tuple[tuple[Place, ...], str]:
         """Return the places of a target, and what is left out of it and why."""
-        count = device_count(target) or self.own
-        as_is = Place(target=target.name, devices=self.own)
-        if self.mesh is None or count == self.own:
-            if count < self.own:
-                return (), f"the program is for {self.own} devices, and has no mesh to change"
+        count = device_count(target) or self.devices
+        as_is = Place(target=target.name, devices=self.devices)
+        if self.mesh is None:
+            if count < self.devices:
+                text = f"the program is for {self.devices} devices, and has no mesh to change"
+                return (), text
             kind = target.name.partition(":")[0]
-            is_first = kind not in self.with_enough
-            self.with_enough.add(kind)
-            if self.mesh is None:
-                return ((as_is,) if is_first or is_only else ()), ""
+            is_first = kind not in self._with_enough
+            self._with_enough.add(kind)
+            return ((as_is,) if is_first or is_only else ()), ""
         limit = target.memory_bytes
-        if limit is not None and self.argument_bytes > limit * count:
-            part = format_bytes(self.argument_bytes // count)
+        if limit is not None and self._argument_bytes > limit * count:
+            part = format_bytes(self._argument_bytes // count)
             return (), f"the arguments alone are {part} of each device"
-        own = (as_is,) if count == self.own or (is_only and count > self.own) else ()
-        made, reason = self._meshes(self.mesh, count)
-        meshes = (Place(target=target.name, mesh=one, devices=count) for one in made)
-        return (*own, *meshes), "" if own or made else reason
+        is_own = count == self.devices or (is_only and count > self.devices)
+        made, reason = self.meshes(self.mesh, count)
+        group = [as_is] if is_own else []
+        group += [Place(target=target.name, mesh=one, devices=count) for one in made]
+        return tuple(group), "" if group else reason
 
-    def of_own_devices(self) -> tuple[Place, ...]:
-        """Return the other splits of the devices of the dump's target over the axes."""
-        if self.mesh is None or self.own == 1:
-            return ()
-        found, _ = self._meshes(self.mesh, self.own)
-        return tuple(Place(mesh=one, devices=self.own) for one in found)
-
-    def _meshes(self, mesh: Mesh, count: int) -> tuple[list[str], str]:
+    def meshes(self, mesh: Mesh, count: int) -> tuple[list[str], str]:
         """Return splits of devices, those nearest to the program's first; or why there is none."""
         shift = math.log2(count / mesh.size) / len(mesh.axis_names)
-        sizes = [math.log2(size) + shift for size in mesh.axis_sizes]
+        wanted = [math.log2(size) + shift for size in mesh.axis_sizes]
 
         def distance(text: str) -> float:
-            new = Mesh.from_sizes_text(text).axis_sizes
-            return sum(abs(one - math.log2(size)) for one, size in zip(sizes, new, strict=True))
+            sizes = map(math.log2, Mesh.from_sizes_text(text).axis_sizes)
+            return sum(abs(one - size) for one, size in zip(wanted, sizes, strict=True))
 
-        found: list[str] = []
+        splits: list[str] = []
         reason = ""
-        splits = mesh_splits(self.program.module, self.known, devices=count)
-        for one in sorted(splits, key=distance):
+        for one in sorted(mesh_splits(self._module, self._known, devices=count), key=distance):
             if one == mesh_text(mesh.axis_names, mesh.axis_sizes):
                 continue
             change = Change(kind="mesh", target=one)
-            _, (checked,) = edited(self.program.module, [change], self.known)
-            if checked.applies:
-                found.append(one)
-            reason = reason or checked.why_not or ""
-            if len(found) == _MOST_MESHES:
+            _, (change,) = edited(self._module, [change], self._known)
+            if change.applies:
+                splits.append(one)
+            reason = reason or change.why_not or ""
+            if len(splits) == _MOST_MESHES:
                 break
-        return found, reason
+        return splits, reason
 
 
-def _own_mesh(base: Base, program: SourceProgram) -> Mesh | None:
-    """Return the mesh of a program; None if it has none, or several."""
-    try:
-        found = program_mesh(program.module, base.dump.lowered_meshes)
-    except UsageError:
-        return None
-    return None if program.module.replica_count > 1 else found
-
+# ---- one module --------------------------------------------------------------------------------
 
 _DONATED_PLACES = 2
 """Places of one slice, those that need least, at which donations are tried too."""
@@ -349,66 +331,61 @@ class Wanted:
     targets: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
 
+    def limit(self, target: Target | None) -> tuple[int | None, str]:
+        """Return the limit on a target, and its source."""
+        if self.limit_bytes is not None:
+            return self.limit_bytes, "--limit"
+        return (None, "") if target is None else (target.memory_bytes, target.memory_source)
+
 
 class Fitting:
     """Attempts to fit one module."""
 
     def __init__(
-        self,
-        dump: ModuleDump,
-        wanted: Wanted,
-        targets: Sequence[Target],
-        pool: Compiler,
-        means: Means,
+        self, dump: ModuleDump, wanted: Wanted, targets: Sequence[Target], pool: Compiler
     ) -> None:
         self.wanted = wanted
         self.pool = pool
-        self.means = means
-        self.base: Base = compiled_base(dump, [one.name for one in targets], pool)
+        self.base = compiled_base(dump, [one.name for one in targets], pool)
         self.places = places(self.base, targets)
         self.attempts: list[Attempt] = []
         self.skipped: list[str] = list(self.places.skipped)
         self.late: list[str] = []
         self.versions: dict[str, str] = {}
-        self.state: Candidates | None = None
+        self.state = Candidates(candidates=())
 
     def fitted(self) -> FittedModule:
         """Return the plans."""
-        if self.base.program is None or self.base.program.obstacle or self._is_unknown:
-            first = Attempt(place=Place(), why_not=self.base.refusal)
+        base, is_open = self.base, self.places.is_open
+        is_unknown = base.target is None and not self.wanted.targets
+        if base.program is None or base.program.obstacle or is_unknown:
+            first = Attempt(place=Place(), why_not=base.refusal)
         else:
             first = self._searched()
         plans = chosen_plans(self.attempts)
-        place = (
-            first.place if not self.places.is_open else (plans or self.attempts or [first])[0].place
-        )
-        target = self._target(place)
-        limit, source = self._limit(place)
-        state = self.state or Candidates(candidates=())
+        shown = (plans or self.attempts or [first])[0] if is_open else first
+        limit, source = self._limit(shown.place)
+        if self.late:
+            names = listed(list(dict.fromkeys(self.late)), _NAMES_SHOWN)
+            self.skipped.append(f"{names}: no time left (--minutes {self.pool.means.minutes:g})")
         return FittedModule(
-            name=self.base.dump.title,
-            module_option=self.base.dump.module_option,
+            name=base.dump.title,
+            module_option=base.dump.module_option,
             limit_bytes=limit,
-            limit_source=source if target is not None or self.wanted.limit_bytes else "",
+            limit_source=source,
             base=first,
-            is_open=self.places.is_open,
+            is_open=is_open,
             is_compiled=True,
-            reproduced=self.base.reproduction.is_equal,
+            reproduced=base.reproduction.is_equal,
             plans=plans,
             attempts=tuple(self.attempts),
-            skipped=(*self.skipped, *self._late_text()),
-            optimizer_state=() if self.wanted.dtypes else state.optimizer_state,
-            optimizer_bytes=state.optimizer_bytes,
-            optimizer_pattern=state.optimizer_pattern,
-            versions=tuple(self.versions.items()),
-            notes=self.base.notes,
+            skipped=tuple(self.skipped),
+            optimizer_state=() if self.wanted.dtypes else self.state.optimizer_state,
+            optimizer_bytes=self.state.optimizer_bytes,
+            optimizer_pattern=self.state.optimizer_pattern,
+            versions=self.versions,
+            notes=base.notes,
         )
-
-    def _late_text(self) -> tuple[str, ...]:
-        if not self.late:
-            return ()
-        names = listed(list(dict.fromkeys(self.late)), _NAMES_SHOWN)
-        return (f"{names}: no time left (--minutes {self.means.minutes:g})",)
 
     def _searched(self) -> Attempt:
         """Make the attempts; return the first, which is the program without changes."""
@@ -416,19 +393,20 @@ class Fitting:
             if self._is_too_small(group[0]):
                 continue
             made = self._compiled([(place, ()) for place in group])
-            self.attempts += made
             if any(one.fits for one in made):
                 break
             if self.places.is_open:
                 self._donate_at(closest(made, _DONATED_PLACES))
         if not self.attempts:
             return Attempt(place=Place(), why_not="no time")
-        first = self._as_it_is() if self.places.is_open else self.attempts[0]
+        first = self.attempts[0]
+        if self.places.is_open:  # others are compared with the program on the dump's own target
+            own = self.base.figures or self.base.own
+            first = Attempt(place=Place(), figures=own, total_bytes=own.total_bytes)
         if not chosen_plans(self.attempts):
             self._search_at(closest([one for one in self.attempts if not one.changes], 1)[0])
         if not chosen_plans(self.attempts):
             made = self._compiled([(place, ()) for place in self.places.others])
-            self.attempts += made
             if not chosen_plans(made):
                 self._donate_at(closest(made, 1))
         return first
@@ -449,25 +427,14 @@ class Fitting:
                 return True
         return False
 
-    def _as_it_is(self) -> Attempt:
-        """Return the program on the target of its dump, which others are compared with."""
-        known = self.base.figures or self.base.own
-        return Attempt(place=Place(), figures=known, total_bytes=known.total_bytes)
-
-    @property
-    def _is_unknown(self) -> bool:
-        """Whether neither the dump nor the user names a target."""
-        return self.base.target is None and not self.wanted.targets
-
     def _donate_at(self, bases: Sequence[Attempt]) -> None:
         """Try all donations together: they cost no communication."""
         tried = []
         for one in bases:
-            found = self._candidates(one.place).candidates
-            donated = tuple(change for change in found if change.kind == "donate")
-            if donated:
+            changes = self._candidates(one.place).candidates
+            if donated := tuple(change for change in changes if change.kind == "donate"):
                 tried.append((one.place, donated))
-        self.attempts += self._compiled(tried)
+        self._compiled(tried)
 
     def _search_at(self, base: Attempt) -> None:
         """Try changes of arguments and results at one place."""
@@ -483,23 +450,25 @@ class Fitting:
         def compile_(combinations: Sequence[Sequence[Candidate]]) -> list[Attempt | None]:
             return self._attempts([(base.place, tuple(one)) for one in combinations])
 
-        made, left = search(base, chosen, limit, compile_)
+        made, rest = search(base, chosen, limit, compile_)
         self.attempts += made
-        if left:
-            names = listed([one.change for one in left], _NAMES_SHOWN)
+        if rest:
+            names = listed([one.change for one in rest], _NAMES_SHOWN)
             self.skipped.append(f"{names}: enough plans fit")
 
     def _candidates(self, place: Place) -> Candidates:
-        program = self.base.program
-        assert program is not None  # checked by `fitted`
+        assert self.base.program is not None  # checked by `fitted`
         changes = [Change(kind="mesh", target=place.mesh)] if place.mesh else []
-        module, _ = edited(program.module, changes, self.base.dump.lowered_meshes)
+        module, _ = edited(self.base.program.module, changes, self.base.dump.lowered_meshes)
         return candidates(EntryArrays.of(module).table, dtypes=self.wanted.dtypes)
 
     # ---- compiles ------------------------------------------------------------------------------
 
     def _compiled(self, wanted: Sequence[tuple[Place, tuple[Candidate, ...]]]) -> list[Attempt]:
-        return [one for one in self._attempts(wanted) if one is not None]
+        """Make attempts; return those that there was time for."""
+        made = [one for one in self._attempts(wanted) if one is not None]
+        self.attempts += made
+        return made
 
     def _attempts(
         self, wanted: Sequence[tuple[Place, tuple[Candidate, ...]]]
@@ -507,55 +476,42 @@ class Fitting:
         """Return attempts in the order asked for; None for those that there is no time for."""
         self.pool.expect(len(wanted))
         with ThreadPoolExecutor(side_by_side()) as workers:
-            found = list(workers.map(lambda one: self._attempt(*one), wanted))
-        late = [one for one, made in zip(wanted, found, strict=True) if made is None]
-        for place, changes in late:
-            words = (*(value for _, value in place.options), *(one.change for one in changes))
-            self.late.append(" ".join(words))
-        return found
-
-    def _is_late(self) -> bool:
-        return self.means.until is not None and time.monotonic() > self.means.until
+            made = list(workers.map(lambda one: self._attempt(one[0], one[1]), wanted))
+        for (place, changes), attempt in zip(wanted, made, strict=True):
+            if attempt is None:
+                words = (*(value for _, value in place.options), *(one.change for one in changes))
+                self.late.append(" ".join(words))
+        return made
 
     def _attempt(self, place: Place, changes: tuple[Candidate, ...]) -> Attempt | None:
-        if self._is_late():
+        if self.pool.means.is_late:
             return None
-        asked = [Change(kind=kind, target=value) for kind, value in place.options]
-        asked += [Change(kind=c.kind, target=text) for c in changes for text in c.requests]
+        attempt = Attempt(place=place, changes=changes)
+        asked = tuple(Change(kind=kind, target=value) for kind, value in attempt.options)
         try:
-            row = changed_module(self.base, tuple(asked), self.pool)
+            row = changed_module(self.base, asked, self.pool)
         except UsageError as error:
-            return Attempt(place=place, changes=changes, why_not=str(error))
+            return replace(attempt, why_not=str(error))
         self.versions = self.versions or dict(row.versions)
-        return self._of_row(place, changes, row)
-
-    def _of_row(self, place: Place, changes: tuple[Candidate, ...], row: Recompiled) -> Attempt:
-        """Return the attempt that a compile was."""
-        known = row.predicted if row.changes else self.base.figures
-        total = row.needed_bytes if known is None else known.total_bytes
+        if changes and not any(one.applies for one in row.changes):
+            return replace(attempt, why_not=_why_not(row), applied=row.changes, dump=row.dump)
+        made = row.predicted if row.changes else self.base.figures
+        total = row.needed_bytes if made is None else made.total_bytes
         limit, _ = self._limit(place)
         fits = None if total is None or limit is None else total <= limit
-        is_made = not changes or any(one.applies for one in row.changes)
-        return Attempt(
-            place=place,
-            changes=changes,
-            figures=known if is_made else None,
-            total_bytes=total if is_made else None,
-            fits=(False if row.shortage else fits) if is_made else None,
-            why_not="" if known is not None and is_made else _why_not(row),
+        return replace(
+            attempt,
+            figures=made,
+            total_bytes=total,
+            fits=False if row.shortage else fits,
+            why_not="" if made is not None else _why_not(row),
             applied=row.changes,
             dump=row.dump,
         )
 
-    def _target(self, place: Place) -> Target | None:
-        return parse_target(place.target) if place.target else self.base.target
-
     def _limit(self, place: Place) -> tuple[int | None, str]:
         """Return the limit at a place, and its source."""
-        if self.wanted.limit_bytes is not None:
-            return self.wanted.limit_bytes, "--limit"
-        target = self._target(place)
-        return (None, "") if target is None else (target.memory_bytes, target.memory_source)
+        return self.wanted.limit(parse_target(place.target) if place.target else self.base.target)
 
 
 def _why_not(row: Recompiled) -> str:
@@ -565,6 +521,8 @@ def _why_not(row: Recompiled) -> str:
     refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
     return row.refusal or "; ".join(refused)
 
+
+# ---- all modules -------------------------------------------------------------------------------
 
 _MOST_MODULES = 10
 
@@ -627,15 +585,14 @@ def fit(
         UnknownNameError: If there is no such module or target.
         UsageError: If no limit is known.
     """
-    limit_bytes = None if limit is None else parse_size(limit)
     wanted = Wanted(
-        limit_bytes=limit_bytes,
+        limit_bytes=None if limit is None else parse_size(limit),
         targets=(target,) if isinstance(target, str) else tuple(target),
         dtypes=(allow_dtype,) if isinstance(allow_dtype, str) else tuple(allow_dtype),
     )
-    found = modules_of(program, module=module)
-    path = str(program) if isinstance(program, str | Path) else found[0].path
-    return fit_modules(found, wanted, means=Means(python=python, minutes=minutes), path=path)
+    modules = modules_of(program, module=module)
+    path = str(program) if isinstance(program, str | Path) else modules[0].path
+    return fit_modules(modules, wanted, means=Means(python=python, minutes=minutes), path=path)
 
 
 def fit_modules(
@@ -660,34 +617,29 @@ def fit_modules(
     """
     modules = [one for one in modules if one.has_program] or modules
     targets = expanded_targets(wanted.targets)
-    found = [_known_to_fit(one, wanted) for one in modules]
-    missing = sum(one is None for one in found)
+    known = [None if targets else _known_to_fit(one, wanted) for one in modules]
+    missing = sum(one is None for one in known)
     if missing > _MOST_MODULES:
         raise UsageError(f"there are {missing} modules to compile; choose some with --module")
-    means = replace(means, until=time.monotonic() + means.minutes * 60)
-    pool = Compiler(means, progress)
-    made = [
-        known or Fitting(dump, wanted, targets, pool, means).fitted()
-        for known, dump in zip(found, modules, strict=True)
+    pool = Compiler(means.within(), progress)
+    fitted = [
+        one or Fitting(dump, wanted, targets, pool).fitted()
+        for one, dump in zip(known, modules, strict=True)
     ]
-    return Fit(path=path, modules=tuple(made))
+    return Fit(path=path, modules=tuple(fitted))
 
 
 def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
     """Return the answer for a module that fits by the figures of its dump; else None."""
-    if wanted.targets:
-        return None
-    target = own_target(dump)
     if wanted.limit_bytes == 0:
         raise UsageError("the limit is 0: give a size, such as 16GiB")
-    limit = wanted.limit_bytes or (None if target is None else target.memory_bytes)
+    limit, source = wanted.limit(own_target(dump))
     if limit is None:
         raise UsageError("the dump names no device whose memory is known: give --limit 16GiB")
     own = figures(dump) if memory_results(dump) is not None else None
     if own is None or not own.is_exact or own.total_bytes is None or own.total_bytes > limit:
         return None
     base = Attempt(place=Place(), figures=own, total_bytes=own.total_bytes, fits=True)
-    source = "--limit" if wanted.limit_bytes or target is None else target.memory_source
     return FittedModule(
         name=dump.title,
         module_option=dump.module_option,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hlo_lens.load.files import read_source
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
 from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.diff.matching.digest import text_copies
+from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.module_findings import module_findings
 from hlo_lens.questions.findings.page import FindingsView, Trial, finding_annotations, lint_report
@@ -19,15 +23,20 @@ from hlo_lens.questions.findings.registry import all_rules
 from hlo_lens.questions.findings.rules_page import rule_object
 from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, with_options
 from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
-from hlo_lens.questions.plans.lint_baseline import sieve_of
-from hlo_lens.questions.plans.proof import Proof, proven_findings, with_sifted_findings
+from hlo_lens.questions.findings.sifting import with_sifted_findings
+from hlo_lens.questions.plans.proof import proven_findings
+from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
 from hlo_lens.questions.what_if.recompiling import Means
+from hlo_lens.text.errors import UsageError
+from hlo_lens.text.names import plain_name
+from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.finding import Finding, Severity
+    from hlo_lens.questions.findings.settings import LintSettings
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_github import Annotation
 
@@ -129,11 +138,12 @@ def lint(
         nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
     )
     sieve = sieve_of(settings, baseline)
-    targets = () if target is None else (target,)
-    means = Means(python=python, minutes=minutes)
-    proof = Proof(means=means, targets=targets) if prove else None
-    modules = modules_of(program, module=module)
-    return lint_modules(modules, sieve=sieve, proof=proof)
+    return lint_modules(
+        modules_of(program, module=module),
+        sieve=sieve,
+        means=Means(python=python, minutes=minutes) if prove else None,
+        targets=() if target is None else (target,),
+    )
 
 
 def lint_modules(
@@ -141,23 +151,24 @@ def lint_modules(
     *,
     sieve: Sieve,
     progress: Progress | None = None,
-    proof: Proof | None = None,
+    means: Means | None = None,
+    targets: Sequence[str] = (),
 ) -> Lint:
     """Return the findings of some modules.
 
     Args:
         modules: The modules.
         sieve: Settings, comments and baseline.
-        progress: Called with modules done and modules in all.
-        proof: Means of compiling with the fixes; None to compile nothing.
+        progress: Called with modules done and modules in all, then with compiles.
+        means: Means of compiling with the fixes; None to compile nothing.
+        targets: Device to compile for where the dump does not name its own; empty for none.
     """
     copies = text_copies(modules)
     programs = [one for k, one in enumerate(modules) if k not in copies]
     known = with_sifted_findings(programs, sieve)
     found = [module_findings(one) for one in with_progress(known, progress)]
-    if proof is not None:
-        found = proven_findings(known, found, proof)
-    targets = () if proof is None else proof.targets
+    if means is not None:
+        found = proven_findings(known, found, means, targets=targets, progress=progress)
     views = (_view(one, its, targets) for one, its in zip(known, found, strict=True))
     return Lint(
         modules=tuple(
@@ -225,3 +236,56 @@ def findings_at_least(
         for one in module_findings(with_sifted_findings([known])[0]).counted
         if selection.wants(one) and (one.severity or least).rank <= least.rank
     )
+
+
+# ---- baselines ---------------------------------------------------------------------------------
+
+
+def sieve_of(settings: LintSettings, baseline: str | None = None) -> Sieve:
+    """Return the sieve of settings, with the baseline that is given, else with theirs."""
+    path = baseline
+    if path is None and settings.baseline is not None:
+        path = str(Path(settings.path).parent / settings.baseline)
+    return Sieve(
+        settings=settings,
+        checkout=Checkout.here(),
+        known=None if path is None else read_baseline(path),
+        baseline=path or "",
+    )
+
+
+def read_baseline(path: str) -> dict[str, tuple[Finding, ...]]:
+    """Return the findings of a baseline, by module name.
+
+    Args:
+        path: Output of ``hlo-lens lint -f json``, a snapshot, or a dump.
+
+    Raises:
+        UnreadableError: If it cannot be read.
+        DumpSyntaxError: If it is damaged, or of a newer version.
+        UsageError: If it is a snapshot of a version without findings.
+    """
+    found: dict[str, tuple[Finding, ...]] = {}
+    data = _lint_data(path) if Path(path).is_file() else None
+    for name, findings in () if data is None else read_findings(data, path):
+        known = (replace(one, suppressed=False) for one in findings)  # by an older baseline
+        found[plain_name(name)] = (*found.get(plain_name(name), ()), *known)
+    for module in load_side(path).modules if data is None else ():
+        snapshot = module.snapshot
+        if snapshot.facts.findings is None and "findings" in snapshot.outdated:
+            raise UsageError(f"{path}: the snapshot was saved without findings: save it again")
+        name = plain_name(snapshot.name)
+        found[name] = (*found.get(name, ()), *(snapshot.facts.findings or ()))
+    return found
+
+
+def _lint_data(path: str) -> dict[str, object] | None:
+    """Return the JSON object of ``lint`` in a file; None if it is anything else."""
+    text = read_source(path).text
+    if not text[:4096].lstrip("\ufeff \t\r\n").startswith("{"):
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and data.get("kind") == LINT else None

@@ -13,8 +13,7 @@ from click.testing import CliRunner
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.questions.plans import bisect as searches
-from hlo_lens.questions.plans.bisect import BAD, GOOD, SKIPPED
-from hlo_lens.questions.plans.bisection import Step
+from hlo_lens.questions.plans.bisection import BAD, GOOD, SKIPPED, Step
 from hlo_lens.questions.what_if import environments as index
 from hlo_lens.text.errors import OutputError, UsageError
 

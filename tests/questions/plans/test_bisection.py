@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from hlo_lens.questions.plans.bisect import BAD, GOOD, SKIPPED
-from hlo_lens.questions.plans.bisection import first_bad, smallest_bad
+from hlo_lens.questions.plans.bisection import BAD, GOOD, SKIPPED, first_bad, smallest_bad
 
 
 @given(st.data())

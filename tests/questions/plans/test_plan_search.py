@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.plans.fit import search, worth_trying
-from hlo_lens.questions.plans.fitting import Attempt, Place, chosen_plans
+from hlo_lens.questions.plans.plans import Attempt, Place, chosen_plans
 from hlo_lens.questions.what_if.candidates import Candidate
 
 if TYPE_CHECKING:

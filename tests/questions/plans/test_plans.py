@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.plans.fitting import Attempt, Place, chosen_plans, closest
+from hlo_lens.questions.plans.plans import Attempt, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.candidates import Candidate
 from hlo_lens.questions.what_if.figures import Figures
 

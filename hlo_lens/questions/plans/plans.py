@@ -1,7 +1,8 @@
-"""Changes with which a program fits in a memory limit: attempts, and the plans chosen of them."""
+"""Plans with which a program fits in a memory limit: attempts, and those chosen of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.what_if.figures import Figures
 
 MOST_PLANS = 5
-
-_COSTS = {"dtype": 1}
-"""Kinds of changes that come after all others: they change the numerics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +33,8 @@ class Place:
     @property
     def options(self) -> tuple[tuple[str, str], ...]:
         """Options of ``what-if`` and their values."""
-        found = (("target", self.target), ("mesh", self.mesh))
-        return tuple((name, value) for name, value in found if value)
+        named = (("target", self.target), ("mesh", self.mesh))
+        return tuple((name, value) for name, value in named if value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,21 +85,33 @@ def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[A
     A plan with more changes than another of the same place is left out, unless it sends less.
     """
     fitting = [one for one in attempts if one.fits]
-    kept = [one for one in fitting if not any(_is_better(other, one) for other in fitting)]
+    kept = [
+        one
+        for one in fitting
+        if not any(
+            other.place == one.place
+            and set(other.changes) < set(one.changes)
+            and (other.wire_bytes or 0) <= (one.wire_bytes or 0)
+            for other in fitting
+        )
+    ]
     return tuple(sorted(kept, key=_cost)[:most])
 
 
-def _is_better(one: Attempt, other: Attempt) -> bool:
-    """Whether an attempt needs a part of another's changes, and sends no more."""
-    if one.place != other.place or not set(one.changes) < set(other.changes):
-        return False
-    return (one.wire_bytes or 0) <= (other.wire_bytes or 0)
-
-
 def _cost(one: Attempt) -> tuple[int, int, int, int, int]:
-    numerics = sum(_COSTS.get(change.kind, 0) for change in one.changes)
+    numerics = sum(change.kind == "dtype" for change in one.changes)
     total = one.total_bytes or 0
     return numerics, one.place.devices or 0, one.wire_bytes or 0, len(one.changes), total
+
+
+def closest(attempts: Iterable[Attempt], most: int = 3) -> tuple[Attempt, ...]:
+    """Return the attempts that need the least memory, those of known size first."""
+    return tuple(sorted(attempts, key=size_key)[:most])
+
+
+def size_key(one: Attempt) -> tuple[bool, int]:
+    """Return the key that orders attempts by the memory they need, those of unknown size last."""
+    return one.total_bytes is None, one.total_bytes or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +152,7 @@ class FittedModule:
     optimizer_state: tuple[str, ...] = ()
     optimizer_bytes: int = 0
     optimizer_pattern: str = ""
-    versions: tuple[tuple[str, str], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -158,9 +168,7 @@ class FittedModule:
     @property
     def excess_bytes(self) -> int | None:
         """Bytes that the base is over the limit, negative if it fits; None if not known."""
-        if self.is_open:
-            return None
-        if self.base.total_bytes is None or self.limit_bytes is None:
+        if self.is_open or self.base.total_bytes is None or self.limit_bytes is None:
             return None
         return self.base.total_bytes - self.limit_bytes
 
@@ -168,9 +176,3 @@ class FittedModule:
     def closest(self) -> tuple[Attempt, ...]:
         """The attempts that need least, if none fits."""
         return () if self.plans else closest(self.attempts)
-
-
-def closest(attempts: Iterable[Attempt], most: int = 3) -> tuple[Attempt, ...]:
-    """Return the attempts that need the least memory, those of known size first."""
-    ordered = sorted(attempts, key=lambda one: (one.total_bytes is None, one.total_bytes or 0))
-    return tuple(ordered[:most])

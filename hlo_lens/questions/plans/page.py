@@ -1,0 +1,403 @@
+"""Pages of plans with which programs fit, and of searches for what made a program worse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_lens.questions.check.page import amount_texts, check_object
+from hlo_lens.questions.plans.bisection import BAD, SKIPPED
+from hlo_lens.questions.plans.plans import size_key
+from hlo_lens.questions.what_if.figures import Figures
+from hlo_lens.questions.what_if.page import sent_text
+from hlo_lens.questions.what_if.recompiling import RECOMPILED
+from hlo_lens.render.envelope import envelope
+from hlo_lens.render.result import Column, Row, Unit
+from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.text.names import shell_word
+from hlo_lens.text.units import format_bytes, format_delta, format_seconds, listed, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.questions.plans.bisection import Bisection, Step
+    from hlo_lens.questions.plans.plans import Attempt, FittedModule
+
+# ---- fit ---------------------------------------------------------------------------------------
+
+FROM_DUMP = "dump"
+"""Basis of figures that are those of the dump."""
+
+_MOST_COMMAND = 300
+_ATTEMPT_COLUMNS = (
+    Column("target", Unit.NONE, "hardware"),
+    Column("mesh", Unit.NONE, "sizes of the mesh axes"),
+    Column("changes", Unit.NONE, "changes of arguments and results"),
+    Column("total_bytes", Unit.BYTES, "bytes of one device that must fit"),
+    Column("delta_bytes", Unit.BYTES_DELTA, "difference to the program without changes"),
+    Column("free_bytes", Unit.BYTES, "memory left below the limit"),
+    Column("temp_bytes", Unit.BYTES, "temporaries"),
+    Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device in one run"),
+    Column("wire_delta_bytes", Unit.BYTES_DELTA, "difference to the program without changes"),
+    Column("sent", Unit.NONE, "bytes that leave each device, by mesh axes"),
+    Column("fits", Unit.NONE, "whether it fits"),
+    Column("why_not", Unit.NONE, "why there are no figures"),
+)
+_SHOWN = ("changes", "total_bytes", "delta_bytes", "wire_bytes_per_device", "wire_delta_bytes")
+_MODULE_COLUMNS = (
+    Column("module", Unit.NONE, "name of the module"),
+    Column("total_bytes", Unit.BYTES, "bytes of one device that must fit"),
+    Column("limit_bytes", Unit.BYTES, "memory of one device"),
+)
+
+
+def fit_report(modules: Sequence[FittedModule], path: str) -> Report:
+    """Return the report on the plans for some modules.
+
+    Modules that fit as they are share one section, unless there is just one module.
+    """
+    small = [one for one in modules if one.base.fits and len(modules) > 1]
+    pages = [_FitPage(one, path) for one in modules]
+    sections = [page.section() for page in pages if page.module not in small]
+    if small:
+        small.sort(key=lambda one: -(one.base.total_bytes or 0))
+        rows = [(one.name, one.base.total_bytes, one.limit_bytes) for one in small]
+        title = f"{plural(len(small), 'module')} that fit as they are"
+        table = table_of("fitting", "Modules that fit", _MODULE_COLUMNS, rows)
+        facts = (("next", f"hlo-lens ls {shell_word(path or 'PATH')}"),)
+        sections.append(Section(title=title, facts=facts, tables=(table,)))
+    objects = [page.json_object() for page in pages]
+    return Report(kind="fit", sections=sections, data=envelope("fit", modules=objects))
+
+
+class _FitPage:
+    """Page of one module."""
+
+    def __init__(self, module: FittedModule, path: str) -> None:
+        self.module = module
+        self.dump = " ".join(filter(None, (shell_word(path or "PATH"), module.module_option)))
+
+    def section(self) -> Section:
+        """Return the section for people."""
+        return Section(
+            title=self.module.name,
+            facts=tuple(self._facts()),
+            tables=tuple(self._tables()),
+            notes=tuple(self._notes()),
+        )
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        module, base = self.module, self.module.base
+        yield "fits", self._fits_text()
+        if base.why_not and module.is_compiled:
+            yield "as it is", base.why_not
+        plan = module.plans[0] if module.plans else None
+        if plan is not None and (plan.changes or plan.place != base.place):
+            yield "best plan", self._plan_text(plan)
+            command = self._command(plan)
+            if len(command) > _MOST_COMMAND:
+                command = f"what-if with {plural(len(plan.options), 'option')}: command in -f json"
+            yield "shown by", command
+        elif plan is not None:
+            yield "next", f"hlo-lens memory {self.dump}"
+        elif module.attempts:
+            yield from self._obstacles()
+        if module.is_compiled:
+            equal = {True: "reproduced, every figure equal", False: "not reproduced exactly"}
+            reproduced = "" if module.reproduced is None else equal[module.reproduced]
+            count = sum(one.total_bytes is not None for one in module.attempts)
+            versions = (f"{name} {version}" for name, version in module.versions.items())
+            parts = (reproduced, f"{plural(count, 'program')} compiled", *versions)
+            yield "basis", ", ".join(filter(None, parts))
+
+    def _fits_text(self) -> str:
+        module, base = self.module, self.module.base
+        limit = "the limit" if module.limit_bytes is None else format_bytes(module.limit_bytes)
+        source = f" ({module.limit_source})" if module.limit_source else ""
+        no = "not known" if module.is_undecided else "no"
+        if module.is_open:
+            count = len({one.place for one in module.attempts})
+            slices = "1 slice with its mesh" if count == 1 else f"{count} slices and meshes"
+            answer = f"on {module.plans[0].place.target}" if module.plans else no
+            return f"{answer}: {limit} of a device{source}, {slices} tried"
+        if base.total_bytes is None:
+            answer = "with changes" if module.plans else no
+            return f"{answer}: what must fit in {limit}{source} is not known without changes"
+        excess = module.excess_bytes or 0
+        text = f"{format_bytes(base.total_bytes)} must fit in {limit}{source}"
+        if excess <= 0 and base.fits:
+            return f"yes: {text}, {format_bytes(-excess)} free"
+        more = f", {format_bytes(excess)} too much" if excess > 0 else ""
+        return f"{'with changes' if module.plans else 'no'}: {text}{more}"
+
+    def _plan_text(self, plan: Attempt) -> str:
+        where = [text for text in (plan.place.target, plan.place.mesh) if text]
+        title = " ".join((*where, "with", plan.description)) if where else plan.description
+        words = []
+        if plan.total_bytes is not None:
+            free = self._free(plan)
+            room = "" if free is None else f" ({format_bytes(free)} free)"
+            words.append(f"{format_bytes(plan.total_bytes)}{room}")
+        if plan.wire_bytes is not None:
+            change = _minus(plan.wire_bytes, self.module.base.wire_bytes)
+            more = "" if change is None else f" ({format_delta(change)})"
+            words.append(f"sent by each device {format_bytes(plan.wire_bytes)}{more}")
+        return f"{title}: {', '.join(words)}"
+
+    def _obstacles(self) -> Iterator[tuple[str, str]]:
+        """Yield the attempt that needs least, and the parts of its memory."""
+        best = self.module.closest[0]
+        if best.total_bytes is None:
+            return
+        excess = _minus(best.total_bytes, self.module.limit_bytes)
+        over = "" if excess is None else f", {format_bytes(excess)} too much"
+        where = " ".join(filter(None, (best.place.target, best.place.mesh)))
+        text = f"{where + ': ' if where else ''}{best.description}"
+        yield "closest", f"{text}: {format_bytes(best.total_bytes)}{over}"
+        if best.figures is not None:
+            yield "in the way", _parts_text(best.figures)
+        if best.dump is not None:
+            yield "next", f"hlo-lens memory {shell_word(best.dump)} --by source"
+
+    def _command(self, plan: Attempt) -> str:
+        words = (f"--{name} {shell_word(value)}" for name, value in plan.options)
+        return " ".join((f"hlo-lens what-if {self.dump}", *words))
+
+    def _tables(self) -> Iterator[Table]:
+        module = self.module
+        plans = [one for one in module.plans if one.changes or one.place != module.base.place]
+        others = sorted((one for one in module.attempts if one not in module.plans), key=size_key)
+        title = "Tried, none compiled" if module.is_undecided else "Compiled, none fits"
+        for name, title_, attempts in (
+            ("plans", "Plans that fit, cheapest first", plans),
+            ("attempts", "Also compiled" if plans else title, others),
+        ):
+            places = [one.place for one in attempts]
+            lead = ["target"] if any(one.target for one in places) else []
+            lead += ["mesh"] if any(one.mesh for one in places) else []
+            rows = [self._row(one) for one in attempts]
+            shown = [*lead, *_SHOWN]
+            if rows:
+                yield table_of(
+                    name, title_, _ATTEMPT_COLUMNS, rows, shown=shown, if_filled=("why_not",)
+                )
+
+    def _row(self, one: Attempt) -> Row:
+        base, figures = self.module.base, one.figures or Figures()
+        return (
+            one.place.target or None,
+            one.place.mesh or None,
+            one.description,
+            one.total_bytes,
+            _minus(one.total_bytes, base.total_bytes),
+            self._free(one),
+            figures.temp_bytes,
+            one.wire_bytes,
+            _minus(one.wire_bytes, base.wire_bytes),
+            sent_text(figures) or None,
+            None if one.fits is None else "yes" if one.fits else "no",
+            one.why_not or None,
+        )
+
+    def _free(self, one: Attempt) -> int | None:
+        return _minus(self.module.limit_bytes, one.total_bytes)
+
+    def _notes(self) -> Iterator[str]:
+        module = self.module
+        yield from (f"not tried: {one}" for one in module.skipped)
+        if module.optimizer_state and not module.base.fits:
+            count = plural(len(module.optimizer_state), "argument")
+            yield (
+                f"not tried: element types, which change the numerics: {count} of optimizer state "
+                f"have {format_bytes(module.optimizer_bytes)} in f32; "
+                f"--allow-dtype '{module.optimizer_pattern}=bf16' tries them"
+            )
+        best, limit = next(iter(module.closest), module.base), module.limit_bytes
+        temporaries = None if best.figures is None else best.figures.temp_bytes
+        if module.closest and limit is not None and (temporaries or 0) > limit:
+            yield (
+                "temporaries alone are more than the limit, so that no change of arguments makes "
+                "it fit: save less for the gradients (jax.checkpoint), or take a smaller batch"
+            )
+        if any(one.total_bytes is not None and one.figures is None for one in module.attempts):
+            yield "where XLA refused a program, its size is that of XLA's message, rounded up"
+        yield from module.notes
+
+    def json_object(self) -> dict[str, object]:
+        """Return the JSON object."""
+        module = self.module
+        return {
+            "name": module.name,
+            "fits": module.fits,
+            "fits_now": module.base.fits,
+            "limit_bytes": module.limit_bytes,
+            "limit_source": module.limit_source or None,
+            "excess_bytes": module.excess_bytes,
+            "reproduced": module.reproduced,
+            "base": None if module.base.figures is None else module.base.figures.to_dict(),
+            "plans": [self._attempt_object(one) for one in module.plans],
+            "closest": [self._attempt_object(one) for one in module.closest],
+            "attempts": [self._attempt_object(one) for one in module.attempts],
+            "not_tried": list(module.skipped),
+            "optimizer_state": list(module.optimizer_state),
+            "optimizer_bytes": module.optimizer_bytes,
+            "versions": dict(module.versions),
+            "notes": list(module.notes),
+        }
+
+    def _attempt_object(self, one: Attempt) -> dict[str, object]:
+        return {
+            "changes": [
+                {
+                    "kind": change.kind,
+                    "target": change.target,
+                    "applies": change.applies,
+                    "why_not": change.why_not,
+                }
+                for change in one.applied
+            ],
+            "description": one.description,
+            "target": one.place.target or None,
+            "mesh": one.place.mesh or None,
+            "devices": one.place.devices,
+            "fits": one.fits,
+            "predicted": None if one.figures is None else one.figures.to_dict(),
+            "basis": RECOMPILED if self.module.is_compiled else FROM_DUMP,
+            "total_bytes": one.total_bytes,
+            "delta_bytes": _minus(one.total_bytes, self.module.base.total_bytes),
+            "free_bytes": self._free(one),
+            "wire_delta_bytes": _minus(one.wire_bytes, self.module.base.wire_bytes),
+            "wire_by_axis": None if one.figures is None else dict(one.figures.wire_by_axis),
+            "why_not": one.why_not or None,
+            "command": self._command(one),
+            "dump": one.dump,
+        }
+
+
+def _minus(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one - other
+
+
+def _parts_text(figures: Figures) -> str:
+    """Return the parts of what must fit, largest first, and the line of the peak."""
+    parts = {
+        "temporaries": figures.temp_bytes,
+        "arguments": figures.argument_bytes,
+        "results": _minus(figures.output_bytes, figures.alias_bytes),
+    }
+    sized = sorted(((-size, name) for name, size in parts.items() if size), key=lambda one: one[0])
+    text = ", ".join(f"{name} {format_bytes(-size)}" for size, name in sized)
+    return text if figures.peak_source is None else f"{text}; the peak is at {figures.peak_source}"
+
+
+# ---- bisect ------------------------------------------------------------------------------------
+
+_STEP_COLUMNS = (
+    Column("step", Unit.NONE, "version, or flags with the value of the bad dump"),
+    Column("outcome", Unit.NONE, "good, bad or skipped"),
+    Column("good_end", Unit.NONE, "value of the rule's figure at the good end"),
+    Column("value", Unit.NONE, "its value in this step"),
+    Column("seconds", Unit.SECONDS, "time of the compile"),
+    Column("reason", Unit.NONE, "rule that failed, or why the step is skipped"),
+)
+_FLAG_COLUMNS = (
+    Column("flag", Unit.NONE, "name of the flag"),
+    Column("good", Unit.NONE, "value in the good dump; empty for the default"),
+    Column("bad", Unit.NONE, "value in the bad dump"),
+    Column("why_not", Unit.NONE, "why it cannot be set; empty for the cause"),
+)
+
+
+def bisect_report(found: Bisection, diff: Report | None) -> Report:
+    """Return the report on a search.
+
+    Args:
+        found: The search.
+        diff: Report on the changes from the last good step to the first bad one; None without.
+    """
+    answer = "no answer"
+    if found.first_bad is not None and found.subject == "flags":
+        answer = f"{plural(len(found.flags), 'flag')} of those that differ"
+    elif found.first_bad is not None:
+        answer = f"first bad {found.first_bad.name}"
+    steps = [_step_row(step) for step in found.steps]
+    tables = [table_of("steps", "Steps, in the order of their compiles", _STEP_COLUMNS, steps)]
+    if found.flags or found.unknown:
+        flags: list[Row] = [(name, good, bad, "") for name, (good, bad) in found.flags.items()]
+        flags += [(name, None, None, why) for name, why in found.unknown.items()]
+        title = "Flags: the cause, and those not tried"
+        shown = ("flag", "good", "bad", *(("why_not",) if found.unknown else ()))
+        tables.append(table_of("flags", title, _FLAG_COLUMNS, flags, shown=shown))
+    section = Section(
+        title=f"hlo-lens bisect: {answer}",
+        facts=tuple(_search_facts(found)),
+        tables=tuple(tables),
+        notes=found.notes,
+    )
+    return Report(
+        kind="bisect",
+        sections=(section, *(() if diff is None else diff.sections)),
+        data=_search_object(found, diff),
+    )
+
+
+def _search_facts(found: Bisection) -> Iterator[tuple[str, str]]:
+    good, bad = found.last_good, found.first_bad
+    if found.problem:
+        yield "no answer", found.problem
+    if found.subject == "flags" and bad is not None:
+        yield "cause", bad.name
+    elif good is not None and bad is not None:
+        yield "first bad", f"{bad.name}: {bad.reason}"
+        yield "last good", good.name
+    if found.candidates:
+        names = listed(list(found.candidates), 8)
+        yield "not known", f"{names} between them could not be judged; any may be the first bad one"
+    yield "rules", ", ".join(found.rules)
+    skipped = sum(step.outcome == SKIPPED for step in found.steps)
+    seconds = format_seconds(sum(step.seconds for step in found.steps))
+    yield "compiled", f"{plural(len(found.steps), 'step')}, {skipped} skipped, {seconds}"
+    if good is not None and bad is not None and good.dump and bad.dump:
+        yield "next", f"hlo-lens diff {shell_word(good.dump)} {shell_word(bad.dump)}"
+
+
+def _step_row(step: Step) -> Row:
+    good, value = "", ""
+    if step.judgement is not None and step.judgement.verdicts:
+        verdicts = step.judgement.verdicts
+        worst = next((one for one in verdicts if one.is_failure), verdicts[0])
+        good, value = amount_texts(worst)
+    reason = "" if step.outcome == BAD and step.reason == value else step.reason
+    return step.name, step.outcome, good, value, step.seconds, reason
+
+
+def _search_object(found: Bisection, diff: Report | None) -> dict[str, object]:
+    good, bad = found.last_good, found.first_bad
+    return envelope(
+        "bisect",
+        subject=found.subject,
+        rules=list(found.rules),
+        first_bad=None if bad is None else bad.name,
+        last_good=None if good is None else good.name,
+        candidates=list(found.candidates),
+        flags=[{"name": name, "good": a, "bad": b} for name, (a, b) in found.flags.items()],
+        flags_not_tried=[{"name": n, "why_not": why} for n, why in found.unknown.items()],
+        steps=[
+            {
+                "name": step.name,
+                "outcome": step.outcome,
+                "reason": step.reason or None,
+                "rules": [] if step.judgement is None else check_object(step.judgement)["rules"],
+                "versions": dict(step.versions),
+                "seconds": step.seconds,
+                "dump": step.dump,
+            }
+            for step in found.steps
+        ],
+        problem=found.problem or None,
+        notes=list(found.notes),
+        dumps={
+            "last_good": None if good is None else good.dump,
+            "first_bad": None if bad is None else bad.dump,
+        },
+        diff=None if diff is None else diff.data,
+    )
