@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hlo_lens.logs.page import MEMORY, SHARDINGS, gap_notes, log_sections
 from hlo_lens.program.summary import NOT_COMPILED
-from hlo_lens.render.result import Column, Row, Unit, row_objects
+from hlo_lens.render.result import Unit, columns_of, row_objects, rows_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.units import format_bytes, plural
@@ -19,29 +19,82 @@ if TYPE_CHECKING:
     from hlo_lens.buffers.assignment import BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
-    from hlo_lens.call_trees.page import TitledTree
     from hlo_lens.hlo.lowered import LoweredModule, LoweredValue
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.render.result import Cell
 
 
-VALUE_COLUMNS = (
-    Column("name", Unit.NONE, "name of the argument, or path of the result"),
-    Column("shape", Unit.NONE, "global shape"),
-    Column("size_bytes", Unit.BYTES, "bytes of the whole array; empty if not known"),
-    Column("device_bytes", Unit.BYTES, "bytes on each device, by its sharding; empty if not known"),
-    Column("sharding_text", Unit.NONE, "sharding as written; empty if there is none"),
-    Column("is_donated", Unit.NONE, "whether its memory is donated"),
-    Column("output_number", Unit.COUNT, "result that reuses its memory; empty if none is chosen"),
-)
-COUNT_COLUMNS = (
-    Column("name", Unit.NONE, "operation, or target of custom calls"),
-    Column("count", Unit.COUNT, "number of them in the text"),
-)
+def text_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield a section for each text of a module without HLO text."""
+    yield from _buffer_sections(module)
+    if module.log is not None:
+        yield from log_sections(module.name, module.log)
+    yield from _lowered_sections(module)
+    if module.call_trees is not None:
+        from hlo_lens.call_trees.page import drawn_trees, tree_section
+
+        yield from map(tree_section, drawn_trees(module.name, module.call_trees))
 
 
-def lowered_section(dump: ModuleDump, lowered: LoweredModule) -> Section:
-    """Return the section on a lowered program."""
+def memory_text_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield the sections about memory, with those of a program that is not compiled."""
+    yield from _buffer_sections(module)
+    if module.log is not None and module.log.has_memory:
+        yield from log_sections(module.name, module.log, (MEMORY,))
+    yield from _lowered_sections(module)
+
+
+def sharding_text_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield the sections about shardings, with those of a program that is not compiled."""
+    if module.log is not None and module.log.shardings is not None:
+        yield from log_sections(module.name, module.log, (SHARDINGS,))
+    yield from _lowered_sections(module)
+
+
+def text_objects(module: ModuleDump) -> dict[str, object]:
+    """Return the JSON objects of the log, StableHLO and call trees that a module has."""
+    objects: dict[str, object] = {}
+    if module.log is not None:
+        from hlo_lens.logs.page import log_object
+
+        objects["log"] = log_object(module.log)
+    if module.lowered is not None:
+        objects["lowered"] = _lowered_object(module.lowered)
+    if module.call_trees is not None:
+        from hlo_lens.call_trees.page import drawn_trees, trees_object
+
+        trees = drawn_trees(module.name, module.call_trees)
+        objects["call_trees"] = trees_object(module.call_trees, trees)
+    return objects
+
+
+# ---- StableHLO ----------------------------------------------------------------------------------
+
+
+class _ValueRow(NamedTuple):
+    name: Annotated[str, "name of the argument, or path of the result"]
+    shape: Annotated[str, "global shape"]
+    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the whole array; empty if not known"]
+    device_bytes: Annotated[
+        int | None, Unit.BYTES, "bytes on each device, by its sharding; empty if not known"
+    ]
+    sharding_text: Annotated[str | None, "sharding as written; empty if there is none"]
+    is_donated: Annotated[bool, "whether its memory is donated"]
+    output_number: Annotated[
+        int | None, Unit.COUNT, "result that reuses its memory; empty if none is chosen"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _CountRow:
+    name: Annotated[str, "operation, or target of custom calls"]
+    count: Annotated[int, Unit.COUNT, "number of them in the text"]
+
+
+def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
+    lowered = module.lowered
+    if lowered is None:
+        return
     partitions, replicas = lowered.num_partitions, lowered.replica_count
     parts = [plural(partitions, "partition")] if partitions is not None else []
     parts += [plural(replicas, "replica")] if replicas is not None else []
@@ -61,16 +114,15 @@ def lowered_section(dump: ModuleDump, lowered: LoweredModule) -> Section:
         _counts("lowered-operations", "Operations in the text", lowered.operations),
         _counts("lowered-custom-calls", "Custom calls by target", lowered.custom_calls),
     )
-    return Section(
-        title=lowered.name or dump.name,
+    yield Section(
+        title=lowered.name or module.name,
         facts=facts,
         tables=tuple(table for table in tables if table.row_count),
         notes=tuple(str(gap) for gap in lowered.gaps),
     )
 
 
-def lowered_object(lowered: LoweredModule) -> dict[str, object]:
-    """Return the JSON object of a lowered program."""
+def _lowered_object(lowered: LoweredModule) -> dict[str, object]:
     return {
         "name": lowered.name,
         "num_partitions": lowered.num_partitions,
@@ -84,7 +136,7 @@ def lowered_object(lowered: LoweredModule) -> dict[str, object]:
 
 
 def _objects(values: Sequence[LoweredValue] | None) -> list[dict[str, Cell]] | None:
-    return None if values is None else row_objects(VALUE_COLUMNS, map(_row, values))
+    return None if values is None else row_objects(columns_of(_ValueRow), map(_value_row, values))
 
 
 def _sum(values: Sequence[LoweredValue] | None) -> str:
@@ -103,8 +155,8 @@ def _sum(values: Sequence[LoweredValue] | None) -> str:
     return f"{plural(len(values), 'value')}, {format_bytes(total)} in all{sharded}"
 
 
-def _row(value: LoweredValue) -> tuple[Cell, ...]:
-    return (
+def _value_row(value: LoweredValue) -> _ValueRow:
+    return _ValueRow(
         value.name,
         value.type_text if value.shape is None else str(value.shape),
         value.size_bytes,
@@ -116,105 +168,56 @@ def _row(value: LoweredValue) -> tuple[Cell, ...]:
 
 
 def _values(name: str, title: str, values: Sequence[LoweredValue]) -> Table:
-    rows = [_row(value) for value in values]
-    rest = filled(VALUE_COLUMNS, rows, [column.name for column in VALUE_COLUMNS[3:]])
-    return table_of(name, title, VALUE_COLUMNS, rows, shown=("name", "shape", "size_bytes", *rest))
+    rows, columns = [_value_row(value) for value in values], columns_of(_ValueRow)
+    rest = filled(columns, rows, [column.name for column in columns[3:]])
+    return table_of(name, title, columns, rows, shown=("name", "shape", "size_bytes", *rest))
 
 
 def _counts(name: str, title: str, counts: Counter[str]) -> Table:
-    return table_of(name, title, COUNT_COLUMNS, counts.most_common())
+    return table_of(name, title, columns_of(_CountRow), counts.most_common())
 
 
-class SingleTexts:
-    """The texts of a module without HLO text and buffer assignment.
-
-    Passes are imported with their first use, as most reports need none of them.
-
-    Args:
-        dump: The module.
-    """
-
-    def __init__(self, dump: ModuleDump) -> None:
-        self.dump = dump
-
-    @cached_property
-    def trees(self) -> tuple[TitledTree, ...]:
-        """The call trees that the text draws."""
-        if self.dump.call_trees is None:
-            return ()
-        from hlo_lens.call_trees.page import drawn_trees
-
-        return tuple(drawn_trees(self.dump.name, self.dump.call_trees))
-
-    def sections(self) -> Iterator[Section]:
-        """Yield a section for each text."""
-        yield from _buffer_text_sections(self.dump)
-        if self.dump.log is not None:
-            yield from log_sections(self.dump.name, self.dump.log)
-        yield from self._lowered_sections()
-        if self.trees:
-            from hlo_lens.call_trees.page import tree_section
-
-            yield from map(tree_section, self.trees)
-
-    def memory_sections(self) -> Iterator[Section]:
-        """Yield the sections about memory, with those of a program that is not compiled."""
-        yield from _buffer_text_sections(self.dump)
-        if self.dump.log is not None and self.dump.log.has_memory:
-            yield from log_sections(self.dump.name, self.dump.log, (MEMORY,))
-        yield from self._lowered_sections()
-
-    def sharding_sections(self) -> Iterator[Section]:
-        """Yield the sections about shardings, with those of a program that is not compiled."""
-        if self.dump.log is not None and self.dump.log.shardings is not None:
-            yield from log_sections(self.dump.name, self.dump.log, (SHARDINGS,))
-        yield from self._lowered_sections()
-
-    def _lowered_sections(self) -> Iterator[Section]:
-        if self.dump.lowered is not None:
-            yield lowered_section(self.dump, self.dump.lowered)
-
-    def known_objects(self) -> dict[str, object]:
-        """Return the JSON objects of the texts that there are."""
-        return {key: found for key, found in self.objects().items() if found is not None}
-
-    def objects(self) -> dict[str, object]:
-        """Return the JSON objects of log and call trees."""
-        found: dict[str, object] = {"log": None}
-        if self.dump.log is not None:
-            from hlo_lens.logs.page import log_object
-
-            found["log"] = log_object(self.dump.log)
-        if self.dump.lowered is not None:
-            found["lowered"] = lowered_object(self.dump.lowered)
-        if self.dump.call_trees is not None:
-            from hlo_lens.call_trees.page import trees_object
-
-            found["call_trees"] = trees_object(self.dump.call_trees, self.trees)
-        return found
+# ---- buffer texts -------------------------------------------------------------------------------
 
 
-def _buffer_text_sections(dump: ModuleDump) -> Iterator[Section]:
+def _buffer_sections(module: ModuleDump) -> Iterator[Section]:
     """Yield a section for each buffer-side text of a module without a buffer assignment."""
-    usage, ranges, values = dump.memory_usage_report, dump.live_range, dump.buffer_values
+    usage, ranges, values = module.memory_usage_report, module.live_range, module.buffer_values
     if usage is not None:
-        yield _usage_section(dump.name, usage)
+        yield _usage_section(module.name, usage)
     if ranges is not None:
-        yield _live_range_section(dump.name, ranges)
+        yield _live_range_section(module.name, ranges)
     if values is not None:
-        yield _values_section(dump.name, values)
+        yield _values_section(module.name, values)
+
+
+class _UsageSpace(NamedTuple):
+    name: Annotated[str, "XLA's name, which may be misleading"]
+    color: Annotated[int | None, "its number"]
+    total_bytes: Annotated[int, Unit.BYTES, "sum of its allocations"]
+
+
+class _UsageRow(NamedTuple):
+    size: Annotated[str, "size of the largest value there, as printed"]
+    offset: Annotated[int, "first byte in its allocation"]
+    values: Annotated[int, Unit.COUNT, "number of values that begin there"]
+    shapes: Annotated[str, "their shapes, without layout"]
 
 
 def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
-    spaces: list[Row] = [(s.name, s.color, s.total_bytes) for s in usage.spaces]
+    spaces = [_UsageSpace(space.name, space.color, space.total_bytes) for space in usage.spaces]
     if not usage.is_by_memory_space:
-        spaces = [("all", None, usage.total_bytes)]
-    rows: list[Row] = [
-        (row.size.text, row.offset, row.used_by_n_values, _shapes(row.shapes))
-        for table in (
-            *(table for space in usage.spaces for table in space.tables),
-            *(a.table for a in usage.allocations if a.table is not None),
+        spaces = [_UsageSpace("all", None, usage.total_bytes)]
+    tables = [table for space in usage.spaces for table in space.tables]
+    tables += [a.table for a in usage.allocations if a.table is not None]
+    rows = [
+        _UsageRow(
+            row.size.text,
+            row.offset,
+            row.used_by_n_values,
+            ", ".join(t if count == 1 else f"{count} x {t}" for count, t in row.shapes),
         )
+        for table in tables
         for row in table.rows
     ]
     return Section(
@@ -224,22 +227,13 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
             table_of(
                 "usage-spaces",
                 "Memory spaces, under the names that XLA prints",
-                (
-                    Column("name", Unit.NONE, "XLA's name, which may be misleading"),
-                    Column("color", Unit.NONE, "its number"),
-                    Column("total_bytes", Unit.BYTES, "sum of its allocations"),
-                ),
+                columns_of(_UsageSpace),
                 spaces,
             ),
             table_of(
                 "usage-rows",
                 "Values by offset, in the order of the report",
-                (
-                    Column("size", Unit.NONE, "size of the largest value there, as printed"),
-                    Column("offset", Unit.NONE, "first byte in its allocation"),
-                    Column("values", Unit.COUNT, "number of values that begin there"),
-                    Column("shapes", Unit.NONE, "their shapes, without layout"),
-                ),
+                columns_of(_UsageRow),
                 rows,
             ),
         ),
@@ -247,8 +241,11 @@ def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
     )
 
 
-def _shapes(shapes: Sequence[tuple[int, str]]) -> str:
-    return ", ".join(text if count == 1 else f"{count} x {text}" for count, text in shapes)
+@dataclass(frozen=True, slots=True)
+class _PeakValue:
+    size_bytes: Annotated[int, Unit.BYTES, "bytes without padding"]
+    instruction: Annotated[str, "instruction that defines it"]
+    index: Annotated[str, "shape index of its result"]
 
 
 def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
@@ -265,34 +262,25 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
             f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
         )
         facts.append(("XLA's peak", text))
-    rows: list[Row] = [
-        (value.size_bytes, value.instruction_name, _index(value[1])) for value in ranges.peak_values
+    rows = [
+        _PeakValue(
+            value.size_bytes,
+            value.instruction_name,
+            "" if value[1] is None else f"{{{','.join(map(str, value[1]))}}}",
+        )
+        for value in ranges.peak_values
     ]
+    columns, title = columns_of(_PeakValue), "Values alive at the peak that XLA prints"
     return Section(
         title=f"{name}: live ranges",
         facts=tuple(facts),
-        tables=(
-            table_of(
-                "live-at-printed-peak",
-                "Values alive at the peak that XLA prints",
-                (
-                    Column("size_bytes", Unit.BYTES, "bytes without padding"),
-                    Column("instruction", Unit.NONE, "instruction that defines it"),
-                    Column("index", Unit.NONE, "shape index of its result"),
-                ),
-                rows,
-            ),
-        ),
+        tables=(table_of("live-at-printed-peak", title, columns, [*rows_of(rows, columns)]),),
         notes=(
             *gap_notes(ranges.gaps, ranges.is_complete),
             "with the buffer assignment of the same compile, hlo-lens finds the true "
             f"peak; XLA writes it with {TEXT_FLAGS}",
         ),
     )
-
-
-def _index(index: tuple[int, ...] | None) -> str:
-    return "" if index is None else f"{{{','.join(map(str, index))}}}"
 
 
 def _values_section(name: str, values: BufferValues) -> Section:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head, with_marked_groups, with_marks
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.program.texts import SingleTexts
+from hlo_lens.program.texts import memory_text_sections, text_objects
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import instructions_by_name, loop_path
@@ -219,15 +219,14 @@ def _instant(results: MemoryResults, at: str, color: int) -> PeakMemory | None:
 
 def _page_of_texts(module: ModuleDump) -> ModulePage:
     """Return the page of a module of unknown memory: its texts about memory, or why it is so."""
-    texts = SingleTexts(module)
     missing = Section(title=module.title, notes=(_no_memory(module),))
     return ModulePage(
-        sections=tuple(texts.memory_sections()) or (missing,),
+        sections=tuple(memory_text_sections(module)) or (missing,),
         make_object=lambda: {
             **module_head(module),
             "name": module.title,
             "memory": None,
-            **texts.known_objects(),
+            **text_objects(module),
         },
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.program.texts import SingleTexts
+from hlo_lens.program.texts import sharding_text_sections, text_objects
 from hlo_lens.questions.sharding.placement import (
     ALIAS,
     SHAPES,
@@ -47,9 +47,8 @@ def pages(
     for module in modules:
         results = sharding_results(module)
         if results is None:
-            texts = SingleTexts(module)
-            sections = tuple(texts.sharding_sections())
-            known = texts.known_objects() if sections else {}
+            sections = tuple(sharding_text_sections(module))
+            known = text_objects(module) if sections else {}
             missing = Section(title=module.name, notes=(no_hlo_text(module),))
             data = {**sharding_object(module, None), **known}
             yield ModulePage(sections=sections or (missing,), make_object=data.copy)
