@@ -7,11 +7,14 @@ import errno
 import functools
 import gc
 import importlib
+import io
+import os
 import re
 import shlex
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +22,7 @@ from typing import NamedTuple
 import click
 
 import hlo_lens
-from hlo_lens.cli import exit_codes, standard_streams
+from hlo_lens.cli import exit_codes
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, printable, printable_lines
 
 _FIRST = ("report", "memory", "collectives", "lint", "diff", "check", "what-if")
@@ -88,15 +91,15 @@ class _Commands(click.Group):
             formatter.write_dl([(name, home.purpose) for name, home in commands().items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        standard_streams.occupy_closed_streams()
-        standard_streams.buffer_stdout()
+        _occupy_closed_streams()
+        _buffer_stdout()
         with _error_boundary(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         with _error_boundary(ctx), _no_collections():
             result: object = super().invoke(ctx)
-            standard_streams.flush_stdout()
+            _flush_stdout()
             return result
 
 
@@ -118,12 +121,12 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
         click.echo(printable_lines(text), err=True)
         ctx.exit(error.exit_code)
     except BrokenPipeError:
-        standard_streams.forget_stdout()
+        _forget_stdout()
         ctx.exit(exit_codes.BROKEN_PIPE)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT):
             raise
-        standard_streams.forget_stdout()
+        _forget_stdout()
         click.echo(f"hlo-lens: error: cannot write the output: {error.strerror}", err=True)
         ctx.exit(exit_codes.OUTPUT)
     except (KeyboardInterrupt, click.Abort):
@@ -150,6 +153,52 @@ def _no_collections() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# ---- standard streams: closed ones, unbuffered ones, and a broken output ------------------------
+
+
+def _occupy_closed_streams() -> None:
+    """Open the null device at the descriptors of closed streams; messages may be written to it.
+
+    Python's stream of a closed descriptor is None (``2>&-``, services without a console).
+
+    Files that are opened later would get these descriptors, and with them what libraries write to
+    standard error. Input and output stay None, so that a read or write of them is an error.
+    """
+    for descriptor in (0, 1, 2):
+        with suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free: this one
+        os.set_inheritable(descriptor, True)
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "replace")
+
+
+def _buffer_stdout() -> None:
+    """Put a buffer in front of standard output that has none (``PYTHONUNBUFFERED=1``).
+
+    Without one Python takes a write of a part of the text for one of the whole.
+    """
+    out = sys.stdout
+    is_own = isinstance(out, io.TextIOWrapper) and out is sys.__stdout__
+    if is_own and isinstance(out.buffer, io.RawIOBase):
+        binary = io.BufferedWriter(io.FileIO(out.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(binary, out.encoding, out.errors, line_buffering=True)
+
+
+def _flush_stdout() -> None:
+    """Write what is left in the buffer of standard output, where that is open."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _forget_stdout() -> None:
+    """Redirect standard output to the null device, so that the last flush raises nothing."""
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(
