@@ -476,3 +476,21 @@ def test_rearranged_iota_equals_rearranged_list(tiles: TileAssignment, data: st.
     listed = TileAssignment(dimensions=tiles.dimensions, device_ids=tiles.devices())
     fast = tiles.rearranged(parts, order, (tiles.size,))
     assert fast.devices() == listed.rearranged(parts, order, (tiles.size,)).devices()
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "factor"),
+    [
+        ("{replicated}", 8, 8),
+        ("{replicated}", None, None),
+        ("{maximal device=3}", 8, 1),
+        ("{devices=[4,2]<=[8]}", 8, 1),
+        ("{devices=[4,2]<=[8] last_tile_dim_replicate}", 8, 2),
+        ("{devices=[2,2,2]<=[8] last_tile_dims={manual, replicated}}", 8, 2),
+        ("{devices=[2,4]<=[8] last_tile_dims={unreduced}}", 8, 1),
+        ("{manual}", 8, None),
+        ("{mesh['x'=4,'y'=2], [{'y'}]}", None, 4),
+    ],
+)
+def test_replication_factor(text: str, devices: int | None, factor: int | None) -> None:
+    assert HloSharding.parse(text).replication_factor(devices) == factor

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.memory.peak import SHARED, peak_memory
-from tests.questions.memory.layouts import layout, peak_of_program, program, value
+from hlo_lens.questions.memory.grouping import MemoryBy, memory_by, memory_tree
+from hlo_lens.questions.memory.layout import LaidAllocation
+from hlo_lens.questions.memory.peak import SHARED, loop_path, peak_memory
+from hlo_lens.questions.memory.results import OtherPeak, at_instant, other_peaks
+from hlo_lens.text.errors import UnknownNameError
+from tests.corpus import SAMPLES
+from tests.questions.memory.layouts import TEXT, layout, peak_of_program, program, value
 
 
 def test_bytes_written_in_place_count_once() -> None:
@@ -126,3 +132,158 @@ def test_rows_have_the_line_of_the_user_and_that_of_the_library() -> None:
         "/v/site-packages/flax/linen/linear.py:9",
     ]
     assert rows["p{}"]["library_source"] is None
+
+
+def test_carried_values_are_made_in_the_body_of_the_loop() -> None:
+    makers = peak_of_program().makers
+    assert {name: maker.name for name, maker in makers.items()} == {
+        "p{}": "p",
+        "q{1}": "y",
+        "y{}": "y",
+    }
+
+
+def test_loop_path_names_the_loops_outermost_first() -> None:
+    module = hlo_lens.parse_hlo(TEXT)
+    body = module.computation("body")
+    assert body is not None
+    instruction = body.instruction("y")
+    assert instruction is not None
+    assert loop_path(instruction) == ("w",)
+
+
+RESULTS = hlo_lens.memory(str(SAMPLES / "tpu" / "tp_mlp"))
+SCHEDULE = RESULTS.layout.schedule or ()
+
+
+@pytest.mark.parametrize("name", [SCHEDULE[7], f"%{SCHEDULE[7]}", f"{SCHEDULE[7]}{{0}}"])
+def test_instruction_is_found_in_any_printed_form(name: str) -> None:
+    instant = at_instant(RESULTS, name)
+    assert instant is not None
+    assert instant.position == 7
+
+
+def test_end_of_a_name_is_enough_if_only_one_has_it() -> None:
+    ends = [name[3:] for name in SCHEDULE]
+    k = next(k for k, end in enumerate(ends) if sum(one.endswith(end) for one in SCHEDULE) == 1)
+    instant = at_instant(RESULTS, f"...{ends[k]}")
+    assert instant is not None
+    assert instant.position == k
+    with pytest.raises(UnknownNameError, match="is the end of"):
+        at_instant(RESULTS, "...1")
+
+
+def test_value_that_is_not_in_the_schedule_means_its_first_instant() -> None:
+    outside = [v for v in RESULTS.layout.values if v.instruction_name not in SCHEDULE]
+    assert outside
+    instant = at_instant(RESULTS, outside[0].name)
+    assert instant is not None
+    assert instant.position == (outside[0].start or 0)
+
+
+PJRT = "PJRT's peak_memory_in_bytes"
+
+SPARSE = """HloModule m, is_scheduled=true
+
+ENTRY %main (p: f32[2]) -> f32[2] {
+  %p = f32[2] parameter(0)
+  %s = ((), (), (s32[8])) async-start(), async_execution_thread="sparsecore", calls=%c
+  ROOT %n = f32[2] negate(%p)
+}
+"""
+
+
+def _peaks(
+    backend: str, stated: dict[str, int] | None = None, **changes: object
+) -> tuple[OtherPeak, ...]:
+    laid = dataclasses.replace(layout(), **changes)  # type: ignore[arg-type] # fields by name
+    module = hlo_lens.parse_hlo(SPARSE)
+    return other_peaks(laid, backend=backend, module=module, stated=stated or {})
+
+
+def test_pjrt_leaves_temporaries_out_on_cpu() -> None:
+    (found,) = _peaks("cpu")
+    assert (found.tool, found.peak_bytes) == (PJRT, 108)
+
+
+def test_pjrt_has_another_peak_on_tpu() -> None:
+    (unknown,) = _peaks("tpu")
+    (known,) = _peaks("tpu", {"peak_memory_in_bytes": 500})
+    assert (unknown.peak_bytes, known.peak_bytes) == (None, 500)
+
+
+def test_equal_peaks_are_not_listed() -> None:
+    assert _peaks("gpu", {"peak_memory_in_bytes": 172}) == ()
+    assert _peaks("gpu", printed_peak=(2, 172)) == ()
+
+
+def test_pjrt_may_count_collective_memory_on_gpu() -> None:
+    more = LaidAllocation(index=5, size=12, color=7, category="temp")
+    (found,) = _peaks("gpu", allocations=(*layout().allocations, more))
+    assert (found.tool, found.peak_bytes) == (PJRT, None)
+
+
+def test_an_estimate_is_not_compared() -> None:
+    assert _peaks("cpu", source="estimate") == ()
+
+
+def test_xla_prints_another_peak() -> None:
+    (found,) = _peaks("gpu", printed_peak=(3, 99))
+    assert (found.tool, found.peak_bytes) == ("XLA's live-range text", 99)
+
+
+def test_xprof_leaves_out_scratch_memory_of_sparse_cores() -> None:
+    laid = layout()
+    scratch = value("s", 1, 0, 64, 1, 3)._replace(name="s{2,0}")
+    plain = tuple(one for one in laid.values if one.name != "b{}")
+    (found,) = _peaks("gpu", values=(*plain, scratch))
+    assert (found.tool, found.peak_bytes) == ("XProf's memory viewer", 148)
+    assert _peaks("gpu", values=(*plain, scratch._replace(instruction_name="p", name="p{2}"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("by", "groups"),
+    [
+        ("source", {"f.py:7": 16, "[parameters]": 8, "[unattributed]": 8}),
+        ("opcode", {"negate": 16, "parameter": 8, "[unattributed]": 8}),
+        ("category", {"temp": 24, "argument": 8}),
+        ("param", {"0: params['a/b']": 8, "[not an argument]": 24}),
+    ],
+)
+def test_groups_sum_to_the_peak(by: str, groups: dict[str, int]) -> None:
+    peak = peak_of_program()
+    found = memory_by(peak, by)
+    assert {one.group: one.size_bytes for one in found.groups} == groups
+    assert sum(groups.values()) == found.total_bytes == peak.total_bytes
+
+
+def test_tree_joins_scopes_that_do_not_fork() -> None:
+    tree = memory_tree(memory_by(peak_of_program(), "op"))
+    assert [(row["depth"], row["scope"], row["size_bytes"]) for row in tree.objects()] == [
+        (0, "jit(f)/while/body/neg", 16),
+        (0, "[parameters]", 8),
+        (0, "[unattributed]", 8),
+    ]
+
+
+def test_paths_keep_pytree_keys_whole() -> None:
+    peak = peak_of_program()
+    argument = next(one for one in memory_by(peak, "param").groups if one.group[0] == "0")
+    paths = argument._replace(group="jit(f)/params['a/b']/add"), argument
+    tree = memory_tree(MemoryBy(by="op", total_bytes=16, groups=paths))
+    assert [one.scope for one in tree.scopes] == ["0: params['a/b']", "jit(f)/params['a/b']/add"]
+
+
+@pytest.mark.parametrize("by", ["op", "source", "stack"])
+def test_results_without_a_line_are_a_group_of_their_own(by: str) -> None:
+    peak = peak_of_program()
+    kept = tuple(
+        one._replace(category="output") if one.category == "temp" else one for one in peak.live
+    )
+    found = memory_by(replace(peak, live=kept), by)
+    sizes = {one.group: one.size_bytes for one in found.groups}
+    assert sizes["[results]"] == 8
+    assert "[unattributed]" not in sizes
+    assert len(sizes) == 3, "results with a label keep it"
+    assert not found.is_unattributed
+    assert found.totals()["size_bytes"] == peak.total_bytes
