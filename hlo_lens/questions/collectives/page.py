@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.program.origins import INFERRED, is_inferred, marked
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
@@ -17,7 +17,6 @@ from hlo_lens.questions.collectives.collective import (
     known_sum,
     times_text,
 )
-from hlo_lens.questions.collectives.data_movement import DataMovement
 from hlo_lens.questions.collectives.explanation import explain_collectives
 from hlo_lens.questions.collectives.loop_levels import KIND_AND_AXIS, collectives_by, loops
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.data_movement import HostCopy
+    from hlo_lens.questions.collectives.data_movement import DataMovement, HostCopy
     from hlo_lens.questions.collectives.explanation import Why
     from hlo_lens.questions.collectives.loop_levels import CollectiveGroup, LoopLevel, Loops
     from hlo_lens.render.result import Row
@@ -160,7 +159,12 @@ def collectives_text(known: ModuleDump, kinds: str = "") -> str:
     one = len(found.collectives)
     parts = [f"{one:,} in the text ({kinds})" if kinds else f"{one:,} in the text"]
     if found.is_complete:
-        parts += [f"{_times_text(found)} in one run", _wire_text(found)]
+        runs, wire = known_sum(found.collectives, COUNT), found.known_wire_bytes
+        is_open = any(c.dynamic_count is None for c in found.collectives)
+        times = f"{'at most ' * runs.is_at_most}{runs.most:,}{' + x?' * is_open}"
+        size = f"{'at most ' * wire.is_at_most}{format_bytes(wire.most)}"
+        as_known = "" if found.wire_bounds is not None else " as far as known"
+        parts += [f"{times} in one run", f"{size} on the wire per device{as_known}"]
     else:
         parts.append(f"not known how many in one run: the text {_CUT}")
     judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
@@ -173,18 +177,6 @@ def collectives_text(known: ModuleDump, kinds: str = "") -> str:
             uncovered = format_bytes(known_sum(found.collectives, UNCOVERED).least)
             parts.append(f"at least {uncovered} not covered by work")
     return ", ".join(parts)
-
-
-def _times_text(found: Collectives) -> str:
-    runs = known_sum(found.collectives, COUNT)
-    is_open = any(c.dynamic_count is None for c in found.collectives)
-    return f"{'at most ' * runs.is_at_most}{runs.most:,}{' + x?' * is_open}"
-
-
-def _wire_text(found: Collectives) -> str:
-    known = found.known_wire_bytes
-    text = f"{'at most ' * known.is_at_most}{format_bytes(known.most)} on the wire per device"
-    return text if found.wire_bounds is not None else f"{text} as far as known"
 
 
 def collectives_notes(found: Collectives) -> Iterator[str]:
@@ -256,28 +248,36 @@ def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool
     if not collectives(known).is_scheduled:
         shown.remove("exposed")
     last = ["where"] if by != "source" and any(group.where for group in groups.groups) else []
-    return replace(
-        Table.of(
-            groups,
-            title=f"Collectives by {by}, bytes of {times}",
-            shown=(*first, *shown, *last),
-        ),
-        read_shown=lambda: (_shown_group(group, by) for group in groups.groups),
-        name="collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by",
-    )
+    title = f"Collectives by {by}, bytes of {times}"
+    table = Table.of(groups, title=title, shown=(*first, *shown, *last))
+    name = "collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by"
+    texts = partial(_group_texts, by=by)
+    return replace(_with_texts(table, groups.groups, texts), name=name)
 
 
-def _shown_group(group: CollectiveGroup, by: str) -> Row:
-    from hlo_lens.questions.collectives.loop_levels import CollectivesBy
+R = TypeVar("R")
 
-    texts = {
+
+def _with_texts(
+    table: Table, records: Iterable[R], texts_of: Callable[[R], Mapping[str, str | None]]
+) -> Table:
+    """Return a table that shows texts in place of some cells; None leaves a cell as it is."""
+
+    def rows() -> Iterator[Row]:
+        for record in records:
+            texts = texts_of(record)
+            yield tuple(texts.get(c.name) or getattr(record, c.name) for c in table.columns)
+
+    return replace(table, read_shown=rows)
+
+
+def _group_texts(group: CollectiveGroup, by: str) -> dict[str, str | None]:
+    is_marked = by == "source" and group.is_inferred
+    return {
         "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
         "wire_bytes_per_run": at_most_text(group.wire_bytes_per_run, group.wire_bytes_is_at_most),
+        "group": f"{group.group} {INFERRED}" if is_marked else None,
     }
-    if by == "source" and group.is_inferred:
-        texts["group"] = f"{group.group} {INFERRED}"
-    names = (column.name for column in CollectivesBy.COLUMNS)
-    return tuple(texts.get(name) or getattr(group, name) for name in names)
 
 
 def at_most_text(size: int | None, is_at_most: bool) -> str | None:
@@ -308,12 +308,12 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     )
     is_in_name = all(collective.name.startswith(collective.kind) for collective in order)
     kept = () if is_in_name else ("kind",)
-    return replace(table, read_shown=lambda: map(_shown_row, order), kept=kept)
+    return replace(_with_texts(table, order, _collective_texts), kept=kept)
 
 
-def _shown_row(collective: Collective) -> Row:
+def _collective_texts(collective: Collective) -> dict[str, str | None]:
     bound, each = collective.is_at_most, collective.is_payload_at_most
-    texts = {
+    return {
         "dynamic_count": collective.times,
         "payload_bytes": at_most_text(collective.payload_bytes, each),
         "wire_bytes_per_device": at_most_text(collective.wire_bytes_per_device, each),
@@ -322,8 +322,6 @@ def _shown_row(collective: Collective) -> Row:
         "loop_path": " > ".join(collective.loop_path),
         "source": marked(collective.source, collective.origin_basis),
     }
-    names = (column.name for column in Collectives.COLUMNS)
-    return tuple(texts.get(name) or getattr(collective, name) for name in names)
 
 
 def _overlap_text(collective: Collective) -> str | None:
@@ -352,16 +350,14 @@ def movement_tables(movement: DataMovement) -> Iterator[Table]:
             title="Data movement between the memories of device and host",
             shown=("direction", "size_bytes", "dynamic_count", "loop_path", "name", "source"),
         )
-        yield with_marks(replace(table, read_shown=lambda: map(_shown_copy, movement.copies)))
+        yield with_marks(_with_texts(table, movement.copies, _copy_texts))
 
 
-def _shown_copy(copy: HostCopy) -> Row:
-    texts = {
+def _copy_texts(copy: HostCopy) -> dict[str, str | None]:
+    return {
         "dynamic_count": times_text(copy.dynamic_count, is_at_most=copy.is_at_most),
         "loop_path": " > ".join(copy.loop_path),
     }
-    names = (column.name for column in DataMovement.COLUMNS)
-    return tuple(texts.get(name) or getattr(copy, name) for name in names)
 
 
 # ---- why ---------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import Produced, opcode_traits, opcodes_where
@@ -180,36 +180,23 @@ def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
     return shape.tuple_shapes[wanted] if wanted < len(shape.tuple_shapes) else None
 
 
+# ---- overlap -----------------------------------------------------------------------------------
+
 _BYTES_EACH = 2
 _FLOPS_EACH = 50
+"""Work in the time in which the links of a device send one byte, on the slowest device known.
+
+On every accelerator since NVIDIA's V100 and TPU v2 device memory moves at least 2 bytes, and the
+arithmetic units do at least 50 FLOP of any type, in the time in which all links together send one
+byte. So the share of a transfer that work covers is an upper bound, and a transfer that is not
+covered by this measure is exposed.
+
+Sources: data sheets: V100 (900 GB/s of memory, 7.8 TFLOP/s in float64, 150 GB/s of NVLink each
+way: 6 and 52), A100 (1555, 9.7, 300), H100 (3350, 34, 450), B200 (8000, 40, 900), TPU v2 to tpu7x
+(cloud.google.com/tpu/docs: 2.4 and above; no float64)."""
 
 
-class Duration(NamedTuple):
-    """Time that work takes, at most.
-
-    Attributes:
-        known: Time of its known parts.
-        is_whole: Whether nothing about it is unknown.
-    """
-
-    known: float
-    is_whole: bool
-
-
-def transfer_time(size_bytes: int) -> float:
-    """Return the least time that a transfer of bytes takes."""
-    return float(size_bytes)
-
-
-def work_time(work: Work) -> Duration:
-    """Return the most time that work takes; reading and computing happen at the same time."""
-    size, flops = work
-    known = max((size or 0) / _BYTES_EACH, (flops or 0) / _FLOPS_EACH)
-    return Duration(known, size is not None and flops is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(NamedTuple):
     """One asynchronous transfer.
 
     Attributes:
@@ -225,8 +212,7 @@ class Transfer:
     link: Hashable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
+class Overlap(NamedTuple):
     """Work between start and end.
 
     Attributes:
@@ -250,6 +236,12 @@ def overlaps(
 ) -> dict[int, Overlap]:
     """Return the overlap of each transfer of a scheduled module, by its key.
 
+    Counted are the instructions between start and end in a scheduled computation that do work
+    (`instruction_work`): no views, no starts and ends of other asynchronous operations, no
+    collectives. A transfer is covered as far as this work lasts as long as it. Work that several
+    transfers of the same groups of devices overlap covers each part of them once: they share links,
+    and the one that started first is sent first. Communication does not cover communication.
+
     Args:
         table: Table of the module.
         calls: Trip counts of its loops.
@@ -261,119 +253,83 @@ def overlaps(
     finder = WorkFinder(table, calls)
     found: dict[int, Overlap] = {}
     for place, inside in homes.items():
-        found |= _Schedule(table, finder, place, inside).overlaps()
+        found |= _overlaps_in(table.module.computations[place].rows, inside, finder)
     return found
 
 
-class _Schedule:
-    """The instructions of one computation from its first start to its last end."""
+class _Totals(NamedTuple):
+    """Work from the first start of a computation up to an instruction."""
 
-    def __init__(
-        self,
-        table: InstructionTable,
-        finder: WorkFinder,
-        place: int,
-        transfers: Mapping[int, Transfer],
-    ) -> None:
-        self._transfers = transfers
-        rows = table.module.computations[place].rows
-        self._starts = {key: bisect_left(rows, one.start.row) for key, one in transfers.items()}
-        self._ends = {key: bisect_left(rows, one.done.row) for key, one in transfers.items()}
-        self._first = min(self._starts.values())
-        last = max(self._ends.values())
-        is_open = self._open_positions(last)
-        self._work = [
-            finder.of(rows[place]) if is_open[place - self._first] else NO_WORK
-            for place in range(self._first, last)
-        ]
+    instructions: int = 0
+    size_bytes: int = 0
+    flops: int = 0
+    unknown_sizes: int = 0
+    unknown_flops: int = 0
 
-    def _open_positions(self, last: int) -> Sequence[bool]:
-        """Return for each position whether it is inside a transfer."""
-        steps = [0] * max(last - self._first + 1, 0)
-        for key, start in self._starts.items():
-            end = self._ends[key]
-            if start < end:
-                steps[start - self._first] += 1
-                steps[end - self._first] -= 1
-        return [depth > 0 for depth in accumulate(steps)]
+    def plus(self, work: Work) -> _Totals:
+        return _Totals(
+            self.instructions + 1,
+            self.size_bytes + (work.size_bytes or 0),
+            self.flops + (work.flops or 0),
+            self.unknown_sizes + (work.size_bytes is None),
+            self.unknown_flops + (work.flops is None),
+        )
 
-    def overlaps(self) -> dict[int, Overlap]:
-        """Return the overlap of each transfer."""
-        counts = self._sums([work != NO_WORK for work in self._work])
-        sizes = self._sums([work.size_bytes or 0 for work in self._work])
-        flops = self._sums([work.flops or 0 for work in self._work])
-        no_size = self._sums([work.size_bytes is None for work in self._work])
-        no_flops = self._sums([work.flops is None for work in self._work])
-        covered = self._covered()
-        found = {}
-        for key in self._transfers:
-            start, end = self._starts[key] - self._first + 1, self._ends[key] - self._first
-            if end < start:  # in damaged text the end may come first
-                start = end = 0
 
-            def total(sums: Sequence[int], start: int = start, end: int = end) -> int:
-                return sums[end] - sums[start]
-
+def _overlaps_in(
+    rows: Sequence[int], transfers: Mapping[int, Transfer], finder: WorkFinder
+) -> dict[int, Overlap]:
+    """Return the overlaps of the transfers of one computation."""
+    found: dict[int, Overlap] = {}
+    begun: dict[int, list[int]] = {}
+    ended: dict[int, list[int]] = {}
+    for key, transfer in transfers.items():
+        found[key] = EXPOSED._replace(covered_ratio=0.0 if transfer.size_bytes else None)
+        start, end = (bisect_left(rows, one.row) for one in (transfer.start, transfer.done))
+        if start < end:  # in damaged text the end may come first
+            begun.setdefault(start, []).append(key)
+            ended.setdefault(end, []).append(key)
+    total, before = _Totals(), dict[int, _Totals]()
+    unsent: dict[int, float] = {}
+    queues: dict[Hashable, deque[int]] = {}
+    is_open: set[int] = set()
+    is_unknown: set[int] = set()
+    for place in range(min(begun, default=0), max(ended, default=-1) + 1):
+        for key in ended.get(place, ()):
+            is_open.discard(key)
+            size, rest = transfers[key].size_bytes, unsent[key]
+            is_known = bool(size) and not (rest and key in is_unknown)
+            work = _Totals(*map(sub, total, before[key]))
             found[key] = Overlap(
-                instructions=total(counts),
-                flops=None if total(no_flops) else total(flops),
-                size_bytes=None if total(no_size) else total(sizes),
-                covered_ratio=covered[key],
+                instructions=work.instructions,
+                flops=None if work.unknown_flops else work.flops,
+                size_bytes=None if work.unknown_sizes else work.size_bytes,
+                covered_ratio=(size - rest) / size if size and is_known else None,
             )
-        return found
-
-    def _sums(self, numbers: Sequence[int]) -> Sequence[int]:
-        """Return the sums of the first numbers: none, one, two, ..."""
-        return list(accumulate(numbers, initial=0))
-
-    def _covered(self) -> dict[int, float | None]:
-        """Return the largest share of each transfer that work covers; None if not known."""
-        begun = _by_position(self._starts)
-        ended = _by_position(self._ends)
-        queues: dict[Hashable, deque[int]] = {}
-        left: dict[int, float] = {}
-        is_unknown: set[int] = set()
-        is_open: set[int] = set()
-        for place, work in enumerate(self._work, start=self._first):
-            for key in ended.get(place, ()):
-                is_open.discard(key)
-            if is_open and work != NO_WORK:
-                time = work_time(work)
-                if not time.is_whole:
-                    is_unknown |= is_open
-                for queue in queues.values():
-                    _spend(time.known, queue, left, is_open)
-            for key in begun.get(place, ()):
-                left[key] = transfer_time(self._transfers[key].size_bytes or 0)
-                queues.setdefault(self._transfers[key].link, deque()).append(key)
-                is_open.add(key)
-        return {key: self._ratio(key, left, is_unknown) for key in self._transfers}
-
-    def _ratio(self, key: int, left: Mapping[int, float], is_unknown: set[int]) -> float | None:
-        size = self._transfers[key].size_bytes
-        if size is None:
-            return None
-        whole, rest = transfer_time(size), left.get(key, 0.0)
-        if not whole:
-            return None
-        return None if rest and key in is_unknown else (whole - rest) / whole
-
-
-def _by_position(places: Mapping[int, int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for key, place in places.items():
-        found.setdefault(place, []).append(key)
+        done = finder.of(rows[place]) if is_open else NO_WORK
+        if done != NO_WORK:
+            total = total.plus(done)
+            if None in done:
+                is_unknown |= is_open
+            time = max((done.size_bytes or 0) / _BYTES_EACH, (done.flops or 0) / _FLOPS_EACH)
+            for queue in queues.values():
+                _spend(time, queue, unsent, is_open)
+        for key in begun.get(place, ()):
+            before[key] = total
+            unsent[key] = float(transfers[key].size_bytes or 0)
+            queues.setdefault(transfers[key].link, deque()).append(key)
+            is_open.add(key)
     return found
 
 
-def _spend(time: float, queue: deque[int], left: dict[int, float], is_open: set[int]) -> None:
+def _spend(time: float, queue: deque[int], unsent: dict[int, float], is_open: set[int]) -> None:
     """Take the time of work from the transfers of a queue, first started first."""
     while time and queue:
         key = queue[0]
         if key in is_open:
-            spent = min(time, left[key])
-            left[key] -= spent
+            spent = min(time, unsent[key])
+            unsent[key] -= spent
             time -= spent
-            if left[key]:
+            if unsent[key]:
                 return
         queue.popleft()
