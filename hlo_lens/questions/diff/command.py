@@ -1,4 +1,4 @@
-"""``hlo-lens diff``: differences between two compiles."""
+"""Commands on compiles to compare: diff, and save, which keeps a side of later comparisons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli.options import comma_separated, force_option, module_option
-from hlo_lens.cli.output import CiOutput, Output, ci_options, finish, output_options, progress_bar
+from hlo_lens.cli.output import (
+    CiOutput,
+    Output,
+    ci_options,
+    finish,
+    open_output,
+    output_options,
+    progress_bar,
+)
+from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
     from hlo_lens.text.patterns import NamePattern
@@ -89,3 +98,35 @@ def diff(
         )
     ci.write(compared.report(by=by), output, compared.annotations())
     finish(compared.checked, compared.diff if is_strict else None)
+
+
+_SAVE_EXAMPLE = """\b
+Example:
+  hlo-lens save DIR -o base.json
+  hlo-lens save DIR --module train_step -o base.json
+  hlo-lens diff base.json DIR
+  hlo-lens check DIR --baseline base.json --fail-on 'memory.total_bytes>+0.5%,64KiB' \\
+    --fail-on 'collectives.static.*>+0' \\
+    --fail-on 'collectives.wire_bytes_per_device>+0.5%,64KiB'
+"""
+
+
+@click.command(epilog=_SAVE_EXAMPLE)
+@click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
+)
+@module_option
+def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
+    """Write a snapshot of a compile: its figures and their parts, without HLO text.
+
+    PATH is a file, a folder of dumps, or - for standard input. The file is sorted JSON, equal byte
+    for byte for equal dumps and without paths of this machine, so that it can be committed.
+    """
+    from hlo_lens.questions.diff.sides import snapshot
+    from hlo_lens.questions.snapshots.snapshot_file import snapshot_text
+
+    with progress_bar("reading") as progress:
+        kept = snapshot(path, pattern=pattern, progress=progress)
+    with open_output(path_out) as out:
+        out.write(snapshot_text(kept, tool_version=__version__))
