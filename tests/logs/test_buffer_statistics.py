@@ -116,29 +116,6 @@ def test_several_blocks_in_a_log() -> None:
     assert log.gaps == ()
 
 
-def test_prefixes_of_a_log_are_cut() -> None:
-    prefix = "E0528 07:02:44.350251   27487 pjrt_stream_executor_client.cc:2826] "
-    log = parse_buffer_log("".join(f"{prefix}{line}\n" for line in (ASKED + OOM).splitlines()))
-    assert log.entries == parse_buffer_log(ASKED + OOM).entries
-    assert parse_buffer_log(f"INFO:absl:{STATS}").entries[0].stats is not None
-    assert log.is_complete
-
-
-def test_foreign_lines_inside_a_block_are_gaps() -> None:
-    lines = OOM.split("\n")
-    noisy = "\n".join([*lines[:4], "step 7", "loss 3", *lines[4:13], "step 8", *lines[13:]])
-    log = parse_buffer_log(noisy)
-    assert log.entries == parse_buffer_log(OOM).entries
-    assert [(gap.line, gap.lines) for gap in log.gaps] == [(5, 2), (16, 1)]
-
-
-def test_a_block_inside_a_string_is_read() -> None:
-    escaped = (ASKED + OOM).replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    log = parse_buffer_log(f'{{"line": 1}}\n{{"message": "{escaped}"}}\n{{"line": 3}}\n')
-    assert log.entries == parse_buffer_log(ASKED + OOM).entries
-    assert log.entries[0].line == 2
-
-
 def test_truncated_block_keeps_its_complete_lines() -> None:
     whole = parse_buffer_log(OOM).entries[0]
     for cut in range(60, len(OOM)):

@@ -225,11 +225,6 @@ def test_message_cut_anywhere_gives_its_beginning_or_an_error(cut: int) -> None:
         assert message.allocations == whole[: len(message.allocations)]
 
 
-def test_list_without_allocations_is_empty() -> None:
-    (message,) = parse_log(FIRST[: FIRST.index("  1. Size:")]).compile_ooms
-    assert message.allocations == ()
-
-
 def test_text_without_any_message_is_an_error() -> None:
     with pytest.raises(hlo_lens.DumpSyntaxError, match="nothing that hlo-lens reads"):
         parse_log("Ran out of memory in my head\n")
@@ -486,11 +481,6 @@ def test_stack_overflow_may_have_no_numbers() -> None:
     assert (message.memory_space, message.used, message.capacity) == ("vmem", (), None)
     assert (message.instruction or "").startswith("%kernel.18 = bf16[2048,4096]")
     assert message.lines == 1
-
-
-def test_tensor_of_unknown_type_has_no_size() -> None:
-    (failure,) = parse_log("OOM when allocating tensor with shape[3] and type variant").failures
-    assert failure.requested is None
 
 
 def test_fields_below_the_sentence_are_the_failed_operation() -> None:

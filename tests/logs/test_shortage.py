@@ -8,6 +8,7 @@ from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.logs.buffer_statistics import PeakBuffer
 from hlo_lens.logs.log import parse_log, without_repeats
 from hlo_lens.logs.out_of_memory import CompileOutOfMemory, MemoryPart, ProgramAllocation
+from hlo_lens.logs.page import log_sections
 from hlo_lens.logs.shortage import (
     MemoryGroup,
     memory_shortage,
@@ -175,3 +176,14 @@ def test_refused_program_is_one_with_and_without_its_table(text: str) -> None:
     (message,) = without_repeats(parse_log(text)).compile_ooms
     assert message.total is not None
     assert len(message.repeats) == 1
+
+
+FAILED = (
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+    "allocate 1073741824 bytes.\n"
+)
+
+
+def test_a_failed_allocation_without_a_dump_names_the_next_command() -> None:
+    notes = [note for one in log_sections("l", parse_log(FAILED)) for note in one.notes]
+    assert any(note.endswith(": hlo-lens report DUMP --log LOG") for note in notes)
