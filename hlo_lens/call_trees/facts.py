@@ -1,13 +1,14 @@
-"""Groups of calls by function, file or package; equal subtrees; outline; folded stacks."""
+"""Groups of calls, equal subtrees, outline, folded stacks, and differences of two trees."""
 
 from __future__ import annotations
 
 import heapq
 from array import array
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
-from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, NO_PARENT, Places
+from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, NO_PARENT, Places, path_text, with_below
 from hlo_lens.render.result import Column, Records, Row, Unit, columns_of
 from hlo_lens.text.errors import UsageError, printable
 
@@ -37,7 +38,7 @@ class CallGroup(NamedTuple):
     unknown: Annotated[int, Unit.COUNT, "items with an unknown amount"] = 0
 
 
-def columns_in_bytes(record: type, *names: str) -> tuple[Column, ...]:
+def _in_bytes(record: type, *names: str) -> tuple[Column, ...]:
     """Return the columns of a record, some of which count bytes."""
     columns = columns_of(record)
     return tuple(replace(c, unit=Unit.BYTES) if c.name in names else c for c in columns)
@@ -73,7 +74,7 @@ class CallTreeBy(Records[CallGroup]):
 class CallTreeBytesBy(CallTreeBy):
     """The same for amounts that are bytes."""
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = columns_in_bytes(CallGroup, "own", "total")
+    COLUMNS: ClassVar[tuple[Column, ...]] = _in_bytes(CallGroup, "own", "total")
 
 
 def _share(amount: int, whole: int) -> float | None:
@@ -391,3 +392,149 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
                 stack.append(names[frame])
             folded.append(f"{';'.join(reversed(stack))} {own[number]}")
     return folded + [f"{label} {amount}" for label, amount in tree.residuals if amount]
+
+
+# ---- differences --------------------------------------------------------------------------------
+
+
+class CallChange(NamedTuple):
+    """One difference.
+
+    ``added`` and ``removed`` stand for a whole subtree, ``changed`` for one path. The place is that
+    in the head tree, of a removed path that in the base tree.
+    """
+
+    status: Annotated[Literal["added", "removed", "changed"], "added, removed, changed"]
+    base: Annotated[int, Unit.COUNT, "amount in the base tree"]
+    head: Annotated[int, Unit.COUNT, "amount in the head tree"]
+    delta: Annotated[int, Unit.COUNT, "head minus base"]
+    function: Annotated[str, "function"]
+    place: Annotated[str | None, "file and line of the function"]
+    path: Annotated[str, "functions from the outermost one to it"]
+    base_line: Annotated[int | None, "line of the base text"]
+    head_line: Annotated[int | None, "line of the head text"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeDiff(Records[CallChange]):
+    """All differences, the largest first.
+
+    Attributes:
+        changes: The differences.
+        residuals: Sums of the amounts without a node in the base tree and in the head tree.
+    """
+
+    KIND: ClassVar[str] = "call-tree-diff"
+    TOTALS: ClassVar[tuple[str, ...]] = ("delta",)
+    changes: tuple[CallChange, ...]
+    residuals: tuple[int, int] = (0, 0)
+
+    def residual_rows(self) -> tuple[Row, ...]:
+        """Return the difference of the amounts without a node."""
+        base, head = self.residuals
+        if base == head:
+            return ()
+        return (("changed", base, head, head - base, "[without a stack]", None, None, None, None),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTreeBytesDiff(CallTreeDiff):
+    """The same for amounts that are bytes."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = _in_bytes(CallChange, "base", "head", "delta")
+
+
+def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
+    """Return the differences of two trees.
+
+    Both are first merged by path: equal calls of one caller are one, in any order. A function is
+    the same in both if name, file and line are equal; where the lines of a name in a file differ,
+    the k-th of one is the k-th of the other if both have as many, so that a function may move
+    within its file. Files are compared as written if the trees share one, else relative to the
+    folder of each, so that traces of two checkouts can be compared.
+
+    A path of one tree only is one row for its whole subtree; a path of both is a row with the
+    change of its own amount. The deltas of all rows sum to the difference of the totals, and the
+    diff of b and a is that of a and b with base and head exchanged.
+
+    Raises:
+        UsageError: If their measures differ.
+    """
+    if base.measure != head.measure:
+        raise UsageError(f"trees of {base.measure} and of {head.measure} cannot be compared")
+    changes = sorted(
+        _changes((base, head)),
+        key=lambda change: (-abs(change.delta), change.path, change.place or "", change.status),
+    )
+    make = CallTreeBytesDiff if base.measure in BYTE_MEASURES else CallTreeDiff
+    base_rest, head_rest = (sum(amount for _, amount in tree.residuals) for tree in (base, head))
+    return make(changes=tuple(changes), residuals=(base_rest, head_rest))
+
+
+def _changes(trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
+    nodes: PathNodes = {}
+    numbers = [
+        merge_paths(nodes, tree, frames)
+        for tree, frames in zip(trees, _common_frames(*trees), strict=True)
+    ]
+    own, totals, first = [], [], []
+    parents = [parent for parent, _ in nodes]
+    for tree, of_nodes in zip(trees, numbers, strict=True):
+        amounts, firsts = [0] * len(nodes), dict[int, int]()
+        for node, number in enumerate(of_nodes):
+            amounts[number] += tree.own[node]
+            firsts.setdefault(number, node)
+        own.append(amounts)
+        totals.append(with_below(amounts, parents))
+        first.append(firsts)
+
+    for number, parent in enumerate(parents):
+        nodes_of = first[0].get(number), first[1].get(number)
+        sides = [side for side in (0, 1) if nodes_of[side] is not None]
+        status: Literal["added", "removed", "changed"] = "changed"
+        amounts_of = own
+        if len(sides) == 1:
+            if parent >= 0 and not (parent in first[0] and parent in first[1]):
+                continue  # in the subtree of another row
+            status, amounts_of = ("added" if sides[0] else "removed"), totals
+        base, head = amounts_of[0][number], amounts_of[1][number]
+        if status == "changed" and base == head:
+            continue
+        side = sides[-1]
+        tree, node = trees[side], first[side][number]
+        base_line, head_line = (
+            None if at is None else one.line(at) for one, at in zip(trees, nodes_of, strict=True)
+        )
+        frame = tree.frame(node)
+        yield CallChange(
+            *(status, base, head, head - base, frame.function, frame.place),
+            *(path_text(tree, node), base_line, head_line),
+        )
+
+
+def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]]:
+    """Return a number for each function of both trees, equal for the same function."""
+    trees = (base, head)
+    places = [Places([*base.frames, *head.frames])] * 2
+    if not {f.file for f in base.frames} & {f.file for f in head.frames} - {None}:
+        places = [Places(base.frames), Places(head.frames)]
+    lines: dict[tuple[str, str | None], tuple[set[int], set[int]]] = defaultdict(
+        lambda: (set(), set())
+    )
+    for side, tree in enumerate(trees):
+        for frame in tree.frames:
+            lines[frame.function, places[side].file(frame)][side].add(frame.line or 0)
+    moved = {}  # base line of each head line of a name, where both are the same function
+    for name, (before, after) in lines.items():
+        old, new = sorted(before - after), sorted(after - before)
+        if len(old) == len(new):
+            moved.update({(name, line): at for line, at in zip(new, old, strict=True)})
+
+    numbers: dict[tuple[tuple[str, str | None], int], int] = {}
+    frame_numbers: tuple[list[int], list[int]] = ([], [])
+    for side, tree in enumerate(trees):
+        for frame in tree.frames:
+            name, line = (frame.function, places[side].file(frame)), frame.line or 0
+            key = name, moved.get((name, line), line) if side else line
+            frame_numbers[side].append(numbers.setdefault(key, len(numbers)))
+    return frame_numbers

@@ -23,14 +23,13 @@ from hlo_lens.call_trees.facts import (
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, Places
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report, Section, Table, shorten
-from hlo_lens.text.units import format_bytes, format_count, format_ratio, plural
+from hlo_lens.text.units import Amount, Kind, format_bytes, format_count, format_ratio, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.call_trees.communication import CommunicationPaths
-    from hlo_lens.call_trees.difference import CallTreeDiff
-    from hlo_lens.call_trees.facts import OutlineLine
+    from hlo_lens.call_trees.facts import CallTreeDiff, OutlineLine
     from hlo_lens.call_trees.tree import CallTree, CallTrees
     from hlo_lens.text.patterns import NamePattern
 
@@ -237,13 +236,13 @@ def _total_text(tree: CallTree) -> str:
     total = _amount_text(tree.total, tree.unknown_total, tree.measure)
     if tree.upper_bound is None:
         return total
-    bound = _amount_text(tree.upper_bound, tree.unknown_total, tree.measure)
-    return f"at most {bound}" + f"; all branches together {total}" * (bound != total)
+    bound = _amount_text(tree.upper_bound, tree.unknown_total, tree.measure, Kind.AT_MOST)
+    return bound + f"; all branches together {total}" * (tree.upper_bound != tree.total)
 
 
-def _amount_text(amount: int, unknown: int, measure: str) -> str:
+def _amount_text(amount: int, unknown: int, measure: str, kind: Kind = Kind.EXACT) -> str:
     """Return an amount in its unit, with ``x?`` for unknown parts."""
-    text = format_bytes(amount) if measure in BYTE_MEASURES else format_count(amount)
+    text = Amount(amount, kind).text(format_bytes if measure in BYTE_MEASURES else format_count)
     return f"{text} + {unknown} x?" if unknown else text
 
 
@@ -283,7 +282,7 @@ def outline_drawing(titled: TitledTree) -> Iterator[str]:
 
 def _label(tree: CallTree, line: OutlineLine, places: Places) -> str:
     if line.node == OTHERS:
-        return f"[{format_count(line.times)} other{'' if line.times == 1 else 's'}]"
+        return f"[{plural(line.times, 'other')}]"
     text = places.text(tree.frame(line.node))
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     times = line.times * (tree.repeats(line.node) if tree.measure == CALLS else 1)
@@ -327,7 +326,7 @@ def tree_diff_page(pairs: Iterable[tuple[TitledTree, TitledTree, CallTreeDiff]])
                 "name_base": base.title,
                 "name_head": head.title,
                 "measure": base.tree.measure,
-                "total": {"base": diff.base_total, "head": diff.head_total},
+                "total": {"base": base.tree.total, "head": head.tree.total},
                 "upper_bound": {"base": base.tree.upper_bound, "head": head.tree.upper_bound},
                 "unknown": {"base": base.tree.unknown_total, "head": head.tree.unknown_total},
                 "changes": diff.objects(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.call_trees.difference import CallChange, call_tree_diff
+from hlo_lens.call_trees.facts import CallChange, call_tree_diff
 from tests.call_trees.trees import tree_of
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.call_trees.communication import communication_paths
-from hlo_lens.call_trees.difference import call_tree_diff
 from hlo_lens.call_trees.facts import (
     OTHERS,
     call_tree_by,
+    call_tree_diff,
     call_tree_outline,
     call_tree_repeats,
     folded_stacks,

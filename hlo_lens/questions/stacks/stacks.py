@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.call_trees.difference import call_tree_diff
+from hlo_lens.call_trees.facts import call_tree_diff
 from hlo_lens.call_trees.page import TitledTree, drawn_trees, tree_diff_page, tree_page
 from hlo_lens.call_trees.tree import CALLS, NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.hlo.metadata import SourceLocation
