@@ -10,8 +10,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import hlo_lens
-from hlo_lens.questions.findings.registry import all_rules
-from hlo_lens.questions.findings.rule import PARTS
+from hlo_lens.questions.findings.rule import PARTS, all_rules
 from hlo_lens.render.result import Result, Unit
 from tests.corpus import ROOT
 

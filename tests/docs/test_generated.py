@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from hlo_lens.questions.findings.registry import all_rules
+from hlo_lens.questions.findings.rule import all_rules
 from tests.corpus import ROOT, WRITE
 from tests.docs.documents import TOPICS, blocks, has_block, rewrite
 from tests.docs.generated import GENERATORS, rooms, rules

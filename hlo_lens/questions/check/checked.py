@@ -90,7 +90,7 @@ class Checked:
                 yield role, path
         # findings of a snapshot are as saved
         if not self.head.is_snapshot and any(rule.metric.root == FINDINGS for rule in rules):
-            from hlo_lens.questions.findings.run_settings import settings_text  # imports the rules
+            from hlo_lens.questions.findings.settings import settings_text
 
             if settings := settings_text():
                 yield "lint", settings

@@ -12,9 +12,8 @@ from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.questions.collectives.page import at_most_text
 from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text, donation_text
+from hlo_lens.questions.findings.finding import SAVING_COLUMNS, saving_cells, savings_text
 from hlo_lens.questions.findings.page import finding_facts
-from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
-from hlo_lens.questions.findings.savings_text import savings_text
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, facts_object, row_objects
 from hlo_lens.render.table import Report, Section, Table, table_of

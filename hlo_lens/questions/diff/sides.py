@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
-    from hlo_lens.questions.findings.run_settings import Sieve
+    from hlo_lens.questions.findings.settings import Sieve
     from hlo_lens.text.patterns import NamePattern
 
 _LONG = 1 << 19
@@ -315,7 +315,7 @@ def _modules_of(
 ) -> tuple[SideModule, ...]:
     """Return the modules of a dump with their snapshots, made one after another."""
     from hlo_lens.questions.dumps.listing import needs_fingerprints
-    from hlo_lens.questions.findings.run_settings import Sieve
+    from hlo_lens.questions.findings.settings import Sieve
 
     sieve = Sieve.usual()
     is_hashed = needs_fingerprints(dumps)
@@ -331,8 +331,8 @@ def _module_of(
 ) -> SideModule:
     from hlo_lens.load.fact import plant
     from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts
-    from hlo_lens.questions.findings.module_findings import module_findings
-    from hlo_lens.questions.findings.sifting import sifted_module_findings
+    from hlo_lens.questions.findings.findings import module_findings
+    from hlo_lens.questions.findings.settings import sifted_module_findings
     from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
     from hlo_lens.text.names import plain_name
 
@@ -357,8 +357,7 @@ def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]
     if not modules or len(facts) < len(modules) or len(dumps) < len(modules):
         return tuple(modules)
     from hlo_lens.questions.findings.findings import Findings, together
-    from hlo_lens.questions.findings.run_settings import Sieve
-    from hlo_lens.questions.findings.sifting import sifted_dump_findings
+    from hlo_lens.questions.findings.settings import Sieve, sifted_dump_findings
     from hlo_lens.questions.snapshots.module_snapshot import with_findings
 
     others = sifted_dump_findings(facts, dumps, Sieve.usual())

@@ -18,10 +18,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
-from hlo_lens.questions.findings.finding import Severity
-from hlo_lens.questions.findings.registry import all_rules
-from hlo_lens.questions.findings.rule import DumpRule
-from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
+from hlo_lens.questions.findings.finding import SAVING_COLUMNS, Severity, saving_cells
+from hlo_lens.questions.findings.rule import DumpRule, all_rules
 from hlo_lens.render.result import Column, Result, Row, Unit
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ Example:
 def _complete_code(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the codes that begin with a word."""
     del ctx, parameter
-    from hlo_lens.questions.findings.registry import all_rules
+    from hlo_lens.questions.findings.rule import all_rules
 
     return [rule.code for rule in all_rules() if rule.code.startswith(word.upper())]
 
@@ -31,8 +31,8 @@ def explain(code: str | None, output: Output) -> None:
 
     CODE is the code or the name of a rule; without it, all rules are listed.
     """
-    from hlo_lens.questions.findings.registry import all_rules, find_rule
-    from hlo_lens.questions.findings.rules_page import rule_report, rules_report
+    from hlo_lens.questions.findings.page import rule_report, rules_report
+    from hlo_lens.questions.findings.rule import all_rules, find_rule
 
     if code is None and output.rows is None:
         output = replace(output, rows=0)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypedDict
 
-from hlo_lens.render.result import NOT_SAVED
+from hlo_lens.render.result import NOT_SAVED, Column, Unit
+from hlo_lens.text.units import flops_text, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
+    from hlo_lens.render.result import Row
 
 
 class Severity(StrEnum):
@@ -157,3 +159,54 @@ class Finding:
         if self.source_file is None or self.source_line is None:
             return self.source_file
         return f"{self.source_file}:{self.source_line}"
+
+
+def savings_text(saves: Saves, share: float | None) -> str:
+    """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty.
+
+    Args:
+        saves: The savings.
+        share: The largest of them as a share of the program; None if not known.
+    """
+    parts: list[str] = []
+    if saves.own_bytes is not None:
+        parts.append(f"{format_bytes(saves.own_bytes)} of its own")
+    elif saves.bytes is not None:
+        parts.append(format_bytes(saves.bytes))
+    if saves.wire_bytes is not None:
+        parts.append(f"{format_bytes(saves.wire_bytes)} sent a run")
+    if saves.flops is not None:
+        parts.append(flops_text(saves.flops))
+    if saves.seconds is not None:
+        parts.append(format_seconds(saves.seconds))
+    if not parts:
+        return ""
+    of_all = "" if share is None else f" ({_percent(share)})"
+    text = f"{' and '.join(parts)}{of_all}"
+    if saves.own_bytes is not None:
+        return text if saves.bytes is None else f"{text}, at most {format_bytes(saves.bytes)}"
+    if saves.basis is None:
+        return text
+    return f"at most {text}" if saves.basis == "at most" else f"{text}, {saves.basis}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.1f}%"
+
+
+SAVING_COLUMNS = (
+    Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
+    Column("own_bytes", Unit.BYTES, "part of it of the values of the finding themselves"),
+    Column("basis", Unit.NONE, "how sure the saving is: proven or at most"),
+    Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
+    Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
+    Column("seconds", Unit.SECONDS, "time that a step is shorter"),
+)
+
+
+def saving_cells(saves: Saves) -> Row:
+    """Return the cells of a saving, one for each of `SAVING_COLUMNS`."""
+    return (
+        *(saves.bytes, saves.own_bytes, saves.basis),
+        *(saves.wire_bytes, saves.flops, saves.seconds),
+    )

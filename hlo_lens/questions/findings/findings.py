@@ -1,4 +1,4 @@
-"""Findings of one module, most saving first, each with its severity.
+"""Findings of one module or of a dump, most saving first, each with its severity.
 
 The saving of a finding is compared with the whole program: bytes of memory with what must fit,
 bytes sent with all bytes sent or a sixteenth of what must fit (whichever is more, so that the only
@@ -9,17 +9,83 @@ largest of these shares orders the findings, and decides the severity where the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from hlo_lens.questions.findings.finding import Finding, SavingBasis, Severity
-from hlo_lens.questions.findings.saving_columns import SAVING_COLUMNS, saving_cells
-from hlo_lens.questions.findings.whole import whole
+from hlo_lens.load.fact import fact
+from hlo_lens.program.flops import flops
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import hlo_text, instruction_table
+from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.findings.finding import (
+    SAVING_COLUMNS,
+    Finding,
+    SavingBasis,
+    Severity,
+    saving_cells,
+)
+from hlo_lens.questions.findings.rule import MEMORY, PEAK, DumpRule, ModuleRule, all_rules
+from hlo_lens.questions.memory.results import (
+    is_estimate_left_out,
+    memory_results,
+    not_estimated_text,
+)
 from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.dumps.listing import ListingFacts
+    from hlo_lens.questions.findings.finding import Finding
+
+
+_WIRE_TO_MEMORY = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """Memory, communication and arithmetic of a program; None where not known."""
+
+    memory_bytes: int | None
+    wire_bytes: int | None
+    flops: int | None
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that communication is compared with: all sent, or a sixteenth of memory."""
+        return max(self.wire_bytes or 0, (self.memory_bytes or 0) // _WIRE_TO_MEMORY)
+
+    def memory_share(self, size_bytes: int) -> float:
+        """Return bytes as a share of what must fit; 0 if not known."""
+        return size_bytes / self.memory_bytes if self.memory_bytes else 0.0
+
+    def share(self, finding: Finding) -> float | None:
+        """Return the largest share of the program that a finding saves; None if not known."""
+        saves = finding.saves
+        pairs = (
+            (saves.weight_bytes, self.memory_bytes),
+            (saves.wire_bytes, self.traffic),
+            (saves.flops, self.flops),
+        )
+        shares = [part / whole for part, whole in pairs if part is not None and whole]
+        return min(1.0, max(shares)) if shares else None
+
+
+@fact
+def whole(module: ModuleDump) -> Whole:
+    """Return memory, communication and arithmetic of a module."""
+    if module.hlo is None:
+        return Whole(memory_bytes=None, wire_bytes=None, flops=None)
+    memory, signature = memory_results(module), entry_signature(module)
+    values = (*signature.parameters, *signature.outputs) if memory is None else ()
+    size = sum(one.size_bytes or 0 for one in values)
+    return Whole(
+        memory_bytes=size if memory is None else memory.statement.total_bytes,
+        wire_bytes=collectives(module).wire_bytes_per_device,
+        flops=flops(module).total,
+    )
+
 
 LEAST_SHARE = 0.001
 """Findings that save a smaller share are dropped."""
@@ -185,3 +251,62 @@ def _order(finding: Finding) -> tuple[object, ...]:
         finding.source or "",
         finding.message,
     )
+
+
+@fact
+def module_findings(module: ModuleDump) -> Findings:
+    """Return the findings in one module, by the settings of its user if there are any."""
+    given = module.given.findings
+    return all_findings(module) if given is None else cast("Findings", given(module))
+
+
+def all_findings(known: ModuleDump) -> Findings:
+    """Return the findings of all rules in one module."""
+    if not known.has_hlo:
+        return Findings(findings=())
+    hlo_text(known).links.all_operands()  # rules ask for those of most computations
+    rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
+    unknown = _unknown(known)
+    found: list[Finding] = []
+    undecided: list[tuple[str, str]] = []
+    for rule in rules:
+        if rule.needs in unknown:
+            undecided.append((rule.code, unknown[rule.needs]))
+            continue
+        try:
+            found += (replace(one, code=rule.code, name=rule.name) for one in rule.find(known))
+        except (MissingDumpError, DumpSyntaxError) as error:
+            undecided.append((rule.code, str(error)))
+    return Findings(findings=judged(found, known), undecided=tuple(undecided))
+
+
+def _unknown(known: ModuleDump) -> dict[str, str]:
+    """Return what is not known of a module that rules need, each with the reason."""
+    memory = memory_results(known)
+    if memory is None:
+        return dict.fromkeys((MEMORY, PEAK), f"memory is not known: {_why(known)}")
+    return {} if memory.peak is not None else {PEAK: "the values at the peak are not known"}
+
+
+def _why(known: ModuleDump) -> str:
+    """Return why the memory of a module is not known."""
+    if is_estimate_left_out(known):
+        return not_estimated_text(len(hlo_text(known).columns), known.path, known.address)
+    from hlo_lens.questions.memory.estimate import why_no_estimate
+
+    return why_no_estimate(instruction_table(known)) or "the dump has no buffer assignment"
+
+
+def dump_findings(modules: Sequence[ListingFacts]) -> dict[int, tuple[Finding, ...]]:
+    """Return the findings by position of the module to blame.
+
+    Args:
+        modules: Facts of the modules; with fingerprints, if they are in several folders.
+    """
+    found: dict[int, list[Finding]] = {}
+    for rule in all_rules():
+        if isinstance(rule, DumpRule):
+            for place, one in rule.find(modules):
+                named = replace(one, code=rule.code, name=rule.name)
+                found.setdefault(place, []).append(named)
+    return {place: tuple(ones) for place, ones in found.items()}

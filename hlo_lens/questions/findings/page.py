@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Severity
+from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import findings_basis
-from hlo_lens.questions.findings.savings_text import savings_text
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import facts_object
-from hlo_lens.render.table import Report, Section, Table
+from hlo_lens.render.result import Column, Unit, facts_object
+from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.render.to_json import Objects
 from hlo_lens.text.names import shell_word
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.questions.findings.finding import Finding, Remedy
     from hlo_lens.questions.findings.findings import Findings
+    from hlo_lens.questions.findings.rule import Rule
+
 
 NONE = "none"
 """Text for no findings where all rules are decided."""
@@ -291,3 +292,46 @@ def _suppression_notes(found: Findings) -> Iterator[str]:
     rest = len(counts) - _MOST_REASONS
     if rest > 0:
         yield f"others suppressed at {plural(rest, 'other place')}"
+
+
+RULE_COLUMNS = (
+    Column("code", Unit.NONE, "code of the rule"),
+    Column("name", Unit.NONE, "name of the rule"),
+    Column("title", Unit.NONE, "what it finds"),
+)
+
+
+def rules_report(rules: Sequence[Rule]) -> Report:
+    """Return the list of rules."""
+    rows = [(rule.code, rule.name, rule.text.title) for rule in rules]
+    table = table_of("rules", "Rules of hlo-lens lint", RULE_COLUMNS, rows)
+    note = "description of one: hlo-lens explain CODE"
+    section = Section(title="rules", tables=(table,), notes=(note,))
+    objects = [rule_object(rule) for rule in rules]
+    return Report(kind="rules", sections=(section,), data=envelope("rules", rules=objects))
+
+
+def rule_report(rule: Rule) -> Report:
+    """Return the description of one rule."""
+    text = rule.text
+    facts = (("", text.title), *((heading, _joined(part)) for heading, part in text.parts.items()))
+    section = Section(title=f"{rule.code} {rule.name}", facts=facts)
+    data = envelope("rule", **rule_object(rule))
+    return Report(kind="rule", sections=(section,), data=data)
+
+
+def rule_object(rule: Rule) -> dict[str, object]:
+    """Return the JSON object of a rule."""
+    text = rule.text
+    keys = {heading: heading.lower().replace(" ", "_") for heading in text.parts}
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "title": text.title,
+        **{keys[heading]: _joined(part) for heading, part in text.parts.items()},
+    }
+
+
+def _joined(text: str) -> str:
+    """Return a paragraph as one line."""
+    return " ".join(text.split())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +14,10 @@ from typing import TypeAlias
 
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.questions.dumps.listing import ListingFacts
+from hlo_lens.questions.findings import rules as package
 from hlo_lens.questions.findings.finding import Finding
+from hlo_lens.text.errors import UnknownNameError
+from hlo_lens.text.names import did_you_mean
 
 FindInModule: TypeAlias = Callable[[ModuleDump], Iterable[Finding]]
 """Yields the findings in one module, which has HLO text."""
@@ -112,3 +118,25 @@ class DumpRule(_Rule):
 
 
 Rule: TypeAlias = ModuleRule | DumpRule
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return all rules, by code."""
+    names = (one.name for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."))
+    found: list[Rule] = [importlib.import_module(name).RULE for name in names]
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def find_rule(word: str) -> Rule:
+    """Return the rule of a code or name.
+
+    Raises:
+        UnknownNameError: If there is none, with the nearest ones.
+    """
+    for rule in all_rules():
+        if word.lower() in (rule.code.lower(), rule.name):
+            return rule
+    names = [*(rule.code for rule in all_rules()), *(rule.name for rule in all_rules())]
+    hint = did_you_mean(word.upper(), names) or did_you_mean(word.lower(), names)
+    raise UnknownNameError(f"no rule {word!r}{hint or '; hlo-lens explain lists the rules'}")

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
-from hlo_lens.questions.findings.finding import Saves
-from hlo_lens.questions.findings.savings_text import savings_text
+from hlo_lens.questions.findings.finding import Saves, savings_text
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.source_files import Checkout
 from hlo_lens.text.version import __version__

@@ -1,35 +1,144 @@
-"""Settings of ``lint``: which findings are wanted, and which are suppressed where.
-
-    [lint]                                # in hlo-lens.toml
-    select = ["M", "C"]                   # codes or beginnings of codes; default: all
-    ignore = ["M003"]
-    min_saving = "1%"                     # of the program, or 64MiB
-    fail_on = "warning"                   # severity from which lint exits with 1
-    baseline = "lint-baseline.json"       # relative to the file
-
-    [lint.per_module_ignores]
-    "eval_step" = ["M001"]                # regular expression in the name of a module
-
-A comment ``# hlo-lens: ignore[M003]`` on a source line suppresses these findings there, one without
-brackets all.
-"""
+"""Choice of findings: codes by their beginnings, severities, least savings."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.selection import LeastSaving, Selection, checked_codes, severity_of
+from hlo_lens.load import read_source
+from hlo_lens.questions.dumps.listing import known_listings
+from hlo_lens.questions.findings.finding import Finding, Severity, at
+from hlo_lens.questions.findings.findings import Findings, all_findings, dump_findings, together
+from hlo_lens.questions.findings.rule import all_rules
+from hlo_lens.questions.findings.values import call_place
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.source_files import Checkout
+from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.findings.finding import Finding, Severity
-    from hlo_lens.questions.findings.findings import Findings
-    from hlo_lens.text.source_files import Checkout
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.dumps.listing import ListingFacts
+    from hlo_lens.questions.findings.finding import Finding
+
+
+def checked_codes(words: str | Iterable[str]) -> tuple[str, ...]:
+    """Return codes, or beginnings of codes, in capitals; ``ALL`` becomes the empty beginning.
+
+    A text is one code.
+
+    Raises:
+        UsageError: If no rule has such a code.
+    """
+    known = [rule.code for rule in all_rules()]
+    found: list[str] = []
+    for word in (words,) if isinstance(words, str) else words:
+        code = word.strip().upper()
+        if code == "ALL":
+            found.append("")
+        elif code and any(one.startswith(code) for one in known):
+            found.append(code)
+        else:
+            raise UsageError(f"no rule has the code {word!r}{did_you_mean(code, known)}")
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSaving:
+    """Least saving that counts: a share of the program, or a number of bytes.
+
+    Attributes:
+        share: Share, 0 to 1; None for a number of bytes.
+        bytes: Bytes of memory, or sent; None for a share.
+        text: As written.
+    """
+
+    share: float | None = None
+    bytes: int | None = None
+    text: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> LeastSaving:
+        """Return the least saving of a text: ``1%``, ``64MiB``.
+
+        Raises:
+            UsageError: If it is neither.
+        """
+        from fractions import Fraction
+
+        try:
+            if not text.strip().endswith("%"):
+                return cls(bytes=parse_size(text), text=text)
+            share = float(Fraction(text.strip().removesuffix("%")) / 100)
+        except (UsageError, ValueError, ZeroDivisionError, OverflowError):
+            raise UsageError(f"{text!r} is no saving; write 1% or 64MiB") from None
+        if not 0 <= share <= 1:
+            raise UsageError(f"{text!r}: a share of the program is between 0% and 100%")
+        return cls(share=share, text=text)
+
+    def is_reached(self, finding: Finding) -> bool:
+        """Return whether a finding saves as much; errors and unknown savings always do."""
+        if finding.share is None or finding.severity is Severity.ERROR:
+            return True
+        if self.share is not None:
+            return finding.share >= self.share
+        saves = finding.saves
+        sizes = [one for one in (saves.weight_bytes, saves.wire_bytes) if one is not None]
+        return not sizes or self.bytes is None or max(sizes) >= self.bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Findings that are wanted.
+
+    Attributes:
+        select: Codes or beginnings of codes; empty for all.
+        ignore: Codes or beginnings of codes that are left out; of both the longer one counts.
+        least: Least saving; None for none.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    least: LeastSaving | None = None
+
+    def wants(self, finding: Finding) -> bool:
+        """Return whether a finding is wanted by its code."""
+        return self.wants_code(finding.code)
+
+    def wants_code(self, code: str) -> bool:
+        """Return whether findings of a rule are wanted."""
+        return _longest(self.select or ("",), code) > _longest(self.ignore, code)
+
+    def is_worth(self, finding: Finding) -> bool:
+        """Return whether a finding saves enough."""
+        return self.least is None or self.least.is_reached(finding)
+
+
+def _longest(codes: Iterable[str], code: str) -> int:
+    """Return the length of the longest beginning of a code among some; -1 for none."""
+    return max((len(one) for one in codes if code.startswith(one)), default=-1)
+
+
+def severity_of(word: str) -> Severity:
+    """Return the severity of a name.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    try:
+        return Severity(word)
+    except ValueError:
+        names = ", ".join(Severity)
+        raise UsageError(f"no severity is called {word!r}; there is {names}") from None
+
 
 TABLE = "lint"
 KEYS = ("select", "ignore", "min_saving", "fail_on", "baseline", "per_module_ignores")
@@ -185,3 +294,166 @@ def is_ignored_at(finding: Finding, checkout: Checkout) -> bool:
         return False
     codes = [code.upper() for code in _WORDS.split(match[1] or "") if code]
     return match[1] is None or any(finding.code.startswith(code) for code in codes)
+
+
+FILE = "hlo-lens.toml"
+
+
+def nearest_settings(config: str | None = None) -> LintSettings:
+    """Return the settings in a file, else in the nearest one that has a table ``[lint]``.
+
+    Args:
+        config: Path of the file; None to search the current folder and those above it.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        UsageError: If its settings are not understood, or it has none.
+    """
+    if config is not None:
+        found = read_settings(read_source(config).text, config)
+        if found is None:
+            raise UsageError(f"{config}: no table [lint]")
+        return found
+    folder = Path.cwd()
+    for path in (one / FILE for one in (folder, *folder.parents)):
+        if path.is_file():
+            found = read_settings(read_source(str(path)).text, str(path))
+            if found is not None:
+                return found
+    return LintSettings()
+
+
+def with_options(
+    settings: LintSettings,
+    *,
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
+    min_saving: str | None = None,
+    fail_on: str | None = None,
+) -> LintSettings:
+    """Return settings in which options, where they are given, take the place of those of a file.
+
+    Codes that are ignored are added to those of the file.
+
+    Raises:
+        UsageError: If there is no rule of a code, or the saving is not understood.
+    """
+    own = settings.selection
+    selection = Selection(
+        select=checked_codes(select) or own.select,
+        ignore=(*own.ignore, *checked_codes(ignore)),
+        least=own.least if min_saving is None else LeastSaving.parse(min_saving),
+    )
+    level = settings.fail_on if fail_on is None else severity_of(fail_on)
+    return dataclasses.replace(settings, selection=selection, fail_on=level)
+
+
+def quiet_settings() -> LintSettings:
+    """Return the nearest settings for commands other than ``lint``; none if they are wrong."""
+    try:
+        return nearest_settings()
+    except UsageError:
+        return LintSettings()
+
+
+def settings_text() -> str:
+    """Return where the settings of commands other than ``lint`` are from; empty for no file."""
+    try:
+        found = nearest_settings()
+    except UsageError as error:
+        return f"settings not used: {error}"
+    return f"[{TABLE}] of {found.path}" if found.path else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sieve:
+    """Settings, the files with comments, and known findings.
+
+    Attributes:
+        settings: The settings.
+        checkout: The repository.
+        known: Module name to the findings of a baseline; None for no baseline.
+        baseline: Path of the baseline.
+    """
+
+    settings: LintSettings
+    checkout: Checkout
+    known: Mapping[str, tuple[Finding, ...]] | None = None
+    baseline: str = ""
+
+    @classmethod
+    def usual(cls) -> Sieve:
+        """Return the sieve of commands other than ``lint``."""
+        return cls(settings=quiet_settings(), checkout=Checkout.here())
+
+    def sift(self, found: Findings, module: str, *, is_of_dump: bool = False) -> Findings:
+        """Return the findings that settings, comments and baseline leave.
+
+        Args:
+            found: The findings.
+            module: Name of their module.
+            is_of_dump: Whether they are about several modules: the baseline may have them at any.
+        """
+        sifted_ones = sifted(found, self.settings, module, self.checkout)
+        if self.known is None:
+            return sifted_ones
+        from hlo_lens.questions.findings.changes import finding_changes
+        from hlo_lens.text.names import plain_name
+
+        base = self.known.get(plain_name(module), ())
+        if is_of_dump:
+            base = tuple(one for ones in self.known.values() for one in ones)
+        new = {id(one) for one in finding_changes(base, sifted_ones.findings).new}
+        return dataclasses.replace(
+            sifted_ones,
+            findings=tuple(
+                one
+                if one.suppressed or id(one) in new
+                else dataclasses.replace(
+                    one, suppressed=True, suppressed_by=f"baseline {self.baseline}"
+                )
+                for one in sifted_ones.findings
+            ),
+        )
+
+
+def with_sifted_findings(
+    modules: Sequence[ModuleDump], sieve: Sieve | None = None
+) -> list[ModuleDump]:
+    """Return modules whose `module_findings` are sifted, with those about all modules together.
+
+    Args:
+        modules: The modules of a command.
+        sieve: Settings; None for the nearest ones.
+    """
+    given = sieve or Sieve.usual()
+    stated: list[ModuleDump] = []
+
+    @cache  # made when findings are first asked for
+    def others() -> dict[int, Findings]:
+        return sifted_dump_findings(known_listings(stated), stated, given)
+
+    def of_module(place: int, module: ModuleDump) -> Findings:
+        own, other = sifted_module_findings(module, given), others().get(place)
+        return own if other is None else together(own, other)
+
+    stated += [one.stating(findings=partial(of_module, place)) for place, one in enumerate(modules)]
+    return stated
+
+
+def sifted_module_findings(module: ModuleDump, sieve: Sieve) -> Findings:
+    """Return the findings of a module alone."""
+    return sieve.sift(all_findings(module), module.title)
+
+
+def sifted_dump_findings(
+    facts: Sequence[ListingFacts], dumps: Sequence[ModuleDump], sieve: Sieve
+) -> dict[int, Findings]:
+    """Return the findings about some modules together, by position of the module to blame."""
+    sifted: dict[int, Findings] = {}
+    for place, findings in dump_findings(facts).items():
+        call = call_place(dumps[place])
+        placed = tuple(one if one.source_file else replace(one, **at(call)) for one in findings)
+        together_ = Findings(findings=placed)
+        sifted[place] = sieve.sift(together_, dumps[place].title, is_of_dump=True)
+    return sifted

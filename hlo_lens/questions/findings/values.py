@@ -1,18 +1,45 @@
-"""Uses and origin of an array, as rules ask for them (`ValueFlow.array_uses`)."""
+"""What rules ask about values: uses, makers, names, lines of the program, transfers."""
 
 from __future__ import annotations
 
+import heapq
+import re
+from collections import Counter
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from hlo_lens.buffers.assignment import parse_index
+from hlo_lens.hlo.columns import NOTHING
+from hlo_lens.hlo.metadata import MAX_FRAMES, SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.load.fact import fact
+from hlo_lens.program.origins import origins
+from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value, value_flow
+from hlo_lens.questions.collectives.collective import (
+    WIRE,
+    collectives,
+    end_of,
+    instruction_of,
+    run_sum,
+)
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.text.patterns import steps_of
+from hlo_lens.text.units import format_bytes, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hlo_lens.hlo.metadata import StackFrames
     from hlo_lens.hlo.module import HloInstruction, HloModule
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.runs import SumBounds
+    from hlo_lens.questions.collectives.collective import Collective
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.shape import Shape, ShapeIndex
+
 
 _MOST_STEPS = 64
 
@@ -136,3 +163,266 @@ def converted_from(module: HloModule, value: Value) -> str | None:
 
 def _element_type(instruction: HloInstruction) -> str | None:
     return None if instruction.shape is None else instruction.shape.element_type
+
+
+_PART = re.compile(r"(extracted|called_computation)\b")
+"""Names of the modules that XLA:TPU makes of parts that a SparseCore or the host runs."""
+
+_MOST_USERS = 16
+_MOST_COPIES = 8
+
+
+def is_part(known: ModuleDump) -> bool:
+    """Return whether XLA made a module of a part of another: no user has its arguments."""
+    return _PART.match(hlo_text(known).name) is not None
+
+
+def is_on_host(known: ModuleDump, value: ShardedValue) -> bool:
+    """Return whether a value takes no memory of the device; on CPU, host memory is the device's."""
+    return value.is_in_host_memory and backend_of_dump(known) != "cpu"
+
+
+def argument_of(name: str) -> str:
+    """Return the argument of the function that a leaf belongs to: ``state`` of ``state['w']``.
+
+    Arguments without a name, ``args[0]['w']``, keep their position: ``args[0]``.
+
+    >>> argument_of("state.opt[0].mu"), argument_of("args[1]['w']"), argument_of("Arg_0.1")
+    ('state', 'args[1]', 'Arg_0.1')
+    """
+    steps = steps_of(name)
+    head = steps[0] if steps else name
+    if head == "args" and name.startswith("args["):
+        return name[: name.find("]") + 1]
+    rest = name.removeprefix(head)
+    is_part = rest.startswith(("[", ".")) and not rest[1:].isdecimal()  # Arg_0.1 is a whole name
+    return head if is_part else name
+
+
+@fact
+def call_place(known: ModuleDump) -> SourceLocation | None:
+    """Return the line that calls, or lowers, the jitted function; None if not known.
+
+    That is the caller of the first frame in the function of the module's name; where stacks begin
+    in that function, its own line. Without such a frame it is the last one that all stacks share,
+    since stacks of all instructions begin with the callers of the jitted function.
+    """
+    frames = hlo_text(known).stack_frames
+    if not frames:
+        return None
+    name = hlo_text(known).name.removeprefix("jit_")
+    numbers = {k for k, one in enumerate(frames.function_names, start=1) if one == name}
+    found = frames.file_locations.columns["function_name_id"] if numbers else ()
+    functions = enumerate(found, start=1)
+    inside = {place for place, function in functions if function in numbers}
+    locations = frames.frames.columns["file_location_id"] if inside else ()
+    for row, location in enumerate(locations):
+        if location in inside:
+            caller = frames.location(frames.frames[row].parent_frame_id)
+            return caller or frames.location(row + 1)
+    return _shared_place(frames)
+
+
+def _shared_place(frames: StackFrames) -> SourceLocation | None:
+    """Return the last frame that all stacks of the most frames share."""
+    parents = frames.frames.columns["parent_frame_id"]
+    if not parents:
+        return None
+    roots = [0] * (len(parents) + 1)
+    for number, parent in enumerate(parents, start=1):  # callers come first
+        roots[number] = roots[parent] if 0 < parent < number else number
+    level = Counter(roots[1:]).most_common(1)[0][0]
+    counts: Counter[int] = Counter(parents)
+    last_called = dict(zip(parents, range(1, len(roots)), strict=True))
+    last = frames.location(level)
+    for _ in range(MAX_FRAMES):
+        if counts[level] != 1:
+            break
+        level = last_called[level]
+        last = frames.location(level) or last
+    return last
+
+
+def first_use(known: ModuleDump, number: int | None) -> SourceLocation | None:
+    """Return the line that first uses a parameter of the entry; None if not known."""
+    parameter = next(
+        (one for one in hlo_text(known).entry.parameters if one.parameter_number == number), None
+    )
+    if parameter is None or number is None:
+        return None
+    users = (user for user, _ in hlo_text(known).links.users_of(parameter.row))
+    places = (origins(known).place(user) for user in islice(users, _MOST_USERS))
+    return next((place for place in places if place is not None), None)
+
+
+def maker_place(known: ModuleDump, name: str, index: str) -> SourceLocation | None:
+    """Return the line that makes a result of the entry, or what it copies; None if not known.
+
+    Copies into the layout of a result have no line of their own. Where nothing has one, it is the
+    line that calls the program, which chooses the shardings of results. A result of a combined
+    collective has the line of its part.
+
+    Args:
+        known: Analysis of the module.
+        name: Name of the instruction of the result.
+        index: Shape index of the result in that of the entry, as XLA prints it.
+    """
+    root = Value(hlo_text(known).entry.root_row, parse_index(index))
+    part = _part_places(known).get(maker_of(hlo_text(known), root))
+    if part is not None:
+        return part
+    found = hlo_text(known).entry.instruction(name)
+    value = None if found is None else Value(found.row)
+    for _ in range(_MOST_COPIES):
+        if value is None:
+            break
+        of_values, is_whole = origins(known), not value.element
+        place = of_values.place(value.row) if is_whole else of_values.of_value(value).place
+        if place is not None:
+            return place
+        operands = operands_of(hlo_text(known), value.row)
+        value = operands[0] if len(operands) == 1 and operands[0].row != NOTHING else None
+    return call_place(known)
+
+
+@fact
+def _part_places(known: ModuleDump) -> dict[Value | None, SourceLocation]:
+    """Return the lines of the results of combined collectives."""
+    found: dict[Value | None, SourceLocation] = {}
+    for one in collectives(known).collectives:
+        for number, (file, line, *_) in enumerate(one.members):
+            if one.end_row is not None and file is not None:
+                made = maker_of(hlo_text(known), Value(one.end_row, (number,)))
+                found[made] = SourceLocation(file=file, line=line)
+    return found
+
+
+def saves_of_temporaries(known: ModuleDump, own_bytes: int, *, other_bytes: int = 0) -> Saves:
+    """Return a saving of some bytes of their own, and at most of all temporaries.
+
+    Args:
+        known: The module.
+        own_bytes: Bytes of temporaries that the change removes.
+        other_bytes: Bytes that it removes of arguments, results and constants.
+    """
+    own = own_bytes + other_bytes
+    memory = memory_results(known)
+    temporary = None if memory is None else memory.statement.temp_bytes
+    if temporary is None:
+        return Saves(own_bytes=own)
+    return Saves.at_most(max(temporary, own_bytes) + other_bytes, own_bytes=own)
+
+
+_MOST = 1000
+"""Most collectives of a module whose values are followed: those that move the most in one run."""
+
+_MOST_SHOWN = 5
+
+
+class Part(NamedTuple):
+    """One of the arrays that a collective transfers.
+
+    Attributes:
+        operand: The operand.
+        result: The result of the collective or of its end, or an element of it.
+    """
+
+    operand: Value
+    result: Value
+
+
+class Transfer(NamedTuple):
+    """A collective, and its values; none if the text does not show them."""
+
+    collective: Collective
+    parts: tuple[Part, ...]
+
+
+@fact
+def transfers(known: ModuleDump) -> tuple[Transfer, ...]:
+    """Return the collectives that move the most, with their values, in text order."""
+    found = [one for one in collectives(known).collectives if not one.moves_nothing]
+    if len(found) > _MOST:
+        kept = heapq.nlargest(
+            _MOST, range(len(found)), key=lambda place: found[place].wire_bytes_per_run or 0
+        )
+        found = [found[place] for place in sorted(kept)]
+    return tuple(Transfer(one, _parts(known, one)) for one in found)
+
+
+def _parts(known: ModuleDump, collective: Collective) -> tuple[Part, ...]:
+    module = hlo_text(known)
+    start, end = instruction_of(module, collective), end_of(module, collective)
+    if start is None or end is None or end.shape is None:
+        return ()
+    operands = operands_of(module, start.row)
+    results = [Value(end.row)]
+    if end.shape.is_tuple:
+        results = [Value(end.row, (k,)) for k in range(len(end.shape.tuple_shapes))]
+    if any(one.row == NOTHING for one in operands) or len(results) != len(operands):
+        return ()
+    pairs = zip(operands, results, strict=True)
+    return tuple(Part(operand, result) for operand, result in pairs if is_used(module, result))
+
+
+def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:
+    """Yield collectives of the same kind, axes and source line, in text order."""
+    groups: dict[object, list[Collective]] = {}
+    for one in collectives:
+        groups.setdefault((one.kind, one.axis, one.source), []).append(one)
+    yield from groups.values()
+
+
+def subject(collectives: Sequence[Collective]) -> str:
+    """Return the number of some collectives of one kind and axes, with both."""
+    first = collectives[0]
+    along = f" over {first.axis}" if first.axis not in ("?", "-") else ""
+    many = len(collectives)
+    return f"{first.kind}{along}" if many == 1 else f"{many} {first.kind}s{along}"
+
+
+def finding_of(
+    collectives: Sequence[Collective],
+    message: str,
+    fix: str,
+    *,
+    saved_share: float = 1.0,
+    saves: Saves | None = None,
+    severity: Severity | None = None,
+) -> Finding:
+    """Return the finding about collectives of one line.
+
+    Args:
+        collectives: The collectives, of one kind, axes and line.
+        message: What is wrong with them.
+        fix: What to write instead.
+        saved_share: Share of their bytes on the wire that the fix saves, at most.
+        saves: Saving, where it is no share of these bytes.
+        severity: Severity, where the saving does not decide it.
+    """
+    wire = run_sum(collectives, WIRE)
+    first = collectives[0]
+    saved = Saves.at_most(wire_bytes=None if wire is None else int(wire.most * saved_share))
+    return Finding(
+        message=message,
+        fix=fix,
+        **at(_place(first)),
+        values=tuple(one.name for one in collectives),
+        evidence=(
+            f"{listed([one.name for one in collectives], _MOST_SHOWN)}: "
+            f"{'not known' if wire is None else bound_text(wire)} sent by each device in one run",
+        ),
+        saves=saved if saves is None else saves,
+        severity=severity,
+    )
+
+
+def bound_text(amount: SumBounds) -> str:
+    """Return a sum of bytes, as an upper bound where it is one."""
+    return f"{'at most ' * amount.is_at_most}{format_bytes(amount.most)}"
+
+
+def _place(collective: Collective) -> SourceLocation | None:
+    if collective.source_file is None:
+        return None
+    return SourceLocation(file=collective.source_file, line=collective.source_line)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.cli.options import Compiling
-    from hlo_lens.questions.findings.run_settings import Sieve
+    from hlo_lens.questions.findings.settings import Sieve
     from hlo_lens.text.patterns import NamePattern
 
 
@@ -55,7 +55,7 @@ def _sieve(
     fail_on: str | None,
 ) -> Sieve:
     """Return settings, comments and baseline; options take the place of the settings."""
-    from hlo_lens.questions.findings.run_settings import nearest_settings, with_options
+    from hlo_lens.questions.findings.settings import nearest_settings, with_options
     from hlo_lens.questions.plans.lint import sieve_of
 
     settings = with_options(

@@ -15,15 +15,25 @@ from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.diff.matching.digest import text_copies
 from hlo_lens.questions.diff.sides import load_side
-from hlo_lens.questions.findings.findings import Findings
-from hlo_lens.questions.findings.module_findings import module_findings
-from hlo_lens.questions.findings.page import FindingsView, Trial, finding_annotations, lint_report
-from hlo_lens.questions.findings.places import call_place
-from hlo_lens.questions.findings.registry import all_rules
-from hlo_lens.questions.findings.rules_page import rule_object
-from hlo_lens.questions.findings.run_settings import Sieve, nearest_settings, with_options
-from hlo_lens.questions.findings.selection import Selection, checked_codes, severity_of
-from hlo_lens.questions.findings.sifting import with_sifted_findings
+from hlo_lens.questions.findings.findings import Findings, module_findings
+from hlo_lens.questions.findings.page import (
+    FindingsView,
+    Trial,
+    finding_annotations,
+    lint_report,
+    rule_object,
+)
+from hlo_lens.questions.findings.rule import all_rules
+from hlo_lens.questions.findings.settings import (
+    Selection,
+    Sieve,
+    checked_codes,
+    nearest_settings,
+    severity_of,
+    with_options,
+    with_sifted_findings,
+)
+from hlo_lens.questions.findings.values import call_place
 from hlo_lens.questions.plans.proof import proven_findings
 from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
 from hlo_lens.questions.what_if.recompiling import Means

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
-from hlo_lens.questions.findings.findings import Findings, judged
-from hlo_lens.questions.findings.whole import whole
+from hlo_lens.questions.findings.findings import Findings, judged, whole
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     Base,

@@ -22,9 +22,9 @@ from hlo_lens.questions.collectives.page import (
 )
 from hlo_lens.questions.dumps.groups import lead_of
 from hlo_lens.questions.dumps.page import estimate_notes, modules_table
-from hlo_lens.questions.findings.module_findings import module_findings
+from hlo_lens.questions.findings.findings import module_findings
 from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
-from hlo_lens.questions.findings.places import argument_of
+from hlo_lens.questions.findings.values import argument_of
 from hlo_lens.questions.memory.grouping import peak_by_source
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.page import (

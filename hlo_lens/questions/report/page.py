@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.programs import with_progress
-from hlo_lens.questions.findings.sifting import with_sifted_findings
+from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.module_page import first_pages, module_page, page_of_texts
 from hlo_lens.render.envelope import ModulePage, report_of_pages

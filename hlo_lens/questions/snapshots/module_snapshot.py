@@ -18,8 +18,7 @@ from hlo_lens.program.runs import numbered_branch
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import backend_of_dump, hlo_text, summary
 from hlo_lens.questions.collectives.collective import LoopTrips, collectives, loop_paths
-from hlo_lens.questions.findings.findings import findings_basis
-from hlo_lens.questions.findings.module_findings import module_findings
+from hlo_lens.questions.findings.findings import findings_basis, module_findings
 from hlo_lens.questions.memory.layout import owned_bytes
 from hlo_lens.questions.memory.peak import instructions_by_name, peak_memory, values_of
 from hlo_lens.questions.memory.results import memory_results

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hlo_lens
 from hlo_lens.load.module import ModuleDump, already_read
 from hlo_lens.questions.dumps.listing import hashed_facts
-from hlo_lens.questions.findings.module_findings import all_findings
+from hlo_lens.questions.findings.findings import all_findings
 from hlo_lens.text.dump_kinds import DumpKind
 from tests.hlo_texts import without_elements
 

@@ -12,8 +12,7 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
 from hlo_lens.questions.findings.findings import judged
-from hlo_lens.questions.findings.registry import all_rules, find_rule
-from hlo_lens.questions.findings.rule import PARTS, DumpRule, ModuleRule
+from hlo_lens.questions.findings.rule import PARTS, DumpRule, ModuleRule, all_rules, find_rule
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import ROOT
 from tests.questions.findings.programs import analysis_of_text

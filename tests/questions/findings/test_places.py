@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.findings.places import call_place, maker_place
+from hlo_lens.questions.findings.values import call_place, maker_place
 
 TEXT = """HloModule jit_step
 

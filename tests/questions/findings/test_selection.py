@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity
-from hlo_lens.questions.findings.selection import LeastSaving, Selection, checked_codes, severity_of
+from hlo_lens.questions.findings.settings import LeastSaving, Selection, checked_codes, severity_of
 from hlo_lens.text.errors import UsageError
 
 ONE = Finding(

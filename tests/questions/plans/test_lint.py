@@ -16,7 +16,7 @@ from hlo_lens.cli import main
 from hlo_lens.questions.findings.finding import Finding, Remedy, Severity
 from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.page import FindingsView, lint_report
-from hlo_lens.questions.findings.registry import all_rules
+from hlo_lens.questions.findings.rule import all_rules
 from tests.corpus import ROOT
 from tests.questions.diff.matching.test_async_sugar import SUGAR, WRAPPED
 

@@ -34,7 +34,7 @@ from hlo_lens.program.summary import backend_of_dump, num_devices
 from hlo_lens.questions.collectives.collective import WIRE, collectives, run_sum
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import bound_text, by_line, finding_of
+from hlo_lens.questions.findings.values import bound_text, by_line, finding_of
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.temporaries import saves_of_temporaries
+from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes
 

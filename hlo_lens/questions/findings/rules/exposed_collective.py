@@ -27,7 +27,7 @@ from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.collectives.collective import UNCOVERED, collectives, known_sum
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import bound_text, by_line, finding_of, subject
+from hlo_lens.questions.findings.values import bound_text, by_line, finding_of, subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Remedy, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, ModuleRule
-from hlo_lens.questions.findings.transfers import finding_of
+from hlo_lens.questions.findings.values import finding_of
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import plural

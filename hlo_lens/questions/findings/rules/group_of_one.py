@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import by_line, finding_of, subject
+from hlo_lens.questions.findings.values import by_line, finding_of, subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,8 +27,14 @@ from hlo_lens.program.value_flow import COPIES, TUPLES, Route, Value, value_flow
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Saves
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import Transfer, by_line, finding_of, subject, transfers
-from hlo_lens.questions.findings.values import operands_of
+from hlo_lens.questions.findings.values import (
+    Transfer,
+    by_line,
+    finding_of,
+    operands_of,
+    subject,
+    transfers,
+)
 from hlo_lens.render.result import sum_of
 
 if TYPE_CHECKING:

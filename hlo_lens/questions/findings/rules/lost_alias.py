@@ -31,8 +31,7 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.temporaries import saves_of_temporaries
-from hlo_lens.questions.findings.values import operands_of
+from hlo_lens.questions.findings.values import operands_of, saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes, plural
 

@@ -24,8 +24,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import by_line, finding_of, subject, transfers
-from hlo_lens.questions.findings.values import is_converted
+from hlo_lens.questions.findings.values import by_line, finding_of, is_converted, subject, transfers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,9 +25,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.finding import Finding, Severity, at
-from hlo_lens.questions.findings.places import first_use
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.temporaries import saves_of_temporaries
+from hlo_lens.questions.findings.values import first_use, saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural

@@ -26,7 +26,7 @@ from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.temporaries import saves_of_temporaries
+from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes
 

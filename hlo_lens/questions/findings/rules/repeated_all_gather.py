@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import Transfer, finding_of, transfers
-from hlo_lens.questions.findings.values import maker_of, shape_of
+from hlo_lens.questions.findings.values import Transfer, finding_of, maker_of, shape_of, transfers
 from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
 
 if TYPE_CHECKING:

@@ -31,15 +31,15 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
-from hlo_lens.questions.findings.places import (
+from hlo_lens.questions.findings.findings import whole
+from hlo_lens.questions.findings.rule import ModuleRule
+from hlo_lens.questions.findings.values import (
     argument_of,
     first_use,
     is_on_host,
     is_part,
     maker_place,
 )
-from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.whole import whole
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import (
     CACHES,

@@ -33,7 +33,7 @@ from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.temporaries import saves_of_temporaries
+from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import BACKWARD, SAVED, memory_roles
 from hlo_lens.shapes.shape import Shape

@@ -26,8 +26,13 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import Transfer, finding_of, transfers
-from hlo_lens.questions.findings.values import is_own_slice, uses_of
+from hlo_lens.questions.findings.values import (
+    Transfer,
+    finding_of,
+    is_own_slice,
+    transfers,
+    uses_of,
+)
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:

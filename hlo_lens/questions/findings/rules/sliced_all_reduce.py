@@ -24,8 +24,15 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.findings.finding import Severity
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import Transfer, by_line, finding_of, subject, transfers
-from hlo_lens.questions.findings.values import is_cut_to_own_part, shape_of
+from hlo_lens.questions.findings.values import (
+    Transfer,
+    by_line,
+    finding_of,
+    is_cut_to_own_part,
+    shape_of,
+    subject,
+    transfers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

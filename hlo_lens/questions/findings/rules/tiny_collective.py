@@ -26,7 +26,7 @@ from hlo_lens.program.summary import backend_of_dump
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import by_line, finding_of, subject
+from hlo_lens.questions.findings.values import by_line, finding_of, subject
 from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, at
-from hlo_lens.questions.findings.places import argument_of, call_place, is_on_host, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
+from hlo_lens.questions.findings.values import argument_of, call_place, is_on_host, is_part
 from hlo_lens.questions.sharding.savings import Donation, DonationStatus, sharding_results
 from hlo_lens.text.units import format_bytes, plural
 

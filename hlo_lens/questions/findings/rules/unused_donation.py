@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Saves, at
-from hlo_lens.questions.findings.places import argument_of, call_place, is_part
 from hlo_lens.questions.findings.rule import ModuleRule
+from hlo_lens.questions.findings.values import argument_of, call_place, is_part
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.text.units import format_bytes, plural
 

@@ -36,7 +36,7 @@ from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
-from hlo_lens.questions.findings.temporaries import saves_of_temporaries
+from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.peak import values_of
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import Differentiation

@@ -22,8 +22,14 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.transfers import by_line, finding_of, subject, transfers
-from hlo_lens.questions.findings.values import converted_from, is_converted
+from hlo_lens.questions.findings.values import (
+    by_line,
+    converted_from,
+    finding_of,
+    is_converted,
+    subject,
+    transfers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

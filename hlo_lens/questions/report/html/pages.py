@@ -16,7 +16,7 @@ from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.matching.program_diff import side_by_side
 from hlo_lens.questions.diff.page import module_object
 from hlo_lens.questions.dumps.groups import module_order
-from hlo_lens.questions.findings.sifting import with_sifted_findings
+from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.report.html.data import Subject, page_data, section_object
 from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
 from hlo_lens.questions.report.page import ReportedModules, page_of_module

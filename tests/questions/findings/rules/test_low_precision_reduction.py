@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hlo_lens.questions.findings.module_findings import all_findings
+from hlo_lens.questions.findings.findings import all_findings
 from tests.questions.findings.programs import analysis_of_text, findings_of
 from tests.timing import cpu_seconds
 
