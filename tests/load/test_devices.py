@@ -10,7 +10,9 @@ import hlo_lens
 from hlo_lens.load.devices import (
     CPU,
     ChipPlace,
+    all_slices,
     device_assignment,
+    device_count,
     gpu_names,
     gpu_target,
     gpu_topology,
@@ -161,3 +163,10 @@ def test_ids_that_do_not_fit_have_no_places(devices: list[list[int]]) -> None:
 @pytest.mark.parametrize("name", ["cpu", "h100_sxm:1x1x8"])
 def test_others_have_no_topology(name: str) -> None:
     assert topology_of(parse_target(name), [[0]]) is None
+
+
+def test_slices_of_a_kind_are_in_the_order_of_their_size() -> None:
+    counts = [device_count(one) for one in all_slices("v5e:*")]
+    assert counts[:4] == [1, 4, 8, 16]
+    assert [device_count(one) for one in all_slices("h100_sxm:*")][:5] == [1, 2, 4, 8, 16]
+    assert device_count(parse_target("tpu7x:2x2x1")) == 8

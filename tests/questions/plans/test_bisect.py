@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, strategies as st
 
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.questions.plans import bisect as searches
-from hlo_lens.questions.plans.bisection import BAD, GOOD, SKIPPED, Step
+from hlo_lens.questions.plans.bisection import BAD, GOOD, SKIPPED, Step, first_bad, smallest_bad
 from hlo_lens.questions.what_if import environments as index
 from hlo_lens.text.errors import OutputError, UsageError
+from tests.corpus import SAMPLES
 
 RULE = "opcodes.add>+0"
 VERSIONS = ("0.7.0", "0.7.1", "0.8.0", "0.8.1", "0.9.0", "0.9.0.1", "0.9.1", "0.10.0", "0.10.2")
@@ -262,3 +264,62 @@ def test_yanked_files_and_sources_are_no_releases(monkeypatch: pytest.MonkeyPatc
     )
     monkeypatch.setattr(index, "_listing", lambda _: files)
     assert index.released_versions("jax") == ("0.9.0", "0.10.0")
+
+
+def test_program_of_a_sample_is_compiled_with_two_versions() -> None:
+    known = [one for one in index.cached_versions("jax", "cpu") if index.version_key(one) >= (0, 5)]
+    if len(known) < 2:
+        pytest.skip("the cache has no two environments: hlo-lens what-if DIR --with 'jax==0.9.2'")
+    found = hlo_lens.bisect(
+        SAMPLES / "cpu/tp_mlp",
+        good=f"jax=={known[0]}",
+        bad=f"jax=={known[-1]}",
+        fail_on="memory.total_bytes>1PiB",
+    ).bisection
+    assert [step.outcome for step in found.steps] == ["good", "good"]
+    assert [step.versions["jax"] for step in found.steps] == [known[0], known[-1]]
+    assert "is good, not bad" in found.problem
+
+
+# ---- the search itself -------------------------------------------------------------------------
+
+
+@given(st.data())
+def test_first_bad_step_is_found_in_few_steps(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 60))
+    wanted = data.draw(st.integers(1, count - 1))
+    asked: list[int] = []
+
+    def outcome_of(place: int) -> str:
+        asked.append(place)
+        return BAD if place >= wanted else GOOD
+
+    assert first_bad(count, outcome_of) == (wanted - 1, wanted)
+    assert len(asked) <= (count - 1).bit_length()
+    assert len(set(asked)) == len(asked)
+
+
+@given(st.data())
+def test_only_skipped_steps_are_between_the_answer(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 30))
+    wanted = data.draw(st.integers(1, count - 1))
+    skipped = data.draw(st.sets(st.integers(1, count - 2))) if count > 2 else set()
+
+    def outcome_of(place: int) -> str:
+        return SKIPPED if place in skipped else BAD if place >= wanted else GOOD
+
+    good, bad = first_bad(count, outcome_of)
+    assert good < wanted <= bad
+    assert set(range(good + 1, bad)) <= skipped
+
+
+@given(st.sets(st.integers(0, 25), min_size=1), st.data())
+def test_smallest_set_is_the_cause(items: set[int], data: st.DataObject) -> None:
+    cause = data.draw(st.sets(st.sampled_from(sorted(items)), min_size=1))
+    found = smallest_bad(sorted(items), lambda names: cause <= set(names))
+    assert set(found) == cause
+
+
+def test_one_of_two_causes_is_enough() -> None:
+    found = smallest_bad(range(16), lambda names: {3, 4} <= set(names) or 12 in names)
+    assert set(found) in ({3, 4}, {12})

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.load.devices import all_slices, device_count, parse_target
+from hlo_lens.load.devices import device_count, parse_target
 from hlo_lens.questions.plans import fit as api
-from hlo_lens.questions.plans.fit import expanded_targets, places
+from hlo_lens.questions.plans.fit import expanded_targets, places, search, worth_trying
+from hlo_lens.questions.plans.plans import Attempt, Place, chosen_plans, closest
+from hlo_lens.questions.what_if.candidates import Candidate
 from hlo_lens.questions.what_if.compiling import source_program
 from hlo_lens.questions.what_if.figures import Figures, Reproduction
 from hlo_lens.questions.what_if.recompiling import (
@@ -27,7 +29,6 @@ from tests.questions.what_if.test_compiling import needs_jax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.what_if.edits import Change
@@ -36,17 +37,27 @@ WASTEFUL = str(SAMPLES / "cpu" / "wasteful")
 MIB = 1 << 20
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def base_of(path: str) -> Base:
     dump = next(one for one in hlo_lens.load(path).modules if "step" in one.name)
     program = source_program(dump)
     assert program is not None
     return Base(dump=dump, program=program, target=parse_target("cpu"), own=Figures())
+
+
+def recompiled(known: Base, changes: tuple[Change, ...], total: int) -> Recompiled:
+    return Recompiled(
+        name="f",
+        reproduction=Reproduction(is_equal=True),
+        base_target="cpu",
+        target="cpu",
+        versions={},
+        changes=changes,
+        own=known.own,
+        base=known.own,
+        predicted=Figures(
+            total_bytes=total, temp_bytes=8 * MIB, wire_bytes_per_device=len(changes)
+        ),
+    )
 
 
 @pytest.fixture
@@ -60,20 +71,7 @@ def fake_compiler(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     def changed(known: Base, changes: tuple[Change, ...], _: Compiler) -> Recompiled:
         made.append(tuple(one.kind for one in changes))
         kinds = {one.kind for one in changes} & {"donate", "shard"}
-        total = (100 - 30 * len(kinds)) * MIB
-        return Recompiled(
-            name="f",
-            reproduction=Reproduction(is_equal=True),
-            base_target="cpu",
-            target="cpu",
-            versions={},
-            changes=changes,
-            own=known.own,
-            base=known.own,
-            predicted=Figures(
-                total_bytes=total, temp_bytes=8 * MIB, wire_bytes_per_device=len(changes)
-            ),
-        )
+        return recompiled(known, changes, total=(100 - 30 * len(kinds)) * MIB)
 
     monkeypatch.setattr(api, "compiled_base", base)
     monkeypatch.setattr(api, "changed_module", changed)
@@ -166,17 +164,7 @@ def test_smallest_slice_that_fits_ends_the_search(monkeypatch: pytest.MonkeyPatc
         target = next(one.target for one in changes if one.kind == "target")
         tried.append(target)
         total = 400 * MIB // (device_count(parse_target(target)) or 1)
-        return Recompiled(
-            name="f",
-            reproduction=Reproduction(is_equal=True),
-            base_target="cpu",
-            target=target,
-            versions={},
-            changes=changes,
-            own=known.own,
-            base=known.own,
-            predicted=Figures(total_bytes=total, wire_bytes_per_device=len(tried)),
-        )
+        return recompiled(known, changes, total)
 
     monkeypatch.setattr(api, "compiled_base", lambda dump, *_: replace(base_of(path), dump=dump))
     monkeypatch.setattr(api, "changed_module", changed)
@@ -186,13 +174,6 @@ def test_smallest_slice_that_fits_ends_the_search(monkeypatch: pytest.MonkeyPatc
     assert module.plans[0].place.mesh == "data=2,model=2"
     assert set(tried) == {"v5e:1x1", "v5e:2x2"}
     assert "on v5e:2x2" in str(found)
-
-
-def test_slices_of_a_kind_are_in_the_order_of_their_size() -> None:
-    counts = [device_count(one) for one in all_slices("v5e:*")]
-    assert counts[:4] == [1, 4, 8, 16]
-    assert [device_count(one) for one in all_slices("h100_sxm:*")][:5] == [1, 2, 4, 8, 16]
-    assert device_count(parse_target("tpu7x:2x2x1")) == 8
 
 
 def test_meshes_of_a_slice_are_those_nearest_to_the_program() -> None:
@@ -211,19 +192,146 @@ def test_slices_that_a_program_cannot_be_divided_over_are_named_with_the_reason(
 
 
 @needs_jax
-def test_real_plan_agrees_with_what_if() -> None:
+@pytest.mark.usefixtures("compiles")
+def test_real_plan_agrees_with_what_if(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_ENOUGH_PLANS", 1)
+    monkeypatch.setattr(api, "_AT_ONCE", 1)
     figures = hlo_lens.what_if(WASTEFUL).modules[0].base
     assert figures.total_bytes is not None
     limit = figures.total_bytes - MIB
     run = CliRunner().invoke(main, ["fit", WASTEFUL, "--limit", str(limit), "-f", "json"])
     assert run.exit_code == 0, run.output
-    (module,) = json.loads(run.stdout)["modules"]
-    plan = module["plans"][0]
-    given = plan["command"].split(" ", 3)[2:]
-    assert given[0] == WASTEFUL
-    donated = [one["target"] for one in plan["changes"] if one["kind"] == "donate"]
-    sharded = dict(one["target"].split("=", 1) for one in plan["changes"] if one["kind"] == "shard")
-    again = hlo_lens.what_if(WASTEFUL, donate=donated, shard=sharded).modules[0]
+    plan = json.loads(run.stdout)["modules"][0]["plans"][0]
+    assert plan["command"] == f"hlo-lens what-if {WASTEFUL} --donate params"
+    again = hlo_lens.what_if(WASTEFUL, donate="params").modules[0]
     assert again.predicted is not None
     assert plan["predicted"] == again.predicted.to_dict()
     assert plan["total_bytes"] <= limit
+
+
+# ---- plans chosen of attempts ------------------------------------------------------------------
+
+
+def candidate(name: str, kind: str = "shard", saves: int = 10, value: str = "") -> Candidate:
+    values = (value or name,)
+    return Candidate(kind=kind, change=name, values=values, requests=(name,), saves_bytes=saves)
+
+
+def attempt(*names: Candidate, total: int = 5, wire: int = 0, fits: bool = True) -> Attempt:
+    figures = Figures(total_bytes=total, wire_bytes_per_device=wire)
+    return Attempt(place=Place(), changes=names, figures=figures, total_bytes=total, fits=fits)
+
+
+A, B, C = candidate("a"), candidate("b"), candidate("c", "dtype")
+
+
+def test_plans_that_send_less_come_first_and_other_numerics_last() -> None:
+    one, other, typed = attempt(A, wire=9), attempt(B, wire=3), attempt(C)
+    assert chosen_plans([one, other, typed]) == (other, one, typed)
+
+
+def test_plan_with_needless_changes_is_left_out_unless_it_sends_less() -> None:
+    small, large = attempt(A, wire=9), attempt(A, B, wire=9)
+    assert chosen_plans([large, small]) == (small,)
+    less = attempt(A, B, wire=8)
+    assert chosen_plans([less, small]) == (less, small)
+
+
+def test_at_most_five_plans_of_attempts_that_fit() -> None:
+    attempts = [attempt(candidate(str(number)), fits=number != 3) for number in range(9)]
+    assert len(chosen_plans(attempts)) == 5
+    assert attempts[3] not in chosen_plans(attempts)
+
+
+def test_attempts_of_unknown_size_are_the_least_close() -> None:
+    unknown = Attempt(place=Place(), why_not="refused")
+    large = attempt(A, total=9, fits=False)
+    assert closest([unknown, large, attempt(B, total=7, fits=False)], 2)[1] == large
+
+
+def test_smaller_hardware_comes_first() -> None:
+    small, large = Place(target="v5e:2x2", devices=4), Place(target="v5e:2x4", devices=8)
+    plans = [Attempt(place=one, total_bytes=1, fits=True) for one in (large, small)]
+    assert [one.place for one in chosen_plans(plans)] == [small, large]
+
+
+# ---- search of combinations --------------------------------------------------------------------
+
+BASE = 100
+
+
+class AddedSavings:
+    """Compiles combinations: each change saves what `saves` has for it."""
+
+    def __init__(self, limit: int, saves: dict[str, int], most: int = 99) -> None:
+        self.limit = limit
+        self.saves = saves
+        self.most = most
+        self.made: list[frozenset[str]] = []
+
+    def __call__(self, combinations: Sequence[Sequence[Candidate]]) -> list[Attempt | None]:
+        return [self.attempt(tuple(one)) for one in combinations]
+
+    def attempt(self, changes: tuple[Candidate, ...]) -> Attempt | None:
+        if len(self.made) >= self.most:
+            return None
+        self.made.append(frozenset(one.change for one in changes))
+        total = BASE - sum(self.saves[one.change] for one in changes)
+        return Attempt(place=Place(), changes=changes, total_bytes=total, fits=total <= self.limit)
+
+
+def tried(limit: int, saves: dict[str, int], most: int = 99, **values: str) -> list[Attempt]:
+    changes = [candidate(name, value=values.get(name, "")) for name in saves]
+    base = Attempt(place=Place(), total_bytes=BASE, fits=False)
+    found, _ = search(base, changes, limit, AddedSavings(limit, saves, most))
+    return found
+
+
+def plans(attempts: Sequence[Attempt]) -> list[set[str]]:
+    return [{one.change for one in plan.changes} for plan in chosen_plans(attempts)]
+
+
+def test_change_that_fits_alone_is_the_plan() -> None:
+    assert plans(tried(80, {"a": 25, "b": 5})) == [{"a"}]
+
+
+def test_changes_are_combined_in_the_order_of_their_savings() -> None:
+    found = tried(60, {"a": 5, "b": 20, "c": 30})
+    assert plans(found) == [{"b", "c"}]
+    assert {one.change for one in found[3].changes} == {"b", "c"}
+
+
+def test_change_that_is_not_needed_is_left_out_again() -> None:
+    found = tried(45, {"a": 30, "b": 26, "c": 25, "d": 2})
+    assert {"a", "b"} in plans(found)
+    assert all(len(one) == 2 for one in plans(found))
+
+
+def test_changes_that_raise_memory_are_not_combined() -> None:
+    found = tried(60, {"a": 30, "b": -5, "c": 8})
+    assert not plans(found)
+    assert all("b" not in {c.change for c in one.changes} for one in found[3:])
+
+
+def test_changes_of_one_value_are_not_combined() -> None:
+    found = tried(60, {"a": 30, "b": 20}, a="w", b="w")
+    assert [len(one.changes) for one in found] == [1, 1]
+
+
+def test_search_ends_when_enough_plans_fit() -> None:
+    names = {str(number): 50 for number in range(12)}
+    changes = [candidate(name) for name in names]
+    base = Attempt(place=Place(), total_bytes=BASE, fits=False)
+    made, left = search(base, changes, 60, AddedSavings(60, names))
+    assert (len(made), len(left)) == (4, 8)
+
+
+def test_attempts_without_time_are_missing() -> None:
+    assert len(tried(10, {"a": 30, "b": 20, "c": 15}, most=2)) == 2
+
+
+def test_small_arrays_are_not_worth_a_compile_and_donations_come_first() -> None:
+    base = Attempt(place=Place(), total_bytes=10_000, fits=False)
+    large, donation = candidate("a", saves=500), candidate("d", "donate", saves=200)
+    small = candidate("s")
+    assert worth_trying(base, [large, small, donation], 5_000) == ([donation, large], [small])

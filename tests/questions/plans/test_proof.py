@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("jax", reason="jax is not installed")
 
+pytestmark = pytest.mark.usefixtures("compiles")
+
 WASTEFUL = SAMPLES / "cpu" / "wasteful"
 
 
