@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from tests.lark_alone import lark_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
@@ -245,6 +245,18 @@ def _assert_same(kind: str, text: str, name: str) -> None:
         live = parse_live_range(source)
         with lark_alone():
             assert live == parse_live_range(source)
+
+
+REAL = [
+    (kind, path)
+    for kind in buffer_texts.KINDS
+    for path in buffer_texts.sample_texts(kind) + buffer_texts.corpus_texts(kind)
+]
+
+
+@pytest.mark.parametrize(("kind", "path"), REAL, ids=lambda one: "/".join(Path(one).parts[-3:]))
+def test_real_texts_are_read_alike(kind: str, path: Path) -> None:
+    _assert_same(kind, decode(corpus.read(path)), path.name)
 
 
 @corpus.needs_corpus

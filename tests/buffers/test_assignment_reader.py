@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import hlo_lens
 from hlo_lens.buffers.assignment import HloPosition, HloUse
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-from hlo_lens.text.source import clean, decode
-from tests import buffer_texts, corpus
+from hlo_lens.text.source import clean
+from tests import corpus
 from tests.buffer_texts import assigned_values
 from tests.lark_alone import lark_alone
 from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hlo_lens.buffers.assignment import BufferAllocation, BufferAssignment
 
 ALLOCATIONS = """BufferAssignment:
@@ -294,11 +291,6 @@ def test_three_blocks_in_one_file_are_those_of_three_files() -> None:
     assert alone.is_complete
 
 
-def test_public_names_are_there() -> None:
-    assert len(hlo_lens.parse_buffer_assignment(ALLOCATIONS).allocations) == 3
-    assert isinstance(hlo_lens.parse_buffer_assignment(ALLOCATIONS), hlo_lens.BufferAssignment)
-
-
 @pytest.mark.parametrize("form", [str, bytes], ids=["str", "bytes"])
 def test_line_ends_and_marks_make_no_difference(form: type) -> None:
     text = "\ufeff" + (ALLOCATIONS + VALUES + RANGES).replace("\n", "\r\n")
@@ -483,49 +475,6 @@ def test_a_text_of_another_kind_is_refused(text: str, place: tuple[int, int]) ->
 def test_values_alone_are_no_assignment() -> None:
     with pytest.raises(DumpSyntaxError, match="BufferAssignment:"):
         parse_buffer_assignment(VALUES)
-
-
-# ---- real texts --------------------------------------------------------------------------------
-
-
-def _assert_real(path: Path) -> None:
-    """Assert that a text of one to three blocks is read alike by scanner and grammar."""
-    text = decode(corpus.read(path))
-    allocations, values, _ = buffer_texts.combined_parts(text)
-    whole = parse_buffer_assignment(text, path=path.name)
-    assert (whole.gaps, whole.is_complete) == ((), True)
-    _assert_same(buffer_texts.shortened(allocations, "buffer-assignment"), path.name)
-    if values.strip():
-        assert whole.total_bytes == whole.allocated_bytes
-        _assert_same_values(buffer_texts.shortened(values, "buffer-assignment-values"), path.name)
-
-
-@pytest.mark.parametrize(
-    "path", buffer_texts.sample_texts("buffer-assignment"), ids=lambda p: "/".join(p.parts[-3:-1])
-)
-def test_samples_are_read_alike(path: Path) -> None:
-    _assert_real(path)
-
-
-@corpus.needs_corpus
-@pytest.mark.parametrize(
-    "path", buffer_texts.corpus_texts("buffer-assignment"), ids=lambda p: "/".join(p.parts[-2:])
-)
-def test_corpus_texts_are_read_alike(path: Path) -> None:
-    _assert_real(path)
-
-
-@pytest.mark.parametrize(
-    "path",
-    buffer_texts.sample_texts("buffer-assignment-values")
-    + buffer_texts.corpus_texts("buffer-assignment-values"),
-    ids=lambda p: "/".join(p.parts[-3:]),
-)
-def test_values_of_real_texts_are_read_alike(path: Path) -> None:
-    text = decode(corpus.read(path))
-    values = parse_buffer_values(text, path=path.name)
-    assert (values.gaps, values.is_complete) == ((), True)
-    _assert_same_values(buffer_texts.shortened(text, "buffer-assignment-values"), path.name)
 
 
 # ---- robustness, time and memory ---------------------------------------------------------------

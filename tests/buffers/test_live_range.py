@@ -5,22 +5,16 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
-import hlo_lens
 from hlo_lens.buffers.live_range import BufferLiveRange, HloLiveRange, PeakValue, StackTraceNode
 from hlo_lens.buffers.live_range_reader import parse_live_range
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-from hlo_lens.text.source import clean, decode
-from tests import buffer_texts, corpus
+from hlo_lens.text.source import clean
+from tests import corpus
 from tests.lark_alone import lark_alone
 from tests.timing import PATIENCE_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = """HloLiveRange (max 3):
   InstructionSequence:
@@ -214,25 +208,11 @@ def test_it_is_found_after_an_assignment() -> None:
     assert (read.gaps, read.is_complete, read.start, read.path) == ((), True, len(text), "x.txt")
 
 
-def test_the_public_name_is_there() -> None:
-    assert isinstance(hlo_lens.parse_live_range(HEAD), hlo_lens.HloLiveRange)
-
-
 def test_other_white_space_goes_to_the_grammar() -> None:
     loose = HEAD.replace("    0:", "  0: ").replace("paramA{}:0-3", "paramA {} : 0 - 3")
     read = parse_live_range(loose + PEAK_2025_05.replace("    paramA{}: ", "   paramA{}  :  "))
     assert read == parse_live_range(HEAD + PEAK_2025_05)
     assert read.gaps == ()
-
-
-def test_line_ends_and_log_prefixes_make_no_difference() -> None:
-    text = HEAD + PEAK_2025_05 + TREE
-    whole = parse_live_range(text)
-    assert parse_live_range(text.replace("\n", "\r\n")) == whole
-    prefix = "I1120 11:50:17.144151     619 hlo_live_range.cc:79] "
-    logged = parse_live_range("".join(f"{prefix}{line}\n" for line in text.splitlines()))
-    assert logged == whole
-    assert (logged.gaps, logged.is_complete) == ((), True)
 
 
 def test_lines_of_others_are_gaps_and_nothing_is_lost() -> None:
@@ -243,12 +223,6 @@ def test_lines_of_others_are_gaps_and_nothing_is_lost() -> None:
     assert read == parse_live_range(text)
     assert [(g.line, g.lines) for g in read.gaps] == [(1, 1), (6, 1), (len(noisy) - 1, 1)]
     assert read.is_complete
-
-
-def test_a_second_live_range_is_a_gap() -> None:
-    read = parse_live_range(HEAD + HEAD)
-    assert len(read.buffer_live_ranges) == 4
-    assert [(g.line, "a second HloLiveRange" in g.message) for g in read.gaps] == [(11, True)]
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "HloModule m\n"], ids=["nothing", "junk", "HLO"])
@@ -306,41 +280,6 @@ def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
     except HloLensError:
         return
     assert read == read  # all of it can be read
-
-
-def _assert_real(path: Path) -> None:
-    """Assert that the range in a text is whole, and read alike by scanner and grammar."""
-    text = decode(corpus.read(path))
-    read = parse_live_range(text, path=path.name)
-    assert (read.gaps, read.is_complete) == ((), True)
-    listed = Counter(value.instruction_name for value in read.peak_values)
-    alive = Counter(r.instruction_name for r in read.live_at(read.peak_moment or 0))
-    assert listed == alive
-    block = buffer_texts.combined_parts(text)[2]
-    _assert_same(buffer_texts.shortened(block, "live-range"), path.name)
-
-
-@pytest.mark.parametrize(
-    "path",
-    buffer_texts.sample_texts("live-range") + buffer_texts.corpus_texts("live-range"),
-    ids=lambda p: "/".join(p.parts[-3:]),
-)
-def test_real_texts_are_read_alike(path: Path) -> None:
-    _assert_real(path)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        path
-        for path in buffer_texts.sample_texts("buffer-assignment")
-        + buffer_texts.corpus_texts("buffer-assignment")
-        if b"HloLiveRange " in corpus.read(path)
-    ],
-    ids=lambda p: "/".join(p.parts[-3:]),
-)
-def test_ranges_after_an_assignment_are_read_alike(path: Path) -> None:
-    _assert_real(path)
 
 
 _MEASURE = """

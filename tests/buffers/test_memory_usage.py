@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
-import hlo_lens
 from hlo_lens.buffers.human_size import HumanSize
 from hlo_lens.buffers.memory_usage import CountedShape, MemoryUsageReport, parse_memory_usage_report
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
-from hlo_lens.text.source import clean, decode
-from tests import buffer_texts, corpus
+from hlo_lens.text.source import clean
 from tests.lark_alone import lark_alone
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 DASHES = "-" * 60
@@ -129,28 +123,6 @@ def test_other_white_space_goes_to_the_grammar() -> None:
 
 
 @pytest.mark.parametrize("text", [BY_SPACE, BY_ALLOCATION], ids=["by space", "by allocation"])
-def test_line_ends_bytes_and_log_prefixes_make_no_difference(text: str) -> None:
-    whole = parse_memory_usage_report(text)
-    assert parse_memory_usage_report(text.replace("\n", "\r\n")) == whole
-    assert parse_memory_usage_report(text.encode()) == whole
-    prefix = "I1120 11:50:17.144151     619 dump.cc:79] "
-    logged = parse_memory_usage_report("".join(f"{prefix}{line}\n" for line in text.splitlines()))
-    assert logged == whole
-    assert (logged.gaps, logged.is_complete) == ((), True)
-
-
-def test_the_public_name_is_there() -> None:
-    report = hlo_lens.parse_memory_usage_report(BY_SPACE)
-    assert isinstance(report, hlo_lens.MemoryUsageReport)
-
-
-def test_a_second_report_is_a_gap() -> None:
-    report = parse_memory_usage_report(BY_ALLOCATION + BY_ALLOCATION)
-    assert len(report.allocations) == 3
-    assert [(g.line, "a second" in g.message) for g in report.gaps] == [(21, True)]
-
-
-@pytest.mark.parametrize("text", [BY_SPACE, BY_ALLOCATION], ids=["by space", "by allocation"])
 def test_a_truncated_report_keeps_what_is_there(text: str) -> None:
     whole = parse_memory_usage_report(text)
     for cut in range(90, len(text)):
@@ -213,21 +185,6 @@ def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
     except HloLensError:
         return
     assert report.total_bytes >= 0
-
-
-@pytest.mark.parametrize(
-    "path",
-    buffer_texts.sample_texts("memory-usage-report")
-    + buffer_texts.corpus_texts("memory-usage-report"),
-    ids=lambda p: "/".join(p.parts[-3:]),
-)
-def test_real_reports_are_read_alike(path: Path) -> None:
-    text = decode(corpus.read(path))
-    report = parse_memory_usage_report(text, path=path.name)
-    assert (report.gaps, report.is_complete) == ((), True)
-    short = buffer_texts.shortened(text, "memory-usage-report")
-    if report.is_by_memory_space or short == text:
-        _assert_same(short, path.name)
 
 
 # ---- sizes for people --------------------------------------------------------------------------

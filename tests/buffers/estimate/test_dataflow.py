@@ -1,4 +1,4 @@
-"""Values, buffers and live ranges of small modules, derived by hand from XLA's definitions."""
+"""Values, buffers and live ranges of small programs, and which results share bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.buffers.estimate.flows import flow_of, name_of
+from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
+from hlo_lens.buffers.estimate.dataflow import dataflow
+from hlo_lens.buffers.estimate.values import NODES
 from tests.questions.texts import LOOP, entry_of, table_of
 
 if TYPE_CHECKING:
     from hlo_lens.buffers.estimate.values import Dataflow
+    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.shapes.shape import Shape
+
+
+def size_of(shape: Shape) -> int | None:
+    return 8 * len(shape.tuple_shapes) if shape.is_tuple else shape.size_bytes
+
+
+def flow_of(table: InstructionTable) -> Dataflow:
+    return dataflow(table, size_of)
+
+
+def name_of(flow: Dataflow, value: int) -> str:
+    row, node = divmod(flow.values.places[value], NODES)
+    index = ",".join(map(str, flow.tree(row).index(node)))
+    return f"{flow.table.module.columns.name(row)}{{{index}}}"
 
 
 def buffers_of(flow: Dataflow) -> list[list[str]]:
@@ -341,3 +359,19 @@ ENTRY main {
 """)
     )
     assert flow.skipped
+
+
+def test_elementwise_results_may_share_an_operand_of_their_shape() -> None:
+    flow = flow_of(
+        entry_of("""  p = f32[8]{0} parameter(0)
+  a = f32[8]{0} negate(p)
+  b = f32[8]{0} add(a, p)
+  c = bf16[8]{0} convert(b)
+  ROOT d = bf16[8]{0} reverse(c), dimensions={0}""")
+    )
+    sharing = BufferSharing(flow, "cpu")
+    places = {name_of(flow, value): flow.values.last_places[value] for value in range(5)}
+    rows = {name: place // NODES for name, place in places.items()}
+    assert sharing.may_share(places["a{}"], rows["b{}"], 0)
+    assert not sharing.may_share(places["b{}"], rows["c{}"], 0)
+    assert not sharing.may_share(places["c{}"], rows["d{}"], 0)

@@ -1,22 +1,146 @@
-"""Allocations of buffers: own allocations, reused outputs, the heap."""
+"""Heaps laid out: chunks in space and time, allocations, thread-local ones."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
+from hypothesis import given, strategies as st
 
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.heap_layout import (
     Allocation,
+    BusyTimes,
+    Chunk,
     HeapLayout,
+    Interval,
     LayoutRules,
+    UsedBytes,
     _Held,
     heap_layout,
+    least_bytes,
+    pack,
+    pack_in_time,
     partition,
+    thread_local_allocations,
 )
-from tests.buffers.estimate.flows import flow_of, name_of
+from tests.buffers.estimate.test_dataflow import flow_of, name_of
 from tests.questions.texts import LOOP, entry_of, table_of
+
+EVENTS = 300
+
+
+def chunk(size: int, *intervals: tuple[int, int], order: int = 0) -> Chunk:
+    return Chunk(size, order, [Interval(*interval) for interval in intervals])
+
+
+@st.composite
+def chunk_lists(draw: st.DrawFn) -> list[Chunk]:
+    """Draw chunks with disjoint intervals."""
+    found = []
+    for order in range(draw(st.integers(0, 25))):
+        ends = draw(st.lists(st.integers(0, EVENTS - 1), min_size=2, max_size=6, unique=True))
+        ends = sorted(ends)[: len(ends) // 2 * 2]
+        pairs = list(zip(ends[::2], ends[1::2], strict=True))
+        found.append(chunk(draw(st.integers(1, 700)), *pairs, order=order))
+    return found
+
+
+@given(chunk_lists(), st.integers(0, EVENTS - 1), st.integers(0, EVENTS - 1))
+def test_used_bytes_are_those_of_all_that_overlap(chunks: list[Chunk], one: int, two: int) -> None:
+    used = UsedBytes(EVENTS)
+    asked = Interval(min(one, two), max(one, two))
+    expected: set[int] = set()
+    for number, each in enumerate(chunks):
+        start = 37 * number
+        for interval in each.intervals:
+            used.add(interval, start, start + each.size)
+            if interval.start <= asked.end and asked.start <= interval.end:
+                expected.update(range(start, start + each.size))
+    starts, ends = used.during([asked])
+    found = {
+        byte
+        for start, end in zip(starts, ends, strict=True)
+        for byte in range(start, end)  # sorted apart, they still have the same union
+    }
+    assert found == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12),
+    st.tuples(st.integers(0, 40), st.integers(0, 40)),
+)
+def test_busy_times(times: list[tuple[int, int]], asked: tuple[int, int]) -> None:
+    busy = BusyTimes(40)
+    low, high = sorted(asked)
+    expected = 0
+    for number, pair in enumerate(times):
+        start, end = sorted(pair)
+        busy.add(1 << number, start, end)
+        if start <= high and low <= end:
+            expected |= 1 << number
+    assert busy.over(low, high) == expected
+
+
+def offsets(chunks: list[Chunk]) -> list[int]:
+    return [each.offset for each in chunks]
+
+
+def test_the_largest_is_placed_first_and_the_others_in_the_smallest_gap() -> None:
+    chunks = [chunk(64, (0, 3)), chunk(256, (1, 2)), chunk(128, (0, 4), order=1)]
+    assert pack(chunks, 64, 5) == 448
+    assert offsets(chunks) == [384, 0, 256]
+
+
+def test_chunks_that_live_apart_share_bytes() -> None:
+    chunks = [chunk(100, (0, 1)), chunk(100, (2, 3), order=1), chunk(50, (1, 2), order=2)]
+    assert pack(chunks, 64, 4) == 178
+    assert offsets(chunks) == [0, 0, 128]
+
+
+def test_a_chunk_with_a_pause_lets_others_in() -> None:
+    chunks = [chunk(100, (0, 1), (6, 7)), chunk(100, (3, 4), order=1)]
+    assert pack(chunks, 64, 8) == 100
+    assert pack_in_time(chunks, 64, 8) == 228, "in time order, a chunk is held from first to last"
+
+
+def test_in_time_each_takes_the_smallest_gap() -> None:
+    chunks = [
+        chunk(100, (0, 3)),
+        chunk(20, (1, 9), order=1),
+        chunk(40, (2, 5), order=2),
+        chunk(30, (4, 8), order=3),
+        chunk(35, (6, 8), order=4),
+    ]
+    assert pack_in_time(chunks, 10, 10) == 160
+    assert offsets(chunks) == [0, 100, 120, 0, 30]
+
+
+def test_no_chunks_need_no_heap() -> None:
+    assert pack([], 64, 0) == pack_in_time([], 64, 0) == 0
+
+
+def clashes(chunks: list[Chunk]) -> bool:
+    """Whether two chunks hold a byte at one event."""
+    for number, one in enumerate(chunks):
+        for two in chunks[:number]:
+            if one.offset < two.offset + two.size and two.offset < one.offset + one.size:
+                pairs = ((a, b) for a in one.intervals for b in two.intervals)
+                if any(a.start <= b.end and b.start <= a.end for a, b in pairs):
+                    return True
+    return False
+
+
+@given(chunk_lists(), st.sampled_from([1, 64, 256]), st.sampled_from([pack, pack_in_time]))
+def test_chunks_alive_at_once_are_disjoint(
+    chunks: list[Chunk], alignment: int, rule: object
+) -> None:
+    assert callable(rule)
+    size = rule(chunks, alignment, EVENTS)
+    assert not clashes(chunks)
+    assert all(each.offset % alignment == 0 for each in chunks)
+    assert size == max((each.offset + each.size for each in chunks), default=0)
+    assert size >= least_bytes(chunks, EVENTS)
 
 
 def test_partition_swaps_as_the_standard_library_does() -> None:
@@ -121,3 +245,24 @@ def test_values_of_an_allocation_that_end_before_an_instant_are_passed_over(
         for instant in range(11):
             found = [one for one in held.since(instant) if one[1] >= instant]
             assert found == [one for one in held.values if one[1] >= instant]
+
+
+def test_reducers_are_thread_local() -> None:
+    flow = flow_of(
+        table_of("""HloModule m, is_scheduled=true
+
+add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y)
+}
+
+ENTRY main {
+  p = f32[100]{0} parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(p, zero), dimensions={0}, to_apply=add
+}
+""")
+    )
+    found = thread_local_allocations(flow)
+    assert [(a.kind, a.size) for a in found] == [("thread-local", 4)] * 3

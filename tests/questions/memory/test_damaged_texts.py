@@ -1,4 +1,4 @@
-"""Buffer texts that lost a line: no figure changes unnoticed."""
+"""Buffer texts that lost a line or a digit: no figure changes unnoticed."""
 
 from __future__ import annotations
 

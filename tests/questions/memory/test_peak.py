@@ -1,4 +1,4 @@
-"""Memory held at one instant."""
+"""Memory held at one instant: makers, groups, instants by name, peaks of other tools."""
 
 from __future__ import annotations
 

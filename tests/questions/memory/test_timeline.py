@@ -1,4 +1,4 @@
-"""Bytes held and in use over the schedule."""
+"""Bytes over the schedule: union, roles, loops, pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharding annotations inside a program."""
+"""Sharding annotations inside a program, and shardings by form."""
 
 from __future__ import annotations
 

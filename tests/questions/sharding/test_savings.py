@@ -1,4 +1,4 @@
-"""Donation of arguments to results."""
+"""Donation of arguments, replicated values, and what division of a result costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random tilings."""
+"""One sharding: slices, drawings compared with those of jax, spellings, ``hlo-lens shard``."""
 
 from __future__ import annotations
 

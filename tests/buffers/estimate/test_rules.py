@@ -1,11 +1,38 @@
-"""Step of the sizes of tuple tables, by the target's description or by marks in the text."""
+"""Rules of backends: sizes, alignments, tables of tuples."""
 
 from __future__ import annotations
 
 import pytest
 
-from hlo_lens.buffers.estimate.rules import TableStep, table_step
+import hlo_lens
+from hlo_lens.buffers.estimate.rules import TableStep, backend_rules, table_step
 from hlo_lens.hlo.module_reader import parse_hlo
+
+TEXT = """HloModule m, is_scheduled=true
+
+ENTRY e {
+  p = f32[4096]{0} parameter(0)
+  ROOT n = f32[4096]{0} negate(p), backend_config={CONFIG}
+}
+"""
+QUEUE = '"operation_queue_id":"0","wait_on_operation_queues":[],"force_earliest_schedule":false'
+COLLECTIVE = '"collective_backend_config":{"is_sync":true,"reification_cost":[]}'
+
+
+@pytest.mark.parametrize(
+    ("config", "alignment"),
+    [
+        (QUEUE, 128),
+        (f"{QUEUE},{COLLECTIVE}", 128),
+        (f'{QUEUE},"reification_cost":[]', 256),
+        (f'"reification_cost":[],{QUEUE}', 256),
+        (f'{QUEUE},"reification_cost":[],"device_type":"DEVICE_TYPE_INVALID"', 256),
+    ],
+)
+def test_gpu_compilers_before_jaxlib_0_6_align_to_128_bytes(config: str, alignment: int) -> None:
+    module = hlo_lens.parse_hlo(TEXT.replace("CONFIG", f"{{{config}}}"))
+    assert backend_rules(module, "gpu").layout.alignment == alignment
+
 
 LOOP = 'n = f32[8]{0:T(128)} negate(p), backend_config={"window_config":{"estimated_cycles":"%d"}}'
 SCOPED = (
