@@ -61,6 +61,16 @@ def test_full_rematerialization_is_read_in_all_wordings(text: str) -> None:
     assert (printed.metadata.op_name, printed.metadata.source_line) == ("jit(f)/a. b", 7)
 
 
+def test_a_warning_is_read_whose_lines_are_wrapped() -> None:
+    wrapped = REMATERIALIZATIONS["2021"].replace(" last_", "\nlast_").replace('b" so', 'b"\nso')
+    warning = one(wrapped.replace("was not able", "was not\nable").replace("), meta", "),\nmeta"))
+    assert warning.to_sharding is not None
+    assert warning.to_sharding.text == TO
+    assert warning.instruction is not None
+    assert warning.instruction.metadata is not None
+    assert warning.instruction.metadata.source_line == 7
+
+
 DONATIONS = {
     "types of 2019": ("f32[2,3]{1,0}, s32[]", ("f32[2,3]{1,0}", "s32[]")),
     "shaped arrays": (
