@@ -402,28 +402,45 @@ def _groups(node: Node) -> Iterator[str]:
             yield from _groups(child)
 
 
-def _possessive(node: Node, space: str | None, *, has_groups: bool = True) -> str:
+def _possessive(
+    node: Node, space: str | None, *, has_groups: bool = True, is_tail: bool = False
+) -> str:
     """Return the regular expression of a node, which never backtracks into it.
 
     Args:
         node: The node.
         space: What may be before each token; None for the gaps of the examples.
         has_groups: Whether groups are made.
+        is_tail: Whether it ends a part that is never entered again, so that it needs no atomic
+            group of its own, which takes as long as a short token.
     """
     is_group = has_groups and _group(node) is not None
     if node.kind == "token":
         # Tokens of a printed line have no line end.
         regex = node.regex if space is not None else node.regex.replace("[^", r"[^\n")
-        regex = f"(?>{regex})" if _MAY_BACKTRACK.match(regex) else regex
+        if is_tail:
+            regex = f"(?:{regex})"
+        elif _MAY_BACKTRACK.match(regex):
+            regex = f"(?>{regex})"
         gap = re.escape(node.gap) if space is None else space
         return gap + (f"({regex})" if is_group else regex)
+    is_choice = node.kind == "choice"
+    is_repeated = node.kind in ("option", "maybe", "many")
     inner = has_groups and not is_group and node.kind != "many"
-    parts = [_possessive(child, space, has_groups=inner) for child in node.children]
-    match node.kind:
-        case "choice":
-            return f"(?>{'|'.join(parts)})"
-        case "option" | "maybe" | "many":
-            return f"(?:{parts[0]}){node.text}+"
+    last = len(node.children) - 1
+    parts = [
+        _possessive(
+            child,
+            space,
+            has_groups=inner,
+            is_tail=is_choice or is_repeated or (is_tail and number == last),
+        )
+        for number, child in enumerate(node.children)
+    ]
+    if is_choice:
+        return f"({'?:' if is_tail else '?>'}{'|'.join(parts)})"
+    if is_repeated:
+        return f"(?:{parts[0]}){node.text}+"
     if not is_group:
         return "".join(parts)
     gap = re.escape(_first_gap(node)) if space is None else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from hlo_lens.hlo.columns import (
     OPERANDS,
     OPERANDS_END,
     STRIDE,
-    InstructionColumns,
 )
 from hlo_lens.hlo.patterns import (
     HLO_MODULE,
@@ -325,81 +325,63 @@ _MOST_CHECKED = 100_000
 
 
 def repetitions(module: HloModule) -> list[Gap]:
-    """Return a gap for each name or parameter number that comes twice; the first few."""
-    rows = range(len(module.columns))
-    if len(rows) > _MOST_CHECKED:
-        return []
-    return list(islice(_all_of(module, rows), _MOST))
+    """Return a gap for each name or parameter number that comes twice; the first few.
 
-
-def _all_of(module: HloModule, rows: range) -> Iterator[Gap]:
-    yield from _of_module(module)
-    columns, computations = module.columns, module.computation_columns
-    has_names = len(set(columns.names(rows))) < len(rows)
-    numbers = _parameter_numbers(columns)
-    for place in range(len(computations)):
-        own = computations.rows(place)
-        if has_names:
-            yield from _of_names(module, own)
-        if numbers:
-            yield from _of_numbers(module, own, numbers)
-
-
-def _of_module(module: HloModule) -> Iterator[Gap]:
-    """Yield a gap for each computation that has the name of one before it."""
-    names = module.computation_names
-    if len(set(names)) == len(names):
-        return
-    known: set[str] = set()
-    for computation, name in zip(module.computations, names, strict=True):
-        if name and name in known:
-            start = computation.start
-            message = f"expected another name: computation {name} is defined already"
-            yield Gap.at(module.columns.source, Span(start, start + 1), message)
-        known.add(name)
-
-
-def _of_names(module: HloModule, rows: Sequence[int]) -> Iterator[Gap]:
-    """Yield a gap for each instruction of a computation that has the name of one before it."""
-    names: set[str] = set()
-    for row, name in zip(rows, module.columns.names(rows), strict=True):
-        if name in names:
-            yield _gap(module, row, NAME, NAME_END, f"another name: {name} is defined already")
-        names.add(name)
-
-
-def _parameter_numbers(columns: InstructionColumns) -> dict[int, str]:
-    """Return the printed numbers of the parameters, by row."""
-    text = columns.source.text
-    starts = enumerate(columns.column(OPCODE))
-    rows = [row for row, start in starts if text.startswith("parameter(", start)]
-    return {row: columns.text(row, OPERANDS, OPERANDS_END) for row in rows}
-
-
-def _of_numbers(
-    module: HloModule, rows: Sequence[int], numbers: Mapping[int, str]
-) -> Iterator[Gap]:
-    """Yield a gap for each parameter of a computation that has the number of one before it.
-
-    Args:
-        module: The module.
-        rows: Rows of the computation.
-        numbers: Numbers of the parameters of the module, by row.
+    XLA gives each name once, and refuses a text that repeats one ("instruction already exists"):
+    lines were pasted twice, or a line between two computations is lost.
     """
-    own = [row for row in rows if row in numbers]
-    if len({numbers[row] for row in own}) == len(own):
+    if len(module.columns) > _MOST_CHECKED:
+        return []
+    return list(islice(_repetitions(module), _MOST))
+
+
+def _repetitions(module: HloModule) -> Iterator[Gap]:
+    columns, source = module.columns, module.columns.source
+    spans = columns.spans
+    titles = module.computation_names
+    if len(set(titles)) < len(titles):
+        for place in _repeated(titles):
+            if titles[place]:
+                start = module.computation_columns.start(place)
+                message = f"expected another name: computation {titles[place]} is defined already"
+                yield Gap.at(source, Span(start, start + 1), message)
+    names = list(columns.names(range(len(columns))))
+    numbers = {
+        row: columns.text(row, OPERANDS, OPERANDS_END)
+        for row, start in enumerate(columns.column(OPCODE))
+        if source.text.startswith("parameter(", start)
+    }
+    owned = module.computation_columns.all_rows()
+    if len(set(names)) == len(names) and _are_different(numbers, owned):
         return
-    known: set[str] = set()
-    for row in own:
-        if numbers[row] in known:
-            number = numbers[row]
-            message = f"another parameter: the computation has a parameter {number} already"
-            yield _gap(module, row, OPERANDS, OPERANDS_END, message)
-        known.add(numbers[row])
+
+    def gap(row: int, first: int, last: int, message: str) -> Gap:
+        start, end = spans[row * STRIDE + first], spans[row * STRIDE + last]
+        return Gap.at(source, Span(start, max(end, start + 1)), f"expected another {message}")
+
+    for rows in owned:
+        for place in _repeated([names[row] for row in rows]):
+            message = f"name: {names[rows[place]]} is defined already"
+            yield gap(rows[place], NAME, NAME_END, message)
+        parameters = [row for row in rows if row in numbers]
+        for place in _repeated([numbers[row] for row in parameters]):
+            number = numbers[parameters[place]]
+            message = f"parameter: the computation has a parameter {number} already"
+            yield gap(parameters[place], OPERANDS, OPERANDS_END, message)
 
 
-def _gap(module: HloModule, row: int, first: int, last: int, message: str) -> Gap:
-    columns = module.columns
-    base = row * STRIDE
-    start, end = columns.spans[base + first], columns.spans[base + last]
-    return Gap.at(columns.source, Span(start, max(end, start + 1)), f"expected {message}")
+def _repeated(texts: Sequence[str]) -> Iterator[int]:
+    """Yield the positions of texts that come earlier, too."""
+    earlier: set[str] = set()
+    for place, text in enumerate(texts):
+        if text in earlier:
+            yield place
+        earlier.add(text)
+
+
+def _are_different(numbers: Mapping[int, str], owned: Sequence[Sequence[int]]) -> bool:
+    """Return whether no computation has a parameter number twice; False if it takes a search."""
+    if not all(isinstance(rows, range) for rows in owned):
+        return False
+    starts = [rows[0] for rows in owned if rows]
+    return len({(bisect_right(starts, row), n) for row, n in numbers.items()}) == len(numbers)
