@@ -12,8 +12,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lark import Token, Tree
-
 from hlo_lens.hlo.patterns import LINE_SHAPE
 from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.text.dump_kinds import (
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.grammar.files import Spans
     from hlo_lens.grammar.lines import LineParser, LineRule
-
-Node = Tree[Token]
 
 GRAMMAR_LIMIT = 1 << 20
 """Longest line or block, in characters, that the grammar parses."""

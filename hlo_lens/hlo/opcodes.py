@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.text.errors import DumpMismatchError
 
@@ -32,8 +31,7 @@ class Produced(Enum):
     NONE = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpcodeTraits:
+class OpcodeTraits(NamedTuple):
     """Traits of one opcode.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from hlo_lens.logs.page import MEMORY, SHARDINGS, gap_notes, log_sections
 from hlo_lens.program.summary import NOT_COMPILED
 from hlo_lens.render.result import Unit, columns_of, row_objects, rows_of
 from hlo_lens.render.table import Section, Table, filled, table_of
@@ -28,6 +27,8 @@ def text_sections(module: ModuleDump) -> Iterator[Section]:
     """Yield a section for each text of a module without HLO text."""
     yield from _buffer_sections(module)
     if module.log is not None:
+        from hlo_lens.logs.page import log_sections
+
         yield from log_sections(module.name, module.log)
     yield from _lowered_sections(module)
     if module.call_trees is not None:
@@ -40,6 +41,8 @@ def memory_text_sections(module: ModuleDump) -> Iterator[Section]:
     """Yield the sections about memory, with those of a program that is not compiled."""
     yield from _buffer_sections(module)
     if module.log is not None and module.log.has_memory:
+        from hlo_lens.logs.page import MEMORY, log_sections
+
         yield from log_sections(module.name, module.log, (MEMORY,))
     yield from _lowered_sections(module)
 
@@ -47,6 +50,8 @@ def memory_text_sections(module: ModuleDump) -> Iterator[Section]:
 def sharding_text_sections(module: ModuleDump) -> Iterator[Section]:
     """Yield the sections about shardings, with those of a program that is not compiled."""
     if module.log is not None and module.log.shardings is not None:
+        from hlo_lens.logs.page import SHARDINGS, log_sections
+
         yield from log_sections(module.name, module.log, (SHARDINGS,))
     yield from _lowered_sections(module)
 
@@ -205,6 +210,8 @@ class _UsageRow(NamedTuple):
 
 
 def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
+    from hlo_lens.logs.page import gap_notes
+
     spaces = [_UsageSpace(space.name, space.color, space.total_bytes) for space in usage.spaces]
     if not usage.is_by_memory_space:
         spaces = [_UsageSpace("all", None, usage.total_bytes)]
@@ -249,6 +256,8 @@ class _PeakValue:
 
 
 def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
+    from hlo_lens.logs.page import gap_notes
+
     if not ranges.is_available:
         return Section(
             title=f"{name}: live ranges",
@@ -284,6 +293,8 @@ def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
 
 
 def _values_section(name: str, values: BufferValues) -> Section:
+    from hlo_lens.logs.page import gap_notes
+
     facts = [("values", plural(len(values), "used value"))]
     if values.total_bytes is not None:
         facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))

@@ -17,6 +17,7 @@ from itertools import islice
 
 from hlo_lens.grammar.lines import first_word
 from hlo_lens.text.log_words import has_log_words
+from hlo_lens.text.patterns import lazy_pattern
 
 
 class DumpKind(enum.Enum):
@@ -255,7 +256,7 @@ _BOX_LINE = (
 )
 _ASCII_LINE = r"(?:[ \t]|\|(?!-))*+[|+`\\]-{1,4}+[ \t][^\s|+`\\-][^\n]*+"
 _ANY_LINE = rf"(?:{_BOX_LINE}|{_ASCII_LINE})"
-_CALL_TREE = re.compile(
+_CALL_TREE = lazy_pattern(
     rf"^(?:[^\s|\u2500-\u257f][^\n|\u2500-\u257f]{{0,119}}?[\]:>-] ?)?{_BOX_LINE}\n"
     rf"(?:[^\n]*+\n)??[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}$"
     rf"|^[^\n]*+(?<=[\d)\]])[^\S\n]*+\n{_ANY_LINE}(?<=[\d)\]])$"
@@ -280,9 +281,9 @@ def call_tree_start(text: str) -> int | None:
     return None if match is None else match.start()
 
 
-_BOX_LINE_HINT = re.compile("[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]")
-_PLACED = re.compile(rf"^[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}", re.MULTILINE)
-_PLACE = re.compile(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
+_BOX_LINE_HINT = lazy_pattern("[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]")
+_PLACED = lazy_pattern(rf"^[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}", re.MULTILINE)
+_PLACE = lazy_pattern(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
 
 
 def draws_calls(text: str) -> bool:
@@ -298,9 +299,9 @@ def draws_calls(text: str) -> bool:
     return any(_PLACE.search(line[0]) for line in _PLACED.finditer(text, start))
 
 
-_SIGNS = tuple((row.kind, re.compile(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
+_SIGNS = tuple((row.kind, lazy_pattern(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
 
-_HEADER_INSIDE = re.compile(rf"(?<![\w.\"'\\-]){HLO_MODULE}[A-Za-z_][\w.-]*+, [a-z_]++=")
+_HEADER_INSIDE = lazy_pattern(rf"(?<![\w.\"'\\-]){HLO_MODULE}[A-Za-z_][\w.-]*+, [a-z_]++=")
 """A module header that follows other words on its line, as in a log."""
 
 _FOREIGN = (DumpKind.LAZY_IR, DumpKind.TORCH_MESSAGE, DumpKind.NEURON_MESSAGE)
@@ -346,11 +347,11 @@ def sniff(text: str) -> DumpKind:
     return _kind_of_stacks(text)
 
 
-_THREAD_LINE = re.compile(
+_THREAD_LINE = lazy_pattern(
     r"^(?:Current thread|Thread) 0x[0-9A-Fa-f]+ [^\n]*\(most recent call first\):", re.MULTILINE
 )
-_ASCII_BRANCH = re.compile(r"(?:[ \t]|\|(?!-))*[|+`\\]-{1,4}[ \t]?[^\s|+`\\-][^\n]*$")
-_TEXT_LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
+_ASCII_BRANCH = lazy_pattern(r"(?:[ \t]|\|(?!-))*[|+`\\]-{1,4}[ \t]?[^\s|+`\\-][^\n]*$")
+_TEXT_LINE = lazy_pattern(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
 _LINES_TRIED = 64
 
 
@@ -383,7 +384,7 @@ def sniff_start(head: bytes) -> DumpKind | None:
     return next((kind for sign, kind in _STARTS if begin.startswith(sign)), None)
 
 
-_STRANGE = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]|\\x[89a-f]")
+_STRANGE = lazy_pattern(r"[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]|\\x[89a-f]")
 """Control characters, and the escapes that `decode` writes for bytes that are no text."""
 
 
@@ -464,7 +465,7 @@ PACKED = r"(?:\.(?:gz|xz|bz2|zst))?"
 """Pattern of the optional second extension of compressed files."""
 
 _PARTS = "|".join(sorted(BUFFER_PARTS.values(), key=len, reverse=True))
-_STAGES = re.compile(
+_STAGES = lazy_pattern(
     rf"""(?P<module>.*)\.(?P<stage>{_KNOWN} | {_PASS} | {_PASS_STEP})
     (?P<part>-(?:{_PARTS}))?
     \.(?:txt|hlo|(?P<proto>hlo\.pb)){PACKED}$""",
@@ -473,13 +474,13 @@ _STAGES = re.compile(
 """Both module names and stages contain dots. The longest module name is the right one: no stage is
 a suffix of another."""
 
-_INSIDE_PASS = re.compile(r"\.\d{4,5}\.[^/]+\.after_[^/]+$")
-_PART_ONLY = re.compile(rf"\.({_PARTS})\.txt{PACKED}$")
+_INSIDE_PASS = lazy_pattern(r"\.\d{4,5}\.[^/]+\.after_[^/]+$")
+_PART_ONLY = lazy_pattern(rf"\.({_PARTS})\.txt{PACKED}$")
 """Names that users give to single parts."""
 
-_NUMBERED = re.compile(r"(?:^|\.)module_(\d{4,})(?:\.|$)")
-_STAMPED = re.compile(r"^\d+\.(?=module_\d{4,}(?:\.|$))")
-_TITLE = re.compile(r"^(?:\d+\.)?module_\d{4,}\.?|\.cl_\d+$")
+_NUMBERED = lazy_pattern(r"(?:^|\.)module_(\d{4,})(?:\.|$)")
+_STAMPED = lazy_pattern(r"^\d+\.(?=module_\d{4,}(?:\.|$))")
+_TITLE = lazy_pattern(r"^(?:\d+\.)?module_\d{4,}\.?|\.cl_\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -554,7 +555,7 @@ def module_address(folder: str, name: str) -> str:
     return "/".join(part for part in (above if last == name else folder, name) if part)
 
 
-_ARCHIVE_ENDS = re.compile(r"\.(?:zip|t[gbxz]z2?|tar(?:\.\w+)?)$", re.IGNORECASE)
+_ARCHIVE_ENDS = lazy_pattern(r"\.(?:zip|t[gbxz]z2?|tar(?:\.\w+)?)$", re.IGNORECASE)
 
 
 def without_archive_end(name: str) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, HLO_MODULE
 from hlo_lens.text.log_words import FIRST_LINES, has_log_words
+from hlo_lens.text.patterns import lazy_pattern
 from hlo_lens.text.source import cut_spans, replace_spans
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ _ROUNDS = 4
 
 _MOST_STREAMS = 64
 
-_NUMBER = re.compile(r"[ ]*\d+")
-_TIMES = re.compile(
+_NUMBER = lazy_pattern(r"[ ]*\d+")
+_TIMES = lazy_pattern(
     r"\d{1,4}(?:[:/.-]\d+){2,}(?:[T ]\d+(?::\d+)+)?(?:[.,]\d+)?|\d+(?::\d+)+(?:[.,]\d+)?"
     r"|\d+\.\d+|(?<=:)\d+(?=\])"
 )
@@ -202,7 +203,7 @@ def _without(source: Source, spans: Sequence[tuple[int, int]]) -> Source:
 
 # ---- quotations --------------------------------------------------------------------------------
 
-_MARKS = re.compile(r"[ \t]*(?:(?:>[ ]?)+|#+[ ]?|//+[ ]?|--[ ]|;+[ ]?)")
+_MARKS = lazy_pattern(r"[ \t]*(?:(?:>[ ]?)+|#+[ ]?|//+[ ]?|--[ ]|;+[ ]?)")
 """Marks of mail and Markdown (``> > ``), and of comments."""
 
 
@@ -227,13 +228,13 @@ def without_quotation(source: Source) -> Source | None:
 
 # ---- entries of collectors ---------------------------------------------------------------------
 
-_ENTRY = re.compile(
+_ENTRY = lazy_pattern(
     r"^[ \t]*\{[^\n]{0,4096}?\"(?:log|message|msg|MESSAGE|textPayload|text|event|line|body)\""
     r"[ ]?:[ ]?\"(?P<value>(?:[^\"\\\n]|\\.)*+)\"[^\n]*+(?<=[}, \t])$",
     re.MULTILINE,
 )
-_ENTRY_ESCAPE = re.compile(r"\\(?:(?P<character>[\"/t])|u00(?P<code>[2-7][0-9a-fA-F]))")
-_LAST_END = re.compile(r"(?:\\[nr])+\Z")
+_ENTRY_ESCAPE = lazy_pattern(r"\\(?:(?P<character>[\"/t])|u00(?P<code>[2-7][0-9a-fA-F]))")
+_LAST_END = lazy_pattern(r"(?:\\[nr])+\Z")
 _JUDGED = 1 << 16
 """Characters of a text that decide whether its lines are entries."""
 
@@ -276,14 +277,14 @@ _LONGEST_TEXT = 1 << 24
 """Characters of a text in which messages in strings are looked for."""
 
 _FEWEST_BREAKS = 2
-_LINE = re.compile(r"[^\n]*(?:\\n|<br)[^\n]*")
-_BREAK = re.compile(r"\\+n|<br[ ]*/?>")
-_END = re.compile(r"\\+n|`?<br[ ]*/?>`?|['`](?=[)\]}, |]{0,8}$)")
-_STRING_ESCAPE = re.compile(
+_LINE = lazy_pattern(r"[^\n]*(?:\\n|<br)[^\n]*")
+_BREAK = lazy_pattern(r"\\+n|<br[ ]*/?>")
+_END = lazy_pattern(r"\\+n|`?<br[ ]*/?>`?|['`](?=[)\]}, |]{0,8}$)")
+_STRING_ESCAPE = lazy_pattern(
     rf"(?P<end>{_END.pattern})|(?P<gone>\\+r)|\\+(?P<character>[\"'/t])"
     r"|\\+u00(?P<code>[2-7][0-9a-fA-F])|(?P<quote>\")"
 )
-_JSON = re.compile(r"\s*[\[{\"]|[^\n]{0,200}?\"\s*:\s*\"")
+_JSON = lazy_pattern(r"\s*[\[{\"]|[^\n]{0,200}?\"\s*:\s*\"")
 
 
 def without_escapes(source: Source) -> Source:

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-_LOG_PREFIX = re.compile(
-    r"""^(?:
+_LOG_PREFIX = r"""^(?:
       (?:
         \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ]
         (?:std(?:out|err)[ ][FP][ ])?
@@ -27,9 +26,7 @@ _LOG_PREFIX = re.compile(
       )
     | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ](?:std(?:out|err)[ ][FP][ ])?
     | \[\d+(?:,\d+)?\]<std(?:out|err)>:[ ]?
-    )""",
-    re.MULTILINE | re.VERBOSE,
-)
+    )"""
 """Prefixes that absl, glog, TensorFlow, Kubernetes and mpirun put before each line of a log."""
 
 _LOG_PREFIX_HINT = re.compile(
@@ -188,7 +185,7 @@ def cut_log_prefixes(source: Source) -> Source | None:
     """Return a source without the prefixes of loggers; None if it has none."""
     if _LOG_PREFIX_HINT.search(source.text) is None:
         return None
-    text, cuts = _cut(_LOG_PREFIX, source.text, source.cuts)
+    text, cuts = _cut(re.compile(_LOG_PREFIX, re.MULTILINE | re.VERBOSE), source.text, source.cuts)
     return Source(text, source.path, cuts, source.is_cut)
 
 
