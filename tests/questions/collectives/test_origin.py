@@ -6,6 +6,8 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.loop_levels import collectives_by
+from tests.questions.collectives.texts import counted
 from tests.questions.texts import module_of
 
 COMBINED = """HloModule jit_f, is_scheduled=true, num_partitions=2
@@ -268,3 +270,59 @@ def test_members_that_one_line_asks_for_are_on_it() -> None:
 
 def test_members_whose_calls_are_not_known_have_the_line_of_one_of_them() -> None:
     assert lines("psum", 7) == [(7, "combined")] * 3
+
+
+SHARED_OUT = """HloModule m, is_scheduled=true, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[96] parameter(0)
+  y = f32[32] parameter(1), metadata={op_name="params['y']"}
+  m = f32[96] negate(x), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+  both = (f32[96], f32[32]) all-reduce(m, y), replica_groups={{0,1,2,3}}, channel_id=1, \
+use_global_device_ids=true, to_apply=add, metadata={op_name="jit(f)/(neg:dot)" \
+source_file="f.py" source_line=3}
+  first = f32[96] get-tuple-element(both), index=0
+  second = f32[32] get-tuple-element(both), index=1, metadata={op_name="jit(f)/dot" \
+source_file="f.py" source_line=5}
+  alone = f32[96] all-reduce(first), replica_groups={{0,1,2,3}}, channel_id=2, \
+use_global_device_ids=true, to_apply=add
+  ROOT t = (f32[96], f32[32]) tuple(alone, second)
+}
+"""
+
+
+def test_combined_collective_shares_its_bytes_over_the_lines_of_its_members() -> None:
+    found = collectives(module_of(SHARED_OUT))
+    both, alone = found.collectives
+    assert [(m.source_line, m.op_name, m.payload_bytes) for m in both.members] == [
+        (3, "jit(f)/neg", 384),
+        (5, "jit(f)/dot", 128),
+    ]
+    assert [m.origin_basis for m in both.members] == ["operand", "own"]
+    assert (alone.source, alone.origin_basis) == ("f.py:3", "operand")
+    groups = {g.group: g for g in collectives_by(found.collectives, "source").groups}
+    assert {k: g.wire_bytes_per_run for k, g in groups.items()} == {
+        "f.py:3": 2 * 576,
+        "f.py:5": 192,
+    }
+    assert {k: g.static_count for k, g in groups.items()} == {"f.py:3": 2, "f.py:5": 0}
+    whole = sum(c.wire_bytes_per_run or 0 for c in found.collectives)
+    assert sum(g.wire_bytes_per_run or 0 for g in groups.values()) == whole
+
+
+def test_gather_of_an_argument_has_the_line_of_its_consumer_and_the_name() -> None:
+    found = counted(
+        """
+  w = f32[8,4] parameter(0), metadata={op_name="params['w']"}
+  g = f32[32,4] all-gather(w), replica_groups={{0,1,2,3}}, dimensions={0}
+  ROOT d = f32[32,4] tanh(g), metadata={op_name="jit(f)/tanh" source_file="f.py" source_line=8}""",
+        ", num_partitions=4",
+    ).collectives[0]
+    assert (found.source, found.origin_basis, found.argument) == ("f.py:8", "user", "params['w']")
+    assert found.own_op_name is None

@@ -1,10 +1,29 @@
-"""Table of copies between device and host memory."""
+"""Copies between device and host memory."""
 
 from __future__ import annotations
 
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import movement_tables
+from tests.questions.collectives.texts import counted
 from tests.questions.texts import module_of
+
+
+def test_copies_to_the_host_are_shown_apart() -> None:
+    found = counted(
+        """
+  x = f32[8,4]{1,0} parameter(0)
+  s = (f32[8,4]{1,0:S(5)}, f32[8,4]{1,0}, u32[]) copy-start(x)
+  d = f32[8,4]{1,0:S(5)} copy-done(s)
+  i = s32[] constant(0)
+  e = f32[1,4]{1,0} dynamic-slice(d, i, i), dynamic_slice_sizes={1,4}
+  ROOT k = f32[1,4]{1,0} copy(e)"""
+    )
+    assert found.collectives == ()
+    assert [(c.name, c.direction, c.size_bytes, c.is_async) for c in found.movement.copies] == [
+        ("s", "to host", 128, True),
+        ("e", "to device", 16, False),
+    ]
+
 
 TEXT = """HloModule m, is_scheduled=true
 
