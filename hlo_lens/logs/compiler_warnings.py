@@ -23,14 +23,14 @@ from hlo_lens.logs.messages import (
     read_metadata,
     source_of,
 )
-from hlo_lens.render.result import Records, Unit
+from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from hlo_lens.hlo.metadata import OpMetadata
     from hlo_lens.shapes.shape import Shape
@@ -127,14 +127,19 @@ def _rule(name: str) -> MessageRule:
     return MessageRule(name, "compiler_warnings")
 
 
-_RULES = {
-    name: _rule(name)
-    for name in (
-        *("full_rematerialization", "unused_donation", "slow_compile", "constant_folding"),
-        *("large_arguments", "slow_algorithm", "wrong_result", "outside_write"),
-        *("redzone_mismatch", "inexact_timing"),
-    )
+_KINDS = {  # rule to the kind of its warnings
+    "full_rematerialization": WarningKind.FULL_REMATERIALIZATION,
+    "unused_donation": WarningKind.UNUSED_DONATION,
+    "slow_compile": WarningKind.SLOW_COMPILE,
+    "constant_folding": WarningKind.CONSTANT_FOLDING,
+    "large_arguments": WarningKind.LARGE_ARGUMENTS,
+    "slow_algorithm": WarningKind.SLOW_KERNEL,
+    "wrong_result": WarningKind.WRONG_RESULT,
+    "outside_write": WarningKind.OUTSIDE_WRITE,
+    "redzone_mismatch": WarningKind.OUTSIDE_WRITE,
+    "inexact_timing": WarningKind.INEXACT_TIMING,
 }
+_RULES = {name: _rule(name) for name in _KINDS}
 _TOOK, _COMPILING, _DIFFERENCE = _rule("took"), _rule("compiling"), _rule("difference")
 _BEFORE = 400
 """Characters before a warning in which the words are looked for that precede it."""
@@ -151,7 +156,7 @@ def read_warning(source: Source, place: int) -> Found[CompilerWarning] | None:
     if sentence is None:
         return None
     name, fields, end = sentence
-    values = _READERS[name](fields)
+    values = _values(name, fields)
     start = place
     if name == "slow_compile":
         compiling, start = _precedes(_COMPILING, "[Compiling module ", text, start)
@@ -199,70 +204,45 @@ def _differences(text: str, place: int) -> tuple[list[Fields], int]:
     return found, start if found else place
 
 
-def _rematerialization(fields: Fields) -> dict[str, object]:
-    return {
-        "kind": WarningKind.FULL_REMATERIALIZATION,
-        "instruction": printed_instruction(fields["INSTRUCTION"]),
-        "from_sharding": _readable(parse_sharding, " ".join(fields["FROM"].split())),
-        "to_sharding": _readable(parse_sharding, " ".join(fields["TO"].split())),
-    }
-
-
 _TYPE = re.compile(r"[A-Za-z]\w*\(([^()\n]*)\)|[a-z]\w*(?:<[\w, ]*>)?\[[^\]\n]*\](?:\{[^}\n]*\})?")
 
 
-def _donation(fields: Fields) -> dict[str, object]:
-    types = tuple(match[1] or match[0] for match in _TYPE.finditer(fields.get("TYPES", "")))
-    values = [_readable(parse_value, text) for text in types]
-    shapes = tuple(None if value is None else value.shape for value in values)
-    sizes = [None if shape is None else shape.size_bytes for shape in shapes]
-    known = [size for size in sizes if size is not None]
-    return {
-        "kind": WarningKind.UNUSED_DONATION,
-        "donated": types,
-        "donated_shapes": shapes,
-        "size_bytes": sum(known) if sizes and len(known) == len(sizes) else None,
-        "reason": fields.get("NOT_IMPLEMENTED", ""),
-        "explanation": fields.get("ADDRESS", ""),
-    }
+def _values(name: str, fields: Fields) -> dict[str, object]:
+    """Return the values of the sentence that a rule has read."""
+    values: dict[str, object] = {"kind": _KINDS[name]}
+    if (text := fields.get("INSTRUCTION", fields.get("HLO"))) is not None:
+        values["instruction"] = printed_instruction(text)
+    match name:
+        case "full_rematerialization":
+            for side in ("FROM", "TO"):
+                sharding = _readable(parse_sharding, " ".join(fields[side].split()))
+                values[f"{side.lower()}_sharding"] = sharding
+        case "unused_donation":
+            types = tuple(match[1] or match[0] for match in _TYPE.finditer(fields.get("TYPES", "")))
+            donated = [_readable(parse_value, one) for one in types]
+            shapes = tuple(None if value is None else value.shape for value in donated)
+            sizes = [None if shape is None else shape.size_bytes for shape in shapes]
+            values |= {
+                "donated": types,
+                "donated_shapes": shapes,
+                "size_bytes": sum_of(sizes) if sizes else None,
+                "reason": fields.get("NOT_IMPLEMENTED", ""),
+                "explanation": fields.get("ADDRESS", ""),
+            }
+        case "constant_folding":
+            values["limit_seconds"] = seconds(fields["DURATION"])
+        case "large_arguments":
+            values |= {"size_bytes": int(fields["SIZE"]), "limit_bytes": int(fields["LIMIT"])}
+        case "slow_algorithm":
+            values["subject"] = fields["ALGORITHM"]
+        case "outside_write":
+            values["subject"] = f"{fields['BUFFER'].strip()} buffer"
+        case "redzone_mismatch":
+            place = f"{fields['ZONE']} redzone, offset {fields['OFFSET']}"
+            values["subject"] = f"{place} is {fields['VALUE']}, expected {fields['EXPECTED']}"
+    return values
 
 
-def _redzone(fields: Fields) -> dict[str, object]:
-    place = f"{fields['ZONE']} redzone, offset {fields['OFFSET']}"
-    subject = f"{place} is {fields['VALUE']}, expected {fields['EXPECTED']}"
-    return {"kind": WarningKind.OUTSIDE_WRITE, "subject": subject}
-
-
-_READERS: Mapping[str, Callable[[Fields], dict[str, object]]] = {
-    "full_rematerialization": _rematerialization,
-    "unused_donation": _donation,
-    "slow_compile": lambda _: {"kind": WarningKind.SLOW_COMPILE},
-    "constant_folding": lambda fields: {
-        "kind": WarningKind.CONSTANT_FOLDING,
-        "instruction": printed_instruction(fields.get("HLO", "")),
-        "limit_seconds": seconds(fields["DURATION"]),
-    },
-    "large_arguments": lambda fields: {
-        "kind": WarningKind.LARGE_ARGUMENTS,
-        "size_bytes": int(fields["SIZE"]),
-        "limit_bytes": int(fields["LIMIT"]),
-    },
-    "slow_algorithm": lambda fields: {
-        "kind": WarningKind.SLOW_KERNEL,
-        "instruction": printed_instruction(fields["HLO"]),
-        "subject": fields["ALGORITHM"],
-    },
-    "wrong_result": lambda fields: {
-        "kind": WarningKind.WRONG_RESULT,
-        "instruction": printed_instruction(fields.get("HLO", "")),
-    },
-    "outside_write": lambda fields: {
-        "kind": WarningKind.OUTSIDE_WRITE,
-        "subject": f"{fields['BUFFER'].strip()} buffer",
-    },
-    "redzone_mismatch": _redzone,
-    "inexact_timing": lambda _: {"kind": WarningKind.INEXACT_TIMING},
-}
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import astuple, dataclass, replace
-from itertools import permutations
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.logs.jax_values import JaxMesh, JaxValue, axes_of
@@ -400,17 +399,15 @@ class DrawnShardings(Records[DrawnSharding]):
 def drawn_shardings(log: ShardingLog) -> DrawnShardings:
     """Return the sharding of each drawing, and the shardings of the log that agree with it.
 
-    A partition spec without a mesh is tried over the only mesh of the log; without any mesh in the
-    log, over meshes with the sizes of the drawing.
+    A partition spec without a mesh is over the only mesh of the log; without any mesh in the log,
+    over one with the sizes of the drawing.
     """
     meshes = {value.mesh.mesh: value.mesh for value in log.values if value.mesh is not None}
     only = next(iter(meshes.values())) if len(meshes) == 1 else None
-    is_bare = len(meshes) <= 1
     named = [
         replace(value, mesh=only) if value.kind == "PartitionSpec" else value
         for value in log.values
-        if value.sharding(2) is not None
-        or (is_bare and value.kind == "PartitionSpec" and value.spec is not None)
+        if value.sharding(2) is not None or (len(meshes) <= 1 and value.kind == "PartitionSpec")
     ]
     return DrawnShardings(drawings=tuple(_drawn(one, named, meshes) for one in log.boxes))
 
@@ -418,12 +415,17 @@ def drawn_shardings(log: ShardingLog) -> DrawnShardings:
 def _drawn(
     boxes: ShardingBoxes, named: Sequence[JaxValue], meshes: Mapping[Mesh, JaxMesh]
 ) -> DrawnSharding:
-    tiles = boxes.tiles()
-    ranks = [(value, _agreeing_rank(value, boxes)) for value in named] if tiles else []
-    agreeing = tuple(value for value, rank in ranks if rank is not None)
-    is_row = {rank for _, rank in ranks if rank is not None} == {1}
-    sharding = None if tiles is None else drawn_sharding(boxes, 1 if is_row else 2)
-    of_devices = [mesh for mesh in meshes if set(mesh.device_ids) == set(tiles or ())]
+    # one row of boxes is a value of one dimension, or one of two that is cut along the second
+    drawn = {rank: drawn_sharding(boxes, rank) for rank in ((2, 1) if boxes.rows == 1 else (2,))}
+    agreeing: list[JaxValue] = []
+    ranks: set[int] = set()
+    for value in named:
+        fitting = [rank for rank, one in drawn.items() if one and _agrees(value, rank, boxes, one)]
+        agreeing += [value] if fitting else []
+        ranks.update(fitting[:1])
+    sharding = drawn[1 if ranks == {1} else 2]
+    devices = {device for cell in boxes.cells for device in cell.devices or ()}
+    of_devices = [mesh for mesh in meshes if set(mesh.device_ids) == devices]
     spec = None
     if sharding is not None and len(of_devices) == 1:
         try:
@@ -442,9 +444,28 @@ def _drawn(
         spec=spec,
         agrees_with=None if nearest is None else nearest.line,
         sharding_text=None if nearest is None else nearest.words,
-        agreeing=agreeing,
+        agreeing=tuple(agreeing),
         drawing=boxes,
     )
+
+
+def _agrees(value: JaxValue, rank: int, boxes: ShardingBoxes, drawn: HloSharding) -> bool:
+    """Whether a sharding of a value of a rank gives every device the tile in the drawing.
+
+    A spec over no mesh does if single axes divide the dimensions that the drawing divides; a
+    drawing of one device says nothing of it.
+    """
+    entries = () if value.spec is None else value.spec.entries
+    if len(entries) > rank or (value.shape is not None and value.shape.rank != rank):
+        return False
+    if value.kind == "PartitionSpec" and value.mesh is None:
+        counts = (boxes.rows, boxes.columns)[2 - rank :]
+        axes = [axes_of(entry) for entry in (*entries, *[None] * (rank - len(entries)))]
+        names = [name for own in axes for name in own]
+        is_cut_so = all(len(own) == (n > 1) for own, n in zip(axes, counts, strict=True))
+        return is_cut_so and len(set(names)) == len(names) and len(set(drawn.devices())) != 1
+    sharding = value.sharding(rank)
+    return sharding is not None and len(sharding.tile_counts) <= rank and sharding.equivalent(drawn)
 
 
 def drawn_sharding(boxes: ShardingBoxes, rank: int = 2) -> HloSharding | None:
@@ -459,65 +480,14 @@ def drawn_sharding(boxes: ShardingBoxes, rank: int = 2) -> HloSharding | None:
     if len(shares) != 1 or 0 in shares:
         return None
     share = shares.pop()
-    if len(groups) == 1 and share > 1:
-        return HloSharding(kind=ShardingKind.REPLICATED)
     dims = (*(boxes.rows, boxes.columns)[2 - rank :], *((share,) if share > 1 else ()))
     ids = tuple(device for group in groups for device in group)
+    if len(set(ids)) != len(ids):
+        return None
+    if len(groups) == 1 and share > 1:
+        return HloSharding(kind=ShardingKind.REPLICATED)
     if ids == tuple(range(len(ids))):
         tiles = TileAssignment(dimensions=dims, reshape_dims=(len(ids),))
     else:
         tiles = TileAssignment(dimensions=dims, device_ids=ids)
     return HloSharding.tiled(tiles, (ShardingKind.REPLICATED,) if share > 1 else ())
-
-
-def _agreeing_rank(value: JaxValue, boxes: ShardingBoxes) -> int | None:
-    """Return the dimensions with which a sharding agrees with a drawing; None if it does not.
-
-    One row of boxes is a value of one dimension, or one of two that is cut along the second.
-    """
-    ranks = (2, 1) if value.shape is None else (value.shape.rank,)
-    for rank in ranks:
-        if value.spec is not None and len(value.spec.entries) > rank and value.shape is None:
-            continue
-        is_bare = value.kind == "PartitionSpec" and value.mesh is None
-        meshes = _meshes_of(value, rank, boxes) if is_bare else (value.mesh,)
-        if any(_agrees(replace(value, mesh=mesh), rank, boxes) for mesh in meshes):
-            return rank
-    return None
-
-
-def _meshes_of(value: JaxValue, rank: int, boxes: ShardingBoxes) -> Iterator[JaxMesh]:
-    """Yield the meshes over which a spec of single axes can give a drawing, in any order of axes.
-
-    A drawing of one device says nothing of a mesh.
-    """
-    entries = () if value.spec is None else value.spec.entries
-    counts = (boxes.rows, boxes.columns)[2 - rank :]
-    sizes: dict[str, int] = {}
-    for entry, count in zip((*entries, *[None] * (rank - len(entries))), counts, strict=True):
-        axes = axes_of(entry)
-        if len(axes) > 1 or bool(axes) == (count == 1) or not sizes.keys().isdisjoint(axes):
-            return
-        sizes |= dict.fromkeys(axes, count)
-    copies = len(boxes.cells[0].devices or ())  # along which the spec does not cut
-    sizes |= {"(copies)": copies} if copies > 1 else {}
-    if copies * len(boxes.cells) < 2:
-        return
-    for order in permutations(sizes):
-        yield JaxMesh(mesh=Mesh(axis_names=order, axis_sizes=tuple(map(sizes.__getitem__, order))))
-
-
-def _agrees(value: JaxValue, rank: int, boxes: ShardingBoxes) -> bool:
-    """Whether a sharding of a value of a rank gives every device the tile in the drawing."""
-    sharding, drawn = value.sharding(rank), boxes.tiles() or {}
-    if sharding is None or len(sharding.tile_counts) > rank or rank > 2:
-        return False
-    if (boxes.rows, boxes.columns) != (1, 1, *sharding.tile_counts)[-2:]:
-        return False
-    devices = set(sharding.devices())
-    if devices and devices != set(drawn):
-        return False
-    try:
-        return all((0, 0, *sharding.tile_of(device))[-2:] == tile for device, tile in drawn.items())
-    except HloLensError:
-        return False

@@ -66,13 +66,6 @@ class ShardingBoxes:
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
 
-    def tiles(self) -> dict[int, tuple[int, int]] | None:
-        """Return the row and the column of each device; None unless every box names its devices."""
-        devices = [(device, cell) for cell in self.cells for device in cell.devices or ()]
-        tiles = {device: (cell.row, cell.column) for device, cell in devices}
-        is_known = all(cell.devices for cell in self.cells) and len(tiles) == len(devices)
-        return tiles if is_known and tiles else None
-
 
 @dataclass(kw_only=True)
 class ShardingLog:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from hlo_lens.logs.messages import source_of
 from hlo_lens.logs.out_of_memory import Bounds, difference, size_bounds, sum_bounds
 from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hlo_lens.logs.buffer_statistics import PeakBuffer
     from hlo_lens.logs.out_of_memory import CompileOutOfMemory, ProgramAllocation
@@ -136,47 +136,46 @@ _LAYOUT = re.compile(r"\{[^{}]*\}|/\*index=\d+\*/")
 
 def _allocations(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
     """Yield the listed allocations, equal ones as one group."""
-    alike: dict[tuple[object, ...], list[ProgramAllocation]] = defaultdict(list)
-    for one in allocations:
-        if one.size is not None:
-            op_name = None if one.operator is None else one.operator.op_name
-            alike[one.allocation_type, one.opcode, one.shape, op_name].append(one)
-    for same in alike.values():
+
+    def key(one: ProgramAllocation) -> tuple[object, ...]:
+        return one.allocation_type, one.opcode, one.shape
+
+    for same in _alike([one for one in allocations if one.size is not None], key):
         first = same[0]
         paddings = [a.padding for a in same if a.padding is not None]
         words = (first.opcode or first.label or "", _LAYOUT.sub("", first.shape or ""))
-        yield MemoryGroup.of(
-            "buffers",
-            " ".join(word for word in words if word) or first.allocation_type,
-            sum_bounds(a.size for a in same if a.size is not None),
-            len(same),
-            padding_bytes=sum_bounds(paddings)[1] if paddings else None,
-            op_name=None if first.operator is None else first.operator.op_name,
-            source=source_of(first.operator),
-        )
+        what = " ".join(word for word in words if word) or first.allocation_type
+        group = _group("buffers", what, same)
+        yield replace(group, padding_bytes=sum_bounds(paddings)[1] if paddings else None)
 
 
 def peak_buffer_groups(buffers: Sequence[PeakBuffer]) -> MemoryShortage:
     """Return the largest buffers at a peak, equal ones as one group."""
-    alike: dict[tuple[object, ...], list[PeakBuffer]] = defaultdict(list)
-    for one in buffers:
-        op_name = None if one.operator is None else one.operator.op_name
-        alike[one.is_entry_parameter, one.label, one.shape, op_name].append(one)
     groups = []
-    for same in alike.values():
-        first, operator = same[0], same[0].operator
-        label = "parameter" if first.is_entry_parameter else first.label or "value"
-        groups.append(
-            MemoryGroup.of(
-                "arguments" if first.is_entry_parameter else "buffers",
-                f"{label} {first.shape or ''}".strip(),
-                sum_bounds(buffer.size for buffer in same),
-                len(same),
-                op_name=None if operator is None else operator.op_name,
-                source=source_of(operator),
-            )
-        )
+    for same in _alike(buffers, lambda one: (one.is_entry_parameter, one.label, one.shape)):
+        first = same[0]
+        kind = "arguments" if first.is_entry_parameter else "buffers"
+        groups.append(_group(kind, f"{first.opcode or 'value'} {first.shape or ''}".strip(), same))
     return shortage_of(groups)
+
+
+B = TypeVar("B", "ProgramAllocation", "PeakBuffer")
+
+
+def _alike(buffers: Sequence[B], key: Callable[[B], tuple[object, ...]]) -> list[list[B]]:
+    """Return buffers with equal keys and operations together, in the order of the first of each."""
+    alike: dict[object, list[B]] = defaultdict(list)
+    for one in buffers:
+        alike[key(one), None if one.operator is None else one.operator.op_name].append(one)
+    return list(alike.values())
+
+
+def _group(kind: str, what: str, same: Sequence[ProgramAllocation | PeakBuffer]) -> MemoryGroup:
+    """Return the group of equal buffers."""
+    operator, sizes = same[0].operator, [one.size for one in same if one.size is not None]
+    op_name = None if operator is None else operator.op_name
+    source = source_of(operator)
+    return MemoryGroup.of(kind, what, sum_bounds(sizes), len(same), op_name=op_name, source=source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
