@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.memory.grouping import MemoryBy
+    from hlo_lens.questions.memory.layout import MemoryLayout
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.timeline import MemoryTimeline, Timeline
@@ -54,9 +55,14 @@ def memory_facts(
     def text(figure: str, size_bytes: int) -> str:
         return memory_amount(statement, figure, size_bytes).text(format_bytes)
 
+    others = (
+        f", plus {format_bytes(space.total_bytes or 0)} {space.name} memory (color {space.color}) "
+        "on the same device"
+        for space in statement.on_same_device(results.backend)
+    )
     yield (
         "memory",
-        f"{word}{text('total', statement.total_bytes)} must fit{_same_device_text(results)}: "
+        f"{word}{text('total', statement.total_bytes)} must fit{''.join(others)}: "
         f"arguments {format_bytes(statement.argument_bytes)} "
         f"({format_bytes(statement.alias_bytes)} reused for outputs), "
         f"outputs {text('output', statement.output_bytes)}, "
@@ -74,15 +80,6 @@ def memory_facts(
         what = "peak" if instant.is_peak else "in use"
         size = text("peak", instant.total_bytes)
         yield f"{what} {space}", f"{word}{size} {where_text(results, instant)}"
-
-
-def _same_device_text(results: MemoryResults) -> str:
-    """Return the bytes of other memory spaces that the same device must hold; empty for none."""
-    return "".join(
-        f", plus {format_bytes(space.total_bytes or 0)} {space.name} memory (color {space.color}) "
-        "on the same device"
-        for space in results.statement.on_same_device(results.backend)
-    )
 
 
 def where_text(results: MemoryResults, peak: PeakMemory) -> str:
@@ -110,53 +107,43 @@ def where_text(results: MemoryResults, peak: PeakMemory) -> str:
 def memory_notes(results: MemoryResults) -> Iterator[str]:
     """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
     yield from results.statement.notes
-    yield from _framework_notes(results.statement)
-    layout = results.layout
-    if not layout.is_complete:
-        parts = [f"{plural(layout.unassigned, 'value')} without memory"] * bool(layout.unassigned)
-        if layout.misfits:
-            parts.append(f"{plural(layout.misfits, 'size')} that do not fit the others")
-        lost = f": {', '.join(parts)}" if parts else ""
-        yield f"the buffer assignment is not complete{lost}; sums are of the part that is there"
-    if results.statement.unknown_values:
-        values = plural(results.statement.unknown_values, "value")
-        yield f"{values} of instructions that the HLO text does not have"
-    if not layout.are_ranges_complete:
-        yield "the live ranges are not complete: the peak is at least what is found"
-    if layout.schedule is not None and layout.unplaced_held and not layout.are_ranges_complete:
-        yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
-    if layout.schedule is not None and layout.unplaced:
-        yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
-    for name in results.statement.missing:
-        yield f"missing: {name}; XLA writes it with {WRITERS[name]}"
-    yield from _other_tools(results)
-
-
-def _framework_notes(statement: MemoryStatement) -> Iterator[str]:
+    statement, layout = results.statement, results.layout
     for one in statement.mismatches:
         yield (
             f"memory_analysis() has {one.name} {one.theirs:,}, hlo-lens {one.ours:,}: trust "
             "neither until the difference is explained"
         )
     if statement.memory_analysis and not statement.mismatches:
-        is_told = any(
-            value for name, value in statement.memory_analysis.items() if "size_in" in name
-        )
-        yield (
-            "equal to memory_analysis()"
-            if is_told
-            else "memory_analysis() is all zeros here, so nothing was compared"
-        )
-
-
-def _other_tools(results: MemoryResults) -> Iterator[str]:
-    """Yield the peaks of other tools that differ from ours."""
+        is_told = any(n for name, n in statement.memory_analysis.items() if "size_in" in name)
+        zeros = "memory_analysis() is all zeros here, so nothing was compared"
+        yield "equal to memory_analysis()" if is_told else zeros
+    if not layout.is_complete:
+        parts = [f"{plural(layout.unassigned, 'value')} without memory"] * bool(layout.unassigned)
+        if layout.misfits:
+            parts.append(f"{plural(layout.misfits, 'size')} that do not fit the others")
+        lost = f": {', '.join(parts)}" if parts else ""
+        yield f"the buffer assignment is not complete{lost}; sums are of the part that is there"
+    if statement.unknown_values:
+        values = plural(statement.unknown_values, "value")
+        yield f"{values} of instructions that the HLO text does not have"
+    yield from _range_notes(layout)
+    for name in statement.missing:
+        yield f"missing: {name}; XLA writes it with {WRITERS[name]}"
     texts = []
-    for one in results.other_peaks:
-        size = "not known" if one.peak_bytes is None else format_bytes(one.peak_bytes)
-        texts.append(f"{one.tool} {size} ({one.definition})")
+    for peak in results.other_peaks:
+        size = "not known" if peak.peak_bytes is None else format_bytes(peak.peak_bytes)
+        texts.append(f"{peak.tool} {size} ({peak.definition})")
     if texts:
         yield f"peaks of other tools: {'; '.join(texts)}"
+
+
+def _range_notes(layout: MemoryLayout) -> Iterator[str]:
+    if not layout.are_ranges_complete:
+        yield "the live ranges are not complete: the peak is at least what is found"
+    if layout.schedule is not None and layout.unplaced_held and not layout.are_ranges_complete:
+        yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
+    if layout.schedule is not None and layout.unplaced:
+        yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
 
 
 def pages(
@@ -219,15 +206,21 @@ def _instant(results: MemoryResults, at: str, color: int) -> PeakMemory | None:
 
 def _page_of_texts(module: ModuleDump) -> ModulePage:
     """Return the page of a module of unknown memory: its texts about memory, or why it is so."""
-    missing = Section(title=module.title, notes=(_no_memory(module),))
+    text = module.hlo
+    if text is None:
+        reason = no_hlo_text(module)
+    elif text.is_scheduled:
+        reason = "there is no buffer assignment with this text"
+    else:
+        reason = (
+            "there is no buffer assignment with this text, and the module is not scheduled, so "
+            f"that nothing can be estimated; XLA writes both with {TEXT_FLAGS}"
+        )
+    missing = Section(title=module.title, notes=(f"memory not known: {reason}",))
+    head = {**module_head(module), "name": module.title, "memory": None}
     return ModulePage(
         sections=tuple(memory_text_sections(module)) or (missing,),
-        make_object=lambda: {
-            **module_head(module),
-            "name": module.title,
-            "memory": None,
-            **text_objects(module),
-        },
+        make_object=lambda: {**head, **text_objects(module)},
     )
 
 
@@ -328,18 +321,6 @@ def _tables(
         yield _groups_table(instant, groups)
     elif instant is not None:
         yield peak_table(results, instant)
-
-
-def _no_memory(dump: ModuleDump) -> str:
-    module = dump.hlo
-    if module is None:
-        return f"memory not known: {no_hlo_text(dump)}"
-    if module.is_scheduled:
-        return "memory not known: there is no buffer assignment with this text"
-    return (
-        "memory not known: there is no buffer assignment with this text, and the module is "
-        f"not scheduled, so that nothing can be estimated; XLA writes both with {TEXT_FLAGS}"
-    )
 
 
 _BARS = 40

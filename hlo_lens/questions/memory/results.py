@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,13 +35,12 @@ from hlo_lens.text.names import did_you_mean, shell_word
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
 
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
 
 
@@ -142,8 +142,7 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     used = dump.buffer_values if assignment.ends_without_values else None
     layout = layout_of_dump(assignment, computed or given, used)
     if module is not None and module.computations:
-        lost = _lost_interface(layout, module)
-        lost += 0 if has_ranges else _lost_values(layout, instruction_table(dump))
+        lost = _lost(layout, module, () if has_ranges else instruction_table(dump).producers)
         if lost:
             layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
     _check_total(layout, dump)
@@ -253,17 +252,13 @@ def _check_one_compile(layout: MemoryLayout, dump: ModuleDump, unknown: int) -> 
             f"{dump.parts['buffer-assignment']}: {unknown} of {len(layout.values)} values are of "
             f"instructions that {module.path} does not have: they are not of one compile"
         )
-    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, _temps(layout)):
+    indices = {one.index for one in layout.allocations if one.category == "temp"}
+    temps = sum(value.allocation in indices for value in layout.values)
+    if layout.schedule is not None and layout.unplaced > _BELONGS * max(1, temps):
         raise DumpMismatchError(
-            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {_temps(layout)} "
+            f"{dump.parts.get('live-range', dump.name)}: {layout.unplaced} of {temps} "
             "temporary values have no live range: it is not of the same compile"
         )
-
-
-def _temps(layout: MemoryLayout) -> int:
-    """Return the number of temporary values."""
-    temps = {a.index for a in layout.allocations if a.category == "temp"}
-    return sum(value.allocation in temps for value in layout.values)
 
 
 def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
@@ -280,37 +275,30 @@ def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
 
 
 def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleDump) -> None:
-    sums: dict[int, int] = {}
     printed_sums = report.bytes_by_color()
-    if printed_sums is None:  # until March 2026 all memory spaces were one
-        printed_sums = {DEFAULT_SPACE: report.total_bytes}
-        sums = {DEFAULT_SPACE: sum(allocation.size for allocation in layout.allocations)}
-    for allocation in layout.allocations if not sums else ():
-        sums[allocation.color] = sums.get(allocation.color, 0) + allocation.size
-    for color, printed in printed_sums.items():
-        if sums.get(color, 0) != printed:
+    is_one = printed_sums is None  # until March 2026 all memory spaces were one
+    sums: Counter[int] = Counter()
+    for allocation in layout.allocations:
+        sums[DEFAULT_SPACE if is_one else allocation.color] += allocation.size
+    for color, printed in (printed_sums or {DEFAULT_SPACE: report.total_bytes}).items():
+        if sums[color] != printed:
             raise DumpMismatchError(
                 f"{dump.parts['memory-usage-report']}: {printed} bytes of colour {color}, but the "
-                f"allocations of {dump.parts['buffer-assignment']} sum to {sums.get(color, 0)}"
+                f"allocations of {dump.parts['buffer-assignment']} sum to {sums[color]}"
             )
 
 
-def _lost_interface(layout: MemoryLayout, module: HloModule) -> int:
-    """Return the number of parameters without an allocation, plus 1 if no result has any."""
-    numbers = {allocation.parameter_number for allocation in layout.allocations}
-    parameters = {one.parameter_number for one in module.entry.parameters}
-    has_result = any(allocation.is_output for allocation in layout.allocations)
-    return len(parameters - numbers) + (not has_result)
-
-
-def _lost_values(layout: MemoryLayout, table: InstructionTable) -> int:
-    """Return the number of instructions whose result is in no allocation.
+def _lost(layout: MemoryLayout, module: HloModule, producers: Iterable[int]) -> int:
+    """Return the number of parameters and results in no allocation, plus 1 for no output at all.
 
     XLA allocates each value, and all instructions but views (see `InstructionTable`) define one.
     """
-    name = table.module.columns.name
-    names = {value.instruction_name for value in layout.values}
-    return sum(name(row) not in names for row in table.producers)
+    numbers = {allocation.parameter_number for allocation in layout.allocations}
+    parameters = {one.parameter_number for one in module.entry.parameters}
+    has_result = any(allocation.is_output for allocation in layout.allocations)
+    name, names = module.columns.name, {value.instruction_name for value in layout.values}
+    lost = sum(name(row) not in names for row in producers)
+    return lost + len(parameters - numbers) + (not has_result)
 
 
 def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
