@@ -1,4 +1,4 @@
-"""The group of commands: help, errors, exit codes, and imports."""
+"""The group of commands: help, errors, exit codes, imports, handbook, completion."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import hlo_lens
-from hlo_lens.cli import commands, exit_codes, main
+from hlo_lens.cli import commands, completion as names, exit_codes, main
 from hlo_lens.text.errors import (
     BrokenInstallError,
     DumpSyntaxError,
@@ -21,9 +22,13 @@ from hlo_lens.text.errors import (
     UnreadableError,
     UsageError,
 )
+from tests.corpus import SAMPLES
+from tests.docs.documents import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
 
 HEAVY = ("pandas", "networkx", "lark", "jax", "rich")
 
@@ -140,3 +145,103 @@ def test_codes_are_those_of_the_contract() -> None:
         exit_codes.INTERNAL,
     )
     assert codes == (0, 1, 2, 3, 4, 70)
+
+
+def test_list_has_a_line_for_each_topic() -> None:
+    code, out, err = _run("help")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    for topic in TOPICS:
+        _, _, title = topic.read_text("utf-8").partition("\n")[0].partition(": ")
+        (line,) = [x for x in lines if x.split()[:1] == [topic.stem]]
+        assert line.split(maxsplit=1)[1] == title
+    assert max(map(len, lines)) <= 80
+
+
+def test_topic_is_printed_unchanged_into_a_pipe() -> None:
+    (memory,) = [topic for topic in TOPICS if topic.stem == "memory"]
+    assert _run("help", "memory") == (0, memory.read_text("utf-8"), "")
+
+
+@pytest.mark.parametrize("topic", [topic.stem for topic in TOPICS])
+def test_topic_is_rendered_whole_in_a_terminal_of_80_columns(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hlo_lens.cli.command._is_terminal", lambda out: True)
+    code, out, _ = _run("help", topic)
+    assert code == 0
+    assert "```" not in out
+    assert ".md)" not in out
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out, "a cell of a table is cut"
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("memroy", "did you mean memory?"),
+        ("fragmentation", "topics with this word: glossary, "),
+        ("xyzzy", "hlo-lens help lists the topics"),
+    ],
+)
+def test_unknown_topic_is_2_and_names_the_nearest(name: str, hint: str) -> None:
+    code, out, err = _run("help", name)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"hlo-lens: error: no topic '{name}' in the handbook; {hint}")
+
+
+@pytest.mark.parametrize("command", commands())
+def test_help_of_a_command_ends_with_its_topic(command: str) -> None:
+    assert _run(command, "--help")[1].endswith(f"\n  Topic: hlo-lens help {command}\n")
+
+
+DUMP = str(SAMPLES / "tpu" / "tp_mlp")
+
+
+def completed(*words: str) -> list[str]:
+    shell = BashComplete(main, {}, "hlo-lens", "_HLO_LENS_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_instructions_of_a_dump_complete_at() -> None:
+    found = completed("memory", DUMP, "--at", "copy-start.1")
+    assert "copy-start.12" in found
+    assert all(name.startswith("copy-start.1") for name in found)
+    assert completed("memory", DUMP, "--at", "%copy-start.1") == found
+    file = f"{DUMP}/module_0000.jit_train_step.cl_1003875606.after_optimizations.txt"
+    assert completed("memory", file, "--at", "copy-start.1") == found
+
+
+def test_collectives_alone_complete_why() -> None:
+    found = completed("collectives", DUMP, "--why", "")
+    assert "all-reduce.11" in found
+    assert not any(name.startswith(("fusion", "copy")) for name in found)
+
+
+def test_subjects_complete_track() -> None:
+    found = completed("passes", DUMP, "--track", "al")
+    assert {"alias", "all-gather", "all-reduce.11"} <= set(found)
+
+
+def test_modules_and_topics_complete() -> None:
+    assert completed("report", DUMP, "--module", "jit") == ["jit_train_step"]
+    assert completed("help", "mem") == ["memory"]
+    assert completed("mem") == ["memory"]
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "missing", "-"])
+def test_what_is_no_file_has_no_completion(path: str) -> None:
+    assert completed("memory", path, "--at", "a") == []
+    assert completed("report", path, "--module", "a") == []
+    assert completed("memory", "--at", "a") == []
+
+
+def test_large_dumps_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "HloModule m\n\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n"
+    file = tmp_path / "m.txt"
+    file.write_text(text, "utf-8")
+    assert completed("memory", str(tmp_path), "--at", "") == ["p"]
+    assert completed("report", str(file), "--module", "") == ["m"]
+    monkeypatch.setattr(names, "MOST_BYTES", len(text) - 1)
+    assert completed("memory", str(tmp_path), "--at", "") == []
+    assert completed("report", str(file), "--module", "") == []

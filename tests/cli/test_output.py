@@ -1,13 +1,16 @@
-"""Output of commands that is cut short, refused or replaces a file."""
+"""Output of commands that is cut short, refused or replaces a file; the progress bar."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from hlo_lens.cli import output as progress
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_dumps/cpu/tp_mlp"
@@ -129,3 +132,35 @@ def test_closed_standard_input_that_is_asked_for_is_unreadable() -> None:
     message = "hlo-lens: error: standard input is closed; name a file\n"
     assert _closed((0,), "report", "-") == (3, "", message)
     assert _closed((0, 2), "report", "-") == (3, "", "")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_bar_is_drawn_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with progress.progress_bar("reading") as report:
+        assert report is None
+
+
+def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress.progress_bar("reading") as report:
+        assert report is not None
+        report(1, 2)
+    assert terminal.getvalue() == ""
+
+
+def test_long_work_shows_a_bar_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.progress_bar("reading") as report:
+        assert report is not None
+        report(1, 2)
+        report(2, 2)
+    assert "reading" in terminal.getvalue()

@@ -104,7 +104,7 @@ def test_archive_may_come_from_standard_input(pack: Callable[[dict[str, str]], b
     assert run.stdout == b"['negate', 'sine']\n", run.stderr
 
 
-@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
 def test_single_file_may_be_compressed_in_any_way(
     tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 import hlo_lens
 from hlo_lens import DumpSyntaxError, UnreadableError, load, load as load_function
-from hlo_lens.load import read_source
 from hlo_lens.text.dump_kinds import DumpKind
 from tests import corpus
 
@@ -67,11 +66,6 @@ def test_file_is_one_module(tmp_path: Path) -> None:
     assert dump.gaps == module.gaps == ()
 
 
-def test_path_may_be_text(tmp_path: Path) -> None:
-    write(tmp_path, {"a.txt": hlo()})
-    assert load(str(tmp_path / "a.txt")).modules[0].hlo == load(tmp_path / "a.txt").modules[0].hlo
-
-
 def test_module_without_a_name_has_that_of_its_file(tmp_path: Path) -> None:
     write(
         tmp_path, {"module_0003.jit_g.before_optimizations.txt": "ENTRY e {\n  a = f32[] x()\n}\n"}
@@ -108,7 +102,7 @@ def test_log_may_hold_modules(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_file_may_have_any_unicode_encoding(tmp_path: Path, encoding: str) -> None:
     marks = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
-    text = hlo().replace("negate(p)", 'negate(p), metadata={op_name="\u00e9\u4e2d"}')
+    text = hlo().replace("negate(p)", 'negate(p), metadata={op_name="\u00e9\u4e2d\U0001f600"}')
     path = tmp_path / "a.txt"
     path.write_bytes(marks.get(encoding, b"") + text.encode(encoding))
     module = load(path).modules[0].hlo
@@ -116,7 +110,7 @@ def test_file_may_have_any_unicode_encoding(tmp_path: Path, encoding: str) -> No
     assert module.gaps == ()
     assert module.entry.root is not None
     assert module.entry.root.metadata is not None
-    assert module.entry.root.metadata.op_name == "\u00e9\u4e2d"
+    assert module.entry.root.metadata.op_name == "\u00e9\u4e2d\U0001f600"
 
 
 def test_bytes_that_are_no_utf_8_are_kept_as_escapes(tmp_path: Path) -> None:
@@ -129,17 +123,6 @@ def test_bytes_that_are_no_utf_8_are_kept_as_escapes(tmp_path: Path) -> None:
     assert module.entry.root is not None
     assert module.entry.root.metadata is not None
     assert module.entry.root.metadata.op_name == "a\\xff\\xc3b"
-
-
-def test_emoji_in_names_survive(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    text = hlo().replace("negate(p)", 'negate(p), metadata={op_name="a\U0001f600b"}')
-    path.write_text(text, "utf-8")
-    module = load(path).modules[0].hlo
-    assert module is not None
-    assert module.entry.root is not None
-    assert module.entry.root.metadata is not None
-    assert module.entry.root.metadata.op_name == "a\U0001f600b"
 
 
 def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
@@ -182,12 +165,6 @@ def test_compressed_file_is_read_whatever_its_name(tmp_path: Path) -> None:
     assert roots(tmp_path / "a.txt") == roots(tmp_path / "b.gz") == {"jit_f": "negate"}
 
 
-def test_compressed_file_may_have_several_members(tmp_path: Path) -> None:
-    data = b"".join(gzip.compress(part.encode()) for part in (hlo("a"), hlo("b"), hlo("c")))
-    write(tmp_path, {"a.gz": data})
-    assert list(roots(tmp_path / "a.gz")) == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize("size", [(1 << 16) - 1, 1 << 16, (1 << 16) + 1, 1 << 17])
 def test_members_may_end_at_any_place(tmp_path: Path, size: int) -> None:
     first = io.BytesIO()
@@ -203,12 +180,6 @@ def test_members_may_end_at_any_place(tmp_path: Path, size: int) -> None:
 def test_zeros_after_a_compressed_file_are_left_out(tmp_path: Path) -> None:
     write(tmp_path, {"a.gz": gzip.compress(hlo("a").encode()) + b"\0" * 1000})
     assert roots(tmp_path / "a.gz") == {"a": "negate"}
-
-
-def test_large_compressed_file_is_read_whole(tmp_path: Path) -> None:
-    text = hlo("a") + "".join(hlo(f"m{k}") for k in range(5000))
-    write(tmp_path, {"a.gz": gzip.compress(text.encode())})
-    assert read_source(str(tmp_path / "a.gz")).text == text
 
 
 def test_truncated_compressed_file_gives_its_beginning(tmp_path: Path) -> None:
@@ -481,10 +452,6 @@ def _imported(code: str) -> set[str]:
     check = f"{code}\nimport sys\nprint(*(n for n in {HEAVY!r} if n in sys.modules))"
     run = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     return set(run.stdout.split())
-
-
-def test_import_of_the_package_imports_nothing_heavy() -> None:
-    assert _imported("import hlo_lens") == set()
 
 
 def test_loading_other_files_imports_nothing_heavy() -> None:

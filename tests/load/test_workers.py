@@ -127,7 +127,7 @@ def test_control_c_ends_all_processes_silently(tmp_path: Path) -> None:
         "def slow(*arguments):\n"
         f"    os.write({writing}, b'.')\n"
         f"    time.sleep({PATIENCE_SECONDS})\n"
-        "facts._read = slow\n"
+        "facts._figures = slow\n"
         "from hlo_lens.cli import main\n"
         f"main(['ls', {str(tmp_path)!r}])\n"
     )

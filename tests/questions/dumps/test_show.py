@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
-from tests.cli.test_completion import completed
+from tests.cli.test_main import completed
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
