@@ -2,6 +2,7 @@
 
 Each takes what `hlo_lens.modules_of` takes: a path, a dump, a module, HLO text, or a compiled
 program of jax. An assertion about something that is not known fails and says what is missing.
+`capture` has the programs that jax compiles while a block runs.
 
 >>> from hlo_lens.testing import assert_collectives, assert_memory_below
 >>> assert_collectives("sample_dumps/tpu/tp_mlp", {"all-reduce": 2}, axis="model")

@@ -1,4 +1,4 @@
-"""``hlo-lens tree``: traces, and the stacks of a module, which sum to the figures of other passes."""
+"""``hlo-lens tree``: traces, and stacks of a module, which sum to the figures of other passes."""
 
 from __future__ import annotations
 
