@@ -424,20 +424,15 @@ def _possessive(
             regex = f"(?>{regex})"
         gap = re.escape(node.gap) if space is None else space
         return gap + (f"({regex})" if is_group else regex)
-    is_choice = node.kind == "choice"
     is_repeated = node.kind in ("option", "maybe", "many")
     inner = has_groups and not is_group and node.kind != "many"
-    last = len(node.children) - 1
+    are_tails = is_repeated or node.kind == "choice"
+    tails = [are_tails] * (len(node.children) - 1) + [are_tails or is_tail]
     parts = [
-        _possessive(
-            child,
-            space,
-            has_groups=inner,
-            is_tail=is_choice or is_repeated or (is_tail and number == last),
-        )
-        for number, child in enumerate(node.children)
+        _possessive(child, space, has_groups=inner, is_tail=tail)
+        for child, tail in zip(node.children, tails, strict=False)
     ]
-    if is_choice:
+    if node.kind == "choice":
         return f"({'?:' if is_tail else '?>'}{'|'.join(parts)})"
     if is_repeated:
         return f"(?:{parts[0]}){node.text}+"

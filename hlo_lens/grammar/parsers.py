@@ -19,7 +19,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
@@ -67,9 +67,7 @@ def parse_with(
         DumpSyntaxError: If the text is not of this form.
     """
     try:
-        return parser.parse(source.text, start=start)
-    except UnexpectedInput as error:
-        raise syntax_error(error, source, names) from error
+        return grammar_tree(parser, names, source, start, 0, len(source.text))
     except MisplacedError as error:
         raise DumpSyntaxError.at(source, Span(error.start, error.end), error.message) from error
 
@@ -102,7 +100,11 @@ def syntax_error(
         word = match[0]
         shown = word if len(word) <= _LONGEST_FOUND else word[: _LONGEST_FOUND - 3] + "..."
         found, stop = f"'{shown}'", match.end()
-    message = f"expected {_alternatives(_expected(error), names)}, found {found}"
+    # Lark's own list also has terminals of other contexts, which LALR merges, so each is tried.
+    parser: InteractiveParser | None = getattr(error, "interactive_parser", None)
+    accepted: set[str] = parser.accepts() if parser else set()  # type: ignore[no-untyped-call]
+    # None is allowed where the text is complete but continues.
+    message = f"expected {_alternatives(accepted or {'$END'}, names)}, found {found}"
     return DumpSyntaxError.at(source, Span(start, stop), message)
 
 
@@ -114,30 +116,14 @@ def _position(error: UnexpectedInput, length: int) -> int:
     return length if position is None else position
 
 
-def _expected(error: UnexpectedInput) -> set[str]:
-    """Return the terminals that are allowed at the place of an error.
-
-    Lark's own list also has terminals of other contexts (LALR merges contexts), so each is tried.
-    None is allowed where the text is complete but continues.
-    """
-    parser: InteractiveParser | None = getattr(error, "interactive_parser", None)
-    accepted: set[str] = parser.accepts() if parser else set()  # type: ignore[no-untyped-call]
-    return accepted or {"$END"}
-
-
 def _alternatives(terminals: set[str], names: Mapping[str, str]) -> str:
     """Return the names of terminals for users, joined by commas and "or"."""
     ranks = {name: rank for rank, name in enumerate((*names, *COMMON_NAMES))}
     ordered = sorted(terminals, key=lambda name: (ranks.get(name, len(ranks)), name))
-    words = list(dict.fromkeys(_word(name, names) for name in ordered))
+    known = {**COMMON_NAMES, **names}
+    words = list(dict.fromkeys(known.get(n) or n.lower().replace("_", " ") for n in ordered))
     shown = words[:SHOWN_ALTERNATIVES]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
-
-
-def _word(terminal: str, names: Mapping[str, str]) -> str:
-    """Return the name of a terminal for users."""
-    word = names.get(terminal) or COMMON_NAMES.get(terminal)
-    return word or terminal.lower().replace("_", " ")
 
 
 def terminal_names(parser: Lark, names: Mapping[str, str]) -> Mapping[str, str]:
@@ -151,7 +137,7 @@ def terminal_names(parser: Lark, names: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def grammar_tree(
-    parser: Lark, names: Mapping[str, str], source: Source, rule: str, start: int, end: int
+    parser: Lark, names: Mapping[str, str], source: Source, rule: str | None, start: int, end: int
 ) -> Tree[Token]:
     """Return the tree of the text between two offsets; its offsets count from `start`.
 
@@ -219,13 +205,3 @@ def build_parser(
         propagate_positions=has_positions,
         maybe_placeholders=has_placeholders,
     )
-
-
-def find_all(node: Tree[Token], rule: str) -> Iterator[Tree[Token]]:
-    """Yield the trees of a rule among the children of a tree, in order."""
-    return (c for c in node.children if isinstance(c, Tree) and c.data == rule)
-
-
-def optional_token(node: Tree[Token], kind: str) -> Token | None:
-    """Return the first child of a terminal, or None."""
-    return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)

@@ -41,6 +41,7 @@ class SmallLanguage:
         self._files = files
         self._results = results
         self._names = names
+        self._rules: dict[str, Reader] = {}
 
     def parse(self, text: str) -> Any:
         """Return the result for a text.
@@ -77,10 +78,6 @@ class SmallLanguage:
     @functools.cached_property
     def _reader(self) -> Reader:
         return self._rule(self._start)
-
-    @functools.cached_property
-    def _rules(self) -> dict[str, Reader]:
-        return {}
 
     def _rule(self, name: str) -> Reader:
         """Return the reader of a rule, which is made when it is first used."""

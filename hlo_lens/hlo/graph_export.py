@@ -10,12 +10,12 @@ are unchanged.
 from __future__ import annotations
 
 import io
-import re
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloComputation, HloModule
 
 _LONGEST_LABEL = 120
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def def_use_graph(computation: HloComputation) -> nx.MultiDiGraph[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lark import Lark, Token, Tree
 
-from hlo_lens.grammar.parsers import build_parser, find_all, grammar_tree, optional_token
+from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.shapes.shardy import Meshes, meshes_by_name, shardy_shardings
@@ -20,7 +20,7 @@ from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, clean, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hlo_lens.shapes.mesh import Mesh
 
@@ -168,7 +168,7 @@ def _header(
     tree = _tree(source, "header", match.start(), match.end(), gaps)
     if tree is None:
         return {}, ""
-    symbol = optional_token(tree, "SYMBOL")
+    symbol = _optional_token(tree, "SYMBOL")
     return _attributes(source, tree, match.start()), _plain(symbol[1:] if symbol else "")
 
 
@@ -184,7 +184,7 @@ def _signature(
         return None, None
     arguments, results = (
         tuple(_value(source, node, start, meshes, f"result {k}") for k, node in enumerate(nodes))
-        for nodes in (find_all(tree, "argument"), find_all(tree, "result"))
+        for nodes in (_find_all(tree, "argument"), _find_all(tree, "result"))
     )
     return arguments, results
 
@@ -200,12 +200,12 @@ def _tree(source: Source, rule: str, start: int, end: int, gaps: list[Gap]) -> T
 def _value(
     source: Source, node: Tree[Token], offset: int, meshes: Meshes, place: str
 ) -> LoweredValue:
-    type_text = next((_text(source, one, offset) for one in find_all(node, "type")), "")
+    type_text = next((_text(source, one, offset) for one in _find_all(node, "type")), "")
     attributes = _attributes(source, node, offset)
     text = attributes.get("sdy.sharding") or attributes.get("mhlo.sharding")
     output = _number(attributes.get("tf.aliasing_output"))
     return LoweredValue(
-        name=optional_token(node, "VALUE") or _plain(attributes.get("jax.result_info", place)),
+        name=_optional_token(node, "VALUE") or _plain(attributes.get("jax.result_info", place)),
         type_text=type_text,
         shape=_shape(type_text),
         sharding_text=None if text is None else _plain(text),
@@ -218,10 +218,10 @@ def _value(
 def _attributes(source: Source, node: Tree[Token], offset: int) -> dict[str, str]:
     """Return the attributes of a node, name to value as written."""
     found: dict[str, str] = {}
-    for dictionary in find_all(node, "dictionary"):
-        for entry in find_all(dictionary, "entry"):
+    for dictionary in _find_all(node, "dictionary"):
+        for entry in _find_all(dictionary, "entry"):
             name = next(str(child) for child in entry.children if isinstance(child, Token))
-            value = next((_text(source, one, offset) for one in find_all(entry, "value")), "true")
+            value = next((_text(source, one, offset) for one in _find_all(entry, "value")), "true")
             found[_plain(name)] = value
     return found
 
@@ -276,3 +276,11 @@ def _sharding(text: str, meshes: Meshes) -> HloSharding | None:
         return HloSharding.parse(text)
     except DumpSyntaxError:
         return None
+
+
+def _find_all(node: Tree[Token], rule: str) -> Iterator[Tree[Token]]:
+    return (c for c in node.children if isinstance(c, Tree) and c.data == rule)
+
+
+def _optional_token(node: Tree[Token], kind: str) -> Token | None:
+    return next((c for c in node.children if isinstance(c, Token) and c.type == kind), None)
