@@ -71,10 +71,9 @@ def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None
     shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=weight)
     if not shown and len(diff.modules) == 1:
         shown = [diff.modules[0]]
-    section = module_section if by is None else lines_section
     return Report(
         kind="diff",
-        sections=(_head(diff, names), *map(section, shown)),
+        sections=(_head(diff, names), *(_module_section(one, by) for one in shown)),
         data=diff_object(diff),
         most_characters=MOST_CHARACTERS,
     )
@@ -109,26 +108,16 @@ def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
     return listed([module.name for module in modules], _MOST_NAMES)
 
 
-def module_section(diff: ModuleDiff) -> Section:
-    """Return head and tables of one pair of modules."""
-    return Section(
-        title=_title(diff),
-        facts=tuple(_facts(diff)),
-        tables=tuple(_tables(diff)),
-        notes=tuple(_notes(diff)),
-    )
-
-
-def lines_section(diff: ModuleDiff) -> Section:
-    """Return the causes and all changed lines of one pair of modules."""
+def _module_section(diff: ModuleDiff, by: str | None) -> Section:
+    """Return head and tables of one pair of modules; by lines, its causes and all changed lines."""
+    title = " -> ".join(dict.fromkeys((diff.base.name, diff.head.name)))
+    if by is None:
+        tables, notes = tuple(_tables(diff)), tuple(_notes(diff))
+        return Section(title=title, facts=tuple(_facts(diff)), tables=tables, notes=notes)
     if diff.lines is None:
-        return Section(title=_title(diff), facts=(("lines", NO_CHANGE),))
-    tables = (lines_table(diff.lines, is_whole=True),) if diff.lines.row_count else ()
-    return Section(title=_title(diff), facts=tuple(cause_facts(diff)), tables=tables)
-
-
-def _title(diff: ModuleDiff) -> str:
-    return " -> ".join(dict.fromkeys((diff.base.name, diff.head.name)))
+        return Section(title=title, facts=(("lines", NO_CHANGE),))
+    tables = (_lines_table(diff.lines, is_whole=True),) if diff.lines.row_count else ()
+    return Section(title=title, facts=tuple(_cause_facts(diff)), tables=tables)
 
 
 def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
@@ -138,7 +127,7 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "incomparable", "; ".join(diff.differences)
     if diff.toolchain:
         yield "toolchain", diff.toolchain
-    yield from cause_facts(diff)
+    yield from _cause_facts(diff)
     if "memory" in diff.subjects and diff.memory is None:
         yield "memory", missing_memory(diff.head) or missing_memory(diff.base) or NO_MEMORY
     if diff.memory is not None:
@@ -169,7 +158,7 @@ def _program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
 def _tables(diff: ModuleDiff) -> Iterator[Table]:
     memory = diff.memory
     if diff.lines is not None and diff.lines.row_count:
-        yield lines_table(diff.lines)
+        yield _lines_table(diff.lines)
     if diff.findings is not None and diff.findings.row_count:
         yield Table.of(diff.findings, title="Findings new and gone", is_data_only=True)
     if memory is not None and memory.is_changed:
@@ -230,7 +219,7 @@ OTHER_TOOLS = (
 NOT_FOUND = "not found among the changes of the lines of your program, which are below"
 
 
-def cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
+def _cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     """Yield the causes of the changes of a module, the first few."""
     lines, program = diff.lines, diff.program
     if lines is None:
@@ -263,7 +252,7 @@ def cause_text(cause: Cause) -> str:
     return "  ".join([*parts, cause.what])
 
 
-def lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
+def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
     """Return the lines of the user's program that changed."""
     counts = () if lines.is_source is None else ("added", "removed", "changed")  # of a snapshot
     what = () if lines.is_source is None else ("what",)
@@ -293,9 +282,8 @@ def delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)
 
 
 def _percent(delta: Delta) -> str:
-    if delta.base is None or delta.head is None or delta.delta is None:
-        return ""
-    return format_change(delta.base, delta.head)
+    is_known = delta.delta is not None
+    return format_change(delta.base or 0, delta.head or 0) if is_known else ""
 
 
 def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
@@ -693,17 +681,14 @@ def _rows(result: Result | None) -> list[object]:
 
 
 def _memory_object(memory: MemoryDiff | None) -> dict[str, object]:
-    if memory is None:
-        names = ("memory", "memory_source", "memory_problem")
-        lists: dict[str, object] = {"memory_unexplained": [], "memory_rows": [], "peaks": []}
-        return {**dict.fromkeys(names), **lists}
+    peaks = () if memory is None else memory.peaks
     return {
-        "memory": {name: delta.to_dict() for name, delta in memory.metrics.items()},
-        "memory_source": {"base": memory.base_source, "head": memory.head_source},
-        "memory_problem": memory.problem or None,
-        "memory_unexplained": list(memory.unexplained),
-        "memory_rows": [row for peak in memory.peaks for row in peak.objects()],
-        "peaks": [_peak_object(peak) for peak in memory.peaks],
+        "memory": memory and {name: delta.to_dict() for name, delta in memory.metrics.items()},
+        "memory_source": memory and {"base": memory.base_source, "head": memory.head_source},
+        "memory_problem": (memory and memory.problem) or None,
+        "memory_unexplained": [] if memory is None else list(memory.unexplained),
+        "memory_rows": [row for peak in peaks for row in peak.objects()],
+        "peaks": [_peak_object(peak) for peak in peaks],
     }
 
 
@@ -724,27 +709,21 @@ def _peak_object(peak: PeakDiff) -> dict[str, object]:
     }
 
 
-def _collectives_object(found: CollectiveDiff | None) -> dict[str, object]:
+def _collectives_object(diff: CollectiveDiff | None) -> dict[str, object]:
     """Return the figures; ``*_is_at_most`` is whether one of either side is an upper bound."""
-    if found is None:
-        names = (
-            *("collectives", "collectives_dynamic", "wire_bytes_per_device"),
-            *("collectives_dynamic_is_at_most", "wire_bytes_is_at_most"),
-        )
-        return {**dict.fromkeys(names), "collective_rows": []}
-    counts, runs = (
-        {kind: {"base": delta.base, "head": delta.head} for kind, delta in deltas.items()}
-        for deltas in (found.counts, found.dynamic_counts)
-    )
+
+    def sides(deltas: Mapping[str, Delta]) -> dict[str, dict[str, int | None]]:
+        return {kind: {"base": delta.base, "head": delta.head} for kind, delta in deltas.items()}
+
+    runs = {} if diff is None else diff.dynamic_counts
     return {
-        "collectives": counts,
-        "collectives_dynamic": runs,
-        "wire_bytes_per_device": found.wire_bytes.to_dict(),
-        "collectives_dynamic_is_at_most": {
-            kind: delta.is_at_most for kind, delta in found.dynamic_counts.items()
-        },
-        "wire_bytes_is_at_most": found.wire_bytes.is_at_most,
-        "collective_rows": found.objects(),
+        "collectives": diff and sides(diff.counts),
+        "collectives_dynamic": diff and sides(runs),
+        "wire_bytes_per_device": diff and diff.wire_bytes.to_dict(),
+        "collectives_dynamic_is_at_most": diff
+        and {kind: delta.is_at_most for kind, delta in runs.items()},
+        "wire_bytes_is_at_most": diff and diff.wire_bytes.is_at_most,
+        "collective_rows": _rows(diff),
     }
 
 

@@ -1,14 +1,18 @@
-"""Changes of the collectives of a program."""
+"""Changes of collectives, and of texts made by hand: spellings, donations, retraces."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
 from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from tests.snapshots import collective, module
+import pytest
+import hlo_lens
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hlo_lens.questions.collectives.collective import Collective
+    from pathlib import Path
+
 
 LOOP = "jit(f)/while x48"
 
@@ -96,3 +100,123 @@ def test_a_loop_of_another_path_is_the_same_loop() -> None:
     base = collective(loops=("jit(f)/jit(main)/while x4",), dynamic_count=4)
     head = collective(loops=("jit(f)/while x4",), dynamic_count=4, op_name="jit(f)/while/psum")
     assert _rows([base], [head]) == []
+
+
+GROUPS = "{{0,1,2,3},{4,5,6,7}}"
+ATTRIBUTES = (
+    "channel_id=1, replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true, to_apply=add, "
+    'metadata={op_name="jit(f)/psum" source_file="/a/f.py" source_line=3}'
+)
+SYNC = f"  ROOT r = f32[1024]{{0}} all-reduce(p), {ATTRIBUTES}"
+STARTED = (
+    f"  s = f32[1024]{{0}} all-reduce-start(p), {ATTRIBUTES}\n"
+    "  ROOT r = f32[1024]{0} all-reduce-done(s)"
+)
+WRAPPED = (
+    "  s = ((f32[1024]{0}), f32[1024]{0}, u32[]) async-start(p), calls=wrapped\n"
+    "  ROOT r = f32[1024]{0} async-done(s), calls=wrapped"
+)
+WRAPPER = f"""wrapped {{
+  q = f32[1024]{{0}} parameter(0)
+  ROOT w = f32[1024]{{0}} all-reduce(q), {ATTRIBUTES.replace("channel_id=1", "channel_id=9")}
+}}
+"""
+
+
+def _module(body: str, computations: str = "") -> str:
+    return f"""HloModule jit_f, is_scheduled=true, num_partitions=8
+
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}}
+
+{computations}
+ENTRY main {{
+  p = f32[1024]{{0}} parameter(0)
+{body}
+}}
+"""
+
+
+SPELLINGS = {
+    "a start and a done": _module(STARTED),
+    "a wrapped computation": _module(WRAPPED, WRAPPER),
+    "an iota of devices": _module(SYNC.replace(GROUPS, "[2,4]<=[8]")),
+}
+
+
+def _collectives(base: str, head: str) -> list[tuple[str, str]]:
+    (module,) = hlo_lens.diff(base, head, only=("collectives",)).modules
+    assert module.collectives is not None
+    rows = module.collectives.changed
+    return [(row.change, row.details) for row in rows]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_spellings_of_one_collective_are_no_change(spelling: str) -> None:
+    assert _collectives(_module(SYNC), SPELLINGS[spelling]) == []
+    assert _collectives(SPELLINGS[spelling], _module(SYNC)) == []
+
+
+def test_pairs_of_source_and_target_are_a_set() -> None:
+    line = "  ROOT c = f32[8]{0} collective-permute(p), channel_id=1, source_target_pairs="
+    base = _module(line + "{{0,1},{1,0}}").replace("ROOT r", "r")
+    assert _collectives(base, base.replace("{{0,1},{1,0}}", "{{1,0},{0,1}}")) == []
+    assert _collectives(base, base.replace("{{0,1},{1,0}}", "{{1,2},{0,1}}")) != []
+
+
+def test_smaller_groups_alone_are_a_change() -> None:
+    head = _module(SYNC.replace(GROUPS, "{{0,1},{2,3},{4,5},{6,7}}"))
+    ((change, details),) = _collectives(_module(SYNC), head)
+    assert change == "changed"
+    assert "group size 4 -> 2, groups 2 -> 4, on the wire each time 6144 -> 4096" in details
+
+
+def test_other_devices_in_groups_of_one_size_are_a_change() -> None:
+    head = _module(SYNC.replace(GROUPS, "{{0,2,4,6},{1,3,5,7}}"))
+    assert [change for change, _ in _collectives(_module(SYNC), head)] == ["changed"]
+
+
+def _donating(names: str, aliases: dict[str, str]) -> str:
+    listed = ", ".join(
+        f"{{{output}}}: ({names.index(name)}, {{}}, may-alias)" for output, name in aliases.items()
+    )
+    parameters = "\n".join(
+        f'  {name} = f32[{64 * ord(name)}]{{0}} parameter({number}), metadata={{op_name="{name}"}}'
+        for number, name in enumerate(names)
+    )
+    return f"""HloModule jit_f, is_scheduled=true, input_output_alias={{ {listed} }}
+
+ENTRY main {{
+{parameters}
+  x = f32[{64 * ord("a")}]{{0}} negate(a)
+  y = f32[{64 * ord("b")}]{{0}} negate(b)
+  ROOT t = (f32[{64 * ord("a")}]{{0}}, f32[{64 * ord("b")}]{{0}}) tuple(x, y)
+}}
+"""
+
+
+def test_a_donation_is_known_by_the_name_of_its_parameter() -> None:
+    base = _donating("ab", {"0": "a", "1": "b"})
+
+    def rows(head: str) -> list[tuple[object, ...]]:
+        (module,) = hlo_lens.diff(base, head).modules
+        assert module.donations is not None
+        return [row[:2] for row in module.donations.rows()]
+
+    assert rows(_donating("nab", {"0": "a", "1": "b"})) == []
+    assert rows(_donating("nba", {"0": "a"})) == [("lost", "b")]
+
+
+def test_a_retrace_on_one_side_leaves_the_equal_programs_paired(tmp_path: Path) -> None:
+    for side, bodies in (("base", ("negate", "abs")), ("head", ("abs",))):
+        (tmp_path / side).mkdir()
+        for number, opcode in enumerate(bodies):
+            file = tmp_path / side / f"module_{number:04}.jit_f.cpu_after_optimizations.txt"
+            file.write_text(_module(f"  ROOT r = f32[1024]{{0}} {opcode}(p)"))
+    found = hlo_lens.diff(tmp_path / "base", tmp_path / "head")
+    assert found.places == ((1, 0),)
+    assert (len(found.removed), len(found.added)) == (1, 0)
+    assert found.modules[0].identical

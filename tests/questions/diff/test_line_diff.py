@@ -5,27 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
-
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.causes import (
-    Changes,
-    LineDiff,
-    LineRow,
-    find_causes,
-    line_diff,
-    line_row,
-)
+from hlo_lens.questions.diff.causes import Changes, LineDiff, LineRow, find_causes, line_diff, line_row
 from hlo_lens.questions.diff.collectives import collective_diff
 from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines, program_lines
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from hlo_lens.questions.diff.shardings import donation_diff, sharding_diff
 from tests.snapshots import collective, entry, module
 from tests.timing import cpu_seconds
+from hlo_lens.questions.diff.causes import LineChanged
+from hlo_lens.questions.diff.page import cause_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
     from hlo_lens.questions.snapshots.figures import EntryFact
+
 
 Line = tuple[str, int, str]
 """Instruction without name and metadata, source line, operation path."""
@@ -419,3 +414,12 @@ def test_time_grows_with_the_number_of_lines() -> None:
 
     few, many = seconds(500), seconds(4000)
     assert many < 40 * max(few, 0.001)
+
+
+def test_bytes_of_a_cause_name_the_figure_that_they_count() -> None:
+    cause = LineChanged(
+        sources=("a.py:1",), text="x", delta_bytes=1024, delta_bytes_of="peak_bytes"
+    )
+    assert cause_text(cause) == "a.py:1  +1.0KiB at the peak  x"
+    cause = LineChanged(text="x", delta_bytes=1024, delta_bytes_of="total_bytes")
+    assert cause_text(cause) == "+1.0KiB must fit  x"

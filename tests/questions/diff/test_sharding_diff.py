@@ -1,13 +1,15 @@
-"""Changed shardings."""
+"""Changed shardings and annotations."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
-
 from hlo_lens.questions.diff.shardings import ONE_SIDE, OTHER_SYSTEM, sharding_diff
 from hlo_lens.questions.sharding.annotations import Annotation
 from tests.snapshots import entry, module
+from hlo_lens import snapshot
+from hlo_lens.questions.snapshots.snapshot_file import Snapshot
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.figures import EntryFact
@@ -190,3 +192,47 @@ def test_words_of_shard_map_in_versions_of_jax_are_no_change() -> None:
     for one in words:
         for other in words:
             assert annotation_changes(one, other) == []
+
+
+_MESHES = r'frontend_attributes={xla.sdy.meshes="{mesh = #sdy.mesh<[\"x\"=2, \"y\"=4]>}"}'
+
+
+def facts(lines: str, header: str = "") -> list[tuple[str, str | None, str | None, str | None]]:
+    text = f"HloModule jit_f, num_partitions=8{header}\n\nENTRY main {{\n{lines}\n}}\n"
+    found = snapshot(text)
+    assert isinstance(found, Snapshot)
+    (module,) = found.modules
+    return [(a.annotation, a.shape, a.sharding, a.spec) for a in module.annotations or ()]
+
+
+def test_operands_that_enter_shard_map_have_their_global_shape() -> None:
+    values = r"[<@mesh, [{\"x\"}, {}]>, <@mesh, [{\"y\"}]>]"
+    text = (
+        "  p = f32[8,16]{1,0} parameter(0)\n  q = f32[64]{0} parameter(1)\n"
+        "  ROOT c = (f32[4,16]{1,0}, f32[16]{0}) custom-call(p, q), "
+        'custom_call_target="xla.sdy.GlobalToLocalShape", frontend_attributes='
+        f'{{xla.sdy.in_shardings="#sdy.sharding_per_value<{values}>"}}'
+    )
+    assert facts(text, f", {_MESHES}") == [
+        (
+            "xla.sdy.GlobalToLocalShape",
+            "f32[8,16]",
+            "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
+            "P('x',)",
+        ),
+        (
+            "xla.sdy.GlobalToLocalShape",
+            "f32[64]",
+            "{devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+            "P('y',)",
+        ),
+    ]
+
+
+def test_shardings_by_mesh_axes_are_printed_as_tiles() -> None:
+    text = (
+        "  p = f32[8,16]{1,0} parameter(0)\n"
+        '  ROOT c = f32[8,16]{1,0} custom-call(p), custom_call_target="Sharding", '
+        "sharding={mesh['x'=2,'y'=4], [{'x'}, {'y'}]}"
+    )
+    assert facts(text) == [("Sharding", "f32[8,16]", "{devices=[2,4]<=[8]}", "P('x', 'y')")]

@@ -1,82 +1,49 @@
-"""Pages in a real browser: no errors, no requests, and the numbers of the command line."""
+"""Pages in a real browser: quiet, printable, safe, and with the numbers of the command line."""
 
 from __future__ import annotations
 
 import json
 import time
 from typing import TYPE_CHECKING, Any
-
 import pytest
-
-from hlo_lens.questions.report import report_on
 from hlo_lens.text.units import format_bytes
-from tests.cli.test_hostile_names import HLO
 from tests.commands import output_of
 from tests.questions.report.html.large import large_report
 from tests.questions.report.html.pages import SMALL, page_of, sample_page
+import re
+import shutil
+from typing import TYPE_CHECKING
+from hlo_lens.questions.report import report_on
+from tests.corpus import SAMPLES
+from tests.questions.report.html.pages import page_of
+from tests.questions.report.html.pages import sample_page
+from tests.corpus import CORPUS, needs_corpus
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from playwright.sync_api import Page
+    from tests.questions.report.html.conftest import Drawer, Opener
+    from tests.questions.report.html.conftest import Drawer
 
-    from tests.questions.report.html.conftest import Opened
 
-    Opener = Callable[..., Opened]
-
-SAMPLES = [
+TEST_BROWSER_SAMPLES = [
     f"{backend}/{program}"
     for backend in ("cpu", "gpu", "tpu")
     for program in ("fsdp_transformer", "shard_map_collectives", "tp_mlp", "wasteful")
 ]
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
-def test_every_view_of_a_sample_opens_quietly(open_page: Opener, sample: str) -> None:
-    opened = open_page(sample_page(sample))
-    page = opened.open()
-    opened.draw_all()
-    page.wait_for_timeout(50)
+@pytest.mark.parametrize("sample", TEST_BROWSER_SAMPLES)
+def test_every_view_of_a_sample_opens_quietly(drawn: Drawer, sample: str) -> None:
+    page = drawn(sample_page(sample))
     assert page.locator("section.view[data-drawn]").count() >= 1
-    assert page.locator(".failed").count() == 0
-    opened.assert_quiet()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_is_wider_than_the_screen(open_page: Opener, width: int, scheme: str) -> None:
-    opened = open_page(sample_page(), width=width, scheme=scheme)
-    page = opened.open()
-    opened.draw_all()
-    page.wait_for_timeout(50)
+def test_nothing_is_wider_than_the_screen(drawn: Drawer, width: int, scheme: str) -> None:
+    page = drawn(sample_page(), width=width, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    opened.assert_quiet()
-
-
-def test_a_page_is_printed_whole_and_light(open_page: Opener) -> None:
-    opened = open_page(sample_page(), scheme="dark")
-    page = opened.open()
-    page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("section.view[data-drawn]").count() == page.locator("section.view").count()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 251)"
-    assert not page.locator("nav").is_visible()
-    opened.assert_quiet()
-
-
-def test_every_picture_has_a_table_and_a_name(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
-    assert page.locator("[role=img]:not([aria-label])").count() == 0
-    page.locator("#view-memory details.numbers > summary").click()
-    rows = page.locator("#view-memory details.numbers tbody tr")
-    rows.first.wait_for(state="attached")  # rows are made when the browser reports the opening
-    assert rows.count() > 20
-    page.get_by_role("button", name="Treemap", exact=True).click()
-    page.locator("#view-alive details.numbers > summary").click()
-    rows = page.locator("#view-alive details.numbers tbody tr")
-    rows.first.wait_for(state="attached")
-    assert rows.count() > 5
-    opened.assert_quiet()
 
 
 def _live() -> list[dict[str, Any]]:
@@ -85,19 +52,17 @@ def _live() -> list[dict[str, Any]]:
     return found
 
 
-def _rows(opened: Opened) -> list[tuple[str, str]]:
+def _rows(page: Page) -> list[tuple[str, str]]:
     """Return name and size of the rows of the table of values."""
-    cells = opened.page.locator("#view-alive .picture tbody tr").all()
+    cells = page.locator("#view-alive .picture tbody tr").all()
     return [
         (row.locator("td").nth(2).inner_text(), row.locator("td").nth(0).inner_text())
         for row in cells
     ]
 
 
-def test_a_click_on_the_peak_shows_the_values_of_the_command(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open("#t=0")
-    opened.draw_all()
+def test_a_click_on_the_peak_shows_the_values_of_the_command(drawn: Drawer) -> None:
+    page = drawn(sample_page(), "#t=0")
     peak, length = page.evaluate(
         """() => {
           const space = hloLens.module.views.memory.spaces[0];
@@ -113,36 +78,31 @@ def test_a_click_on_the_peak_shows_the_values_of_the_command(open_page: Opener) 
         more.click()
     assert page.evaluate("hloLens.selection.get('instant')") == peak
     expected = [(row["value"], format_bytes(row["size_bytes"])) for row in _live()]
-    assert sorted(_rows(opened)) == sorted(expected)
-    opened.assert_quiet()
+    assert sorted(_rows(page)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
     "options", [["--at", "10"], ["--space", "1"], ["--space", "1", "--at", "60"]]
 )
 def test_values_are_those_of_the_command_at_the_chosen_instant(
-    open_page: Opener, options: list[str]
+    drawn: Drawer, options: list[str]
 ) -> None:
     made = json.loads(output_of(["memory", f"sample_dumps/{SMALL}", *options, "-f", "json"]))
     module = made["modules"][0]
     expected = [(row["value"], row["size_bytes"]) for row in module["instant"]["live"]]
     space, at = ("1" if "--space" in options else "0"), options[-1] if "--at" in options else None
-    opened = open_page(sample_page())
-    page = opened.open(f"#s={space}" + (f"&t={at}" if at else ""))
-    opened.draw_all()
+    page = drawn(sample_page(), f"#s={space}" + (f"&t={at}" if at else ""))
     more = page.locator("#view-alive .picture > button")
     if more.count():
         more.click()
     shown = [(name, format_bytes(size)) for name, size in expected]
-    assert sorted(_rows(opened)) == sorted(shown)
+    assert sorted(_rows(page)) == sorted(shown)
     command = page.locator("#view-alive > .command code").inner_text()
     assert command.endswith(f" {' '.join(options)} -n 0")
-    opened.assert_quiet()
 
 
-def test_a_value_of_another_space_has_the_command_of_that_space(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open("#s=1&v=all-reduce.11%7B%7D")
+def test_a_value_of_another_space_has_the_command_of_that_space(drawn: Drawer) -> None:
+    page = drawn(sample_page(), "#s=1&v=all-reduce.11%7B%7D")
     command = page.locator("aside.card .command code").last.inner_text()
     assert command.endswith(" --space 1 --at 'all-reduce.11{}'")
     arguments = [f"sample_dumps/{SMALL}", "--space", "1", "--at", "all-reduce.11{}", "-f", "json"]
@@ -151,18 +111,8 @@ def test_a_value_of_another_space_has_the_command_of_that_space(open_page: Opene
     assert format_bytes(size) in page.locator("aside.card").inner_text()
 
 
-def test_sizes_are_printed_as_in_the_text_report(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    opened.open()
-    sizes = [0, 1023, 1024, (1 << 20) - 1, 1_500_000, 19 << 20, (1 << 40) - 1, 1 << 52]
-    printed = opened.page.evaluate(f"{json.dumps(sizes)}.map(hloLens.formatBytes)")
-    assert printed == [format_bytes(size) for size in sizes]
-
-
-def test_search_leaves_what_has_the_words(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_search_leaves_what_has_the_words(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     page.get_by_placeholder("part of a name").fill("params['w_in']")
     expected = [
         (row["value"], format_bytes(row["size_bytes"]))
@@ -170,30 +120,25 @@ def test_search_leaves_what_has_the_words(open_page: Opener) -> None:
         if "params['w_in']" in f"{row['op_name']} {row['argument']}"
     ]
     assert expected
-    assert sorted(_rows(opened)) == sorted(expected)
+    assert sorted(_rows(page)) == sorted(expected)
 
 
-def test_a_selected_value_is_in_the_address_and_described(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
-    name, size = _rows(opened)[0]
+def test_a_selected_value_is_in_the_address_and_described(drawn: Drawer) -> None:
+    page = drawn(sample_page())
+    name, size = _rows(page)[0]
     page.locator("#view-alive .picture button.name").first.click()
     fragment = page.evaluate("location.hash")
     assert name.replace("{", "%7B").replace("}", "%7D") in fragment
-    again = open_page(sample_page())
-    again.open(fragment)
-    card = again.page.locator("aside.card")
+    again = drawn(sample_page(), fragment)
+    card = again.locator("aside.card")
     assert name in card.inner_text()
     assert size in card.inner_text()
-    again.page.keyboard.press("Escape")
+    again.keyboard.press("Escape")
     assert not card.is_visible()
 
 
-def test_dragging_on_the_picture_shows_a_part_of_the_schedule(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_dragging_on_the_picture_shows_a_part_of_the_schedule(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     page.locator("canvas.brush").scroll_into_view_if_needed()
     box = page.locator("canvas.brush").bounding_box()
     assert box is not None
@@ -210,10 +155,8 @@ def test_dragging_on_the_picture_shows_a_part_of_the_schedule(open_page: Opener)
     assert page.evaluate("document.querySelector('.chart').chart.range") == [0, length - 1]
 
 
-def test_arrow_keys_choose_an_instant(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open("#t=10")
-    opened.draw_all()
+def test_arrow_keys_choose_an_instant(drawn: Drawer) -> None:
+    page = drawn(sample_page(), "#t=10")
     page.locator("#view-memory .plot").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+ArrowRight")
@@ -223,10 +166,8 @@ def test_arrow_keys_choose_an_instant(open_page: Opener) -> None:
 
 
 @pytest.mark.parametrize("picture", ["Treemap", "Icicle", "Places in the heap"])
-def test_pictures_select_a_value(open_page: Opener, picture: str) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_pictures_select_a_value(drawn: Drawer, picture: str) -> None:
+    page = drawn(sample_page())
     page.get_by_role("button", name=picture, exact=True).click()
     if picture == "Places in the heap":
         page.locator("canvas.heap").focus()
@@ -235,37 +176,14 @@ def test_pictures_select_a_value(open_page: Opener, picture: str) -> None:
         page.locator("#view-alive button.box:not(.scope)").first.click()
     assert page.evaluate("hloLens.selection.get('value')")
     assert page.locator("aside.card").is_visible()
-    opened.assert_quiet()
 
 
-def test_rectangles_have_the_bytes_of_the_instant(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_rectangles_have_the_bytes_of_the_instant(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     page.get_by_role("button", name="Icicle", exact=True).click()
     total = page.evaluate("hloLens.module.views.memory.spaces[0].peak.bytes")
     text = page.locator("#view-alive .box").first.inner_text()
     assert format_bytes(total) in text
-
-
-EVIL_NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<b>bold</b>"]
-
-
-def test_hostile_names_do_nothing(open_page: Opener) -> None:
-    text = HLO
-    for name in EVIL_NAMES:
-        text = text.replace('op_name="', f'op_name="{name}', 1)
-    opened = open_page(page_of(report_on(text)))
-    dialogs: list[str] = []
-    opened.page.on("dialog", lambda one: dialogs.append(one.message))
-    page = opened.open()
-    opened.draw_all()
-    for picture in ("Treemap", "Icicle", "Table"):
-        if page.get_by_role("button", name=picture, exact=True).count():
-            page.get_by_role("button", name=picture, exact=True).click()
-    assert page.locator("main img, main script, main b:text-is('bold')").count() == 0
-    assert dialogs == []
-    opened.assert_quiet()
 
 
 INSTRUCTIONS = 500_000
@@ -291,10 +209,8 @@ def test_a_page_of_many_instructions_opens_and_answers_soon(open_page: Opener) -
     opened.assert_quiet()
 
 
-def test_folded_values_keep_their_bytes(open_page: Opener) -> None:
-    opened = open_page(page_of(large_report(20_000)))
-    page = opened.open("#t=9999")
-    opened.draw_all()
+def test_folded_values_keep_their_bytes(drawn: Drawer) -> None:
+    page = drawn(page_of(large_report(20_000)), "#t=9999")
     sums = page.evaluate(
         """() => {
           const model = document.querySelector(".chart").chart.model;
@@ -322,3 +238,154 @@ def test_another_module_is_shown_when_it_is_chosen(open_page: Opener) -> None:
     assert page.locator("h1").inner_text() == page.evaluate("hloLens.made.modules[0].title")
     opened.draw_all()
     opened.assert_quiet()
+
+
+NAMES = (
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(2)</script>",
+    "__proto__",
+    "constructor",
+    "hasOwnProperty/valueOf",
+    "\u202egnp.exe",
+    "\U0001f600",
+    "x" * 10_000,
+    "javascript:alert(3)",
+    "'><svg onload=alert(4)>",
+    "${alert(5)}",
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page of a sample whose operations, files, axes, module and instructions have such names."""
+    folder = tmp_path_factory.mktemp("hostile") / "dump"
+    shutil.copytree(SAMPLES / "tpu" / "tp_mlp", folder)
+    for path in folder.glob("*.txt"):
+        path.write_text(_renamed(path.read_text()), encoding="utf-8")
+    return page_of(report_on(str(folder)))
+
+
+def _renamed(text: str) -> str:
+    names = iter(NAMES * (len(text) // 20))
+    text = re.sub(r'(op_name="|^\d+ ")', lambda one: f"{one[1]}{next(names)}/", text, flags=re.M)
+    text = text.replace('"data"', '"__proto__"').replace('"model"', '"</script><b>"')
+    text = text.replace("HloModule jit_train_step", "HloModule __proto__")
+    return re.sub(r"\bcopy-start\.12\b", "constructor", text)
+
+
+def test_hostile_names_are_text_in_every_view(drawn: Drawer, hostile: str) -> None:
+    page = drawn(hostile)
+    for picture in ("Treemap", "Icicle", "Places in the heap", "Table"):
+        page.get_by_role("button", name=picture, exact=True).click()
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.wait_for_timeout(50)
+    assert page.locator("main :is(img, script, iframe, [onload], [onerror], [src])").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    text = page.locator("main").inner_text()
+    assert "<img src=x onerror=alert(1)>" in text
+    assert "[object Object]" not in text
+    assert "function " not in text
+    assert "\u202e" not in text
+
+
+def test_an_axis_of_any_name_has_its_bytes(drawn: Drawer, hostile: str) -> None:
+    page = drawn(hostile)
+    table = page.locator("#view-collectives").get_by_label("bytes by axis").inner_text()
+    assert "__proto__" in table
+    assert "</script><b>" in table
+    assert page.locator("#view-collectives .link.idle").count() == 0
+    page.locator("#view-collectives").get_by_role("button", name="__proto__").click()
+    rows = page.locator("#view-collectives .singles tbody tr td:nth-child(2)").all_inner_texts()
+    assert rows
+    assert set(rows) == {"__proto__"}
+
+
+def test_an_instruction_named_constructor_is_selected(drawn: Drawer, hostile: str) -> None:
+    page = drawn(hostile, "#i=constructor")
+    assert "copy-start(" in page.locator("aside.card").inner_text()
+
+
+SAMPLE = "gpu/fsdp_transformer"
+PAPER = 680
+"""Width of A4 without its margins, in pixels of the style sheet."""
+
+
+def test_paper_has_all_views_whole_and_light_and_no_controls(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE), width=PAPER, scheme="dark")
+    page = opened.open("#v=nothing")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_timeout(50)
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll("table")]
+             .filter((one) => one.offsetWidth > document.querySelector("main").clientWidth + 1)
+             .map((one) => one.parentElement.getAttribute("aria-label"))"""
+    )
+    assert wide == []
+    assert page.locator("section.view[data-drawn]").count() == page.locator("section.view").count()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 251)"
+    assert not page.locator("nav, aside.card").filter(visible=True).count()
+    shown = page.locator("button:visible").all_inner_texts()
+    assert not [text for text in shown if "show" in text or text == "copy"]
+    assert page.evaluate("getComputedStyle(document.querySelector('.view')).breakInside") == "auto"
+    box = page.locator("#view-summary .facts").bounding_box()
+    assert box is not None
+    assert box["y"] < 400  # on the first sheet
+    opened.assert_quiet()
+
+
+def test_sums_are_printed_once_at_the_end_of_a_table(drawn: Drawer) -> None:
+    page = drawn(sample_page(SAMPLE), width=PAPER)
+    sheets = page.pdf(format="A4")
+    page.emulate_media(media="print")
+    shown = page.locator("tfoot").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).display)"
+    )
+    assert shown
+    assert set(shown) == {"table-row-group"}
+    assert 2 <= sheets.count(b"/Type /Page\n") <= 20
+
+
+def test_pictures_are_as_wide_as_the_paper(drawn: Drawer) -> None:
+    page = drawn(sample_page(SAMPLE), width=1440)
+    page.get_by_role("button", name="Treemap", exact=True).click()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = page.locator(".u-wrap, canvas.lanes, .rectangles > *").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().right)"
+    )
+    assert len(widths) > 5
+    assert max(widths) <= PAPER + 3  # borders
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".u-wrap").evaluate("one => one.offsetWidth") > PAPER
+
+
+LARGE_MODEL = CORPUS / "dumps" / "tpu-v5p-4x4x4" / "transformer" / "8b_fsdp_tp_scan.tar.gz"
+TEST_SIZE_LARGEST_PAGE = 700_000
+INSTANTS = 100_000
+STEPS = 30
+TEST_SIZE_MOST_SECONDS = 3.0
+
+
+@needs_corpus
+def test_a_step_of_a_model_of_8_billion_weights_has_a_small_page(drawn: Drawer) -> None:
+    text = page_of(report_on(str(LARGE_MODEL)))
+    assert len(text) < TEST_SIZE_LARGEST_PAGE
+    page = drawn(text)
+    assert page.locator("section.view[data-drawn]").count() >= 7
+
+
+def test_many_instants_are_moved_through_smoothly(drawn: Drawer) -> None:
+    page = drawn(page_of(large_report(INSTANTS)))
+    plot = page.locator("#view-memory .plot")
+    plot.focus()
+    start = time.perf_counter()
+    for key in ("Shift+ArrowLeft", "+", "-"):
+        for _ in range(STEPS):
+            page.keyboard.press(key)
+    assert time.perf_counter() - start < 2 * TEST_SIZE_MOST_SECONDS
+    box = page.locator("#view-memory .u-over").bounding_box()
+    assert box is not None
+    start = time.perf_counter()
+    for k in range(STEPS):
+        page.mouse.move(box["x"] + box["width"] * k / STEPS, box["y"] + 50)
+    assert time.perf_counter() - start < TEST_SIZE_MOST_SECONDS

@@ -1,23 +1,20 @@
-"""The view of changes: its figures equal those of ``hlo-lens diff``, and it opens quietly."""
+"""Pages of diff and check: figures equal those of the commands, and they open quietly."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
-
 import pytest
-
 from tests.commands import output_of
 from tests.questions.report.html.pages import data_of
+from hlo_lens.text.units import format_bytes
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+    from tests.questions.report.html.conftest import Drawer
 
-    from tests.questions.report.html.conftest import Opened
-
-    Opener = Callable[..., Opened]
 
 PAIRS = [
     ("tpu", "doubled_buffer"),
@@ -92,11 +89,8 @@ def test_lines_side_by_side_have_the_edits_of_the_command(pair: tuple[str, str])
     assert counts["removed"] == program["removed"] - program["left_out_base"]
 
 
-def test_a_row_opens_its_texts(open_page: Opener) -> None:
-    opened = open_page(_page(*FIRST))
-    page = opened.open()
-    opened.draw_all()
-    page.wait_for_timeout(100)
+def test_a_row_opens_its_texts(drawn: Drawer) -> None:
+    page = drawn(_page(*FIRST))
     view = page.locator("#view-diff")
     view.get_by_label("search changes of the program").fill("bitcast")
     view.locator(".listing button.name").first.click()
@@ -105,41 +99,130 @@ def test_a_row_opens_its_texts(open_page: Opener) -> None:
     assert "bitcast" in line.inner_text()
     marked = line.locator("mark").all_inner_texts()
     assert {"2048", "4096"} <= set(marked)
-    opened.assert_quiet()
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_changes_are_drawn_with_their_signs(open_page: Opener, pair: tuple[str, str]) -> None:
-    opened = open_page(_page(*pair), width=360, scheme="dark")
-    page = opened.open()
-    opened.draw_all()
-    page.wait_for_timeout(100)
+def test_changes_are_drawn_with_their_signs(drawn: Drawer, pair: tuple[str, str]) -> None:
+    page = drawn(_page(*pair), width=360, scheme="dark")
     view = page.locator("#view-diff")
-    assert page.locator(".failed").count() == 0
     peak = _view(pair)[1]["memory"]["peak.bytes"]
     kind = "grown" if peak["delta"] > 0 else "shrunk" if peak["delta"] < 0 else "even"
     assert kind in (view.locator(".box.delta").first.get_attribute("class") or "")
     readout = view.locator(".readout").first.inner_text()
     assert "its peak" in readout
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    opened.assert_quiet()
 
 
-def test_hostile_names_in_a_diff_do_nothing(open_page: Opener, tmp_path: Path) -> None:
+def test_hostile_names_in_a_diff_do_nothing(drawn: Drawer, tmp_path: Path) -> None:
     sides = []
     for opcode in ("multiply", "subtract"):
         path = tmp_path / f"{opcode}.after_optimizations.txt"
         path.write_text(HLO.replace("OPCODE", opcode), "utf-8")
         sides.append(str(path))
-    opened = open_page(output_of(["diff", *sides, "-f", "html"]))
-    dialogs: list[str] = []
-    opened.page.on("dialog", lambda one: dialogs.append(one.message))
-    page = opened.open()
-    opened.draw_all()
-    page.wait_for_timeout(100)
+    page = drawn(output_of(["diff", *sides, "-f", "html"]))
     page.locator(".side-by-side summary").first.click()
     page.locator(".side-by-side .texts").wait_for()
     assert EVIL in page.locator(".side-by-side").first.inner_text()
     assert page.locator("main img, main script").count() == 0
-    assert dialogs == []
-    opened.assert_quiet()
+
+
+BASE, HEAD = (f"sample_dumps/pairs/tpu/{name}.tar.xz" for name in ("base", "f32_upcast"))
+RULES = ["--budget", "sample_dumps/hlo-lens.toml"]
+
+
+def _test_check_page_page(*arguments: str) -> str:
+    return output_of([*arguments, "-f", "html"])
+
+
+def _module(page: str) -> dict[str, Any]:
+    found: dict[str, Any] = data_of(page)["hlo-lens-views"]["modules"][0]
+    return found
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> list[str]:
+    """Return the paths of snapshots of both sides."""
+    paths = [str(tmp_path / name) for name in ("base.json", "head.json")]
+    for side, path in zip((BASE, HEAD), paths, strict=True):
+        output_of(["save", side, "-o", path])
+    return paths
+
+
+def test_check_has_verdicts_then_all_views(drawn: Drawer) -> None:
+    page = _test_check_page_page("check", HEAD, "--baseline", BASE, *RULES)
+    data = data_of(page)
+    printed = json.loads(output_of(["check", HEAD, "--baseline", BASE, *RULES, "-f", "json"]))
+    assert data["hlo-lens-data"] == printed
+    assert list(_module(page)["views"])[:3] == ["summary", "diff", "memory"]
+    shown = drawn(page)
+    first = shown.locator("section.view").first
+    assert "hlo-lens check: failed" in first.inner_text()
+    command = first.locator(".command code").first.inner_text()
+    assert command == f"hlo-lens check {HEAD} --baseline {BASE} {' '.join(RULES)}"
+    statuses = first.locator("span.status").all_inner_texts()
+    assert statuses == ["fail", "fail (informational)", "pass", "pass"]
+
+
+def test_check_has_the_objects_of_report_and_diff() -> None:
+    module = _module(_test_check_page_page("check", HEAD, "--baseline", BASE, *RULES))
+    report = json.loads(output_of(["report", HEAD, "-f", "json"]))["modules"][0]
+    changes = json.loads(output_of(["diff", BASE, HEAD, "-f", "json"]))["modules"][0]
+    assert module["objects"]["report"] == report
+    assert module["objects"]["diff"] == changes
+    assert module["pair"] == f"{BASE} {HEAD}"
+
+
+def test_check_without_a_baseline_has_no_changes() -> None:
+    views = _module(_test_check_page_page("check", HEAD, "--fail-on", "memory.total_bytes>1GiB"))["views"]
+    assert "memory" in views
+    assert "diff" not in views
+
+
+def test_check_of_a_snapshot_has_its_verdicts(drawn: Drawer, snapshots: list[str]) -> None:
+    page = drawn(_test_check_page_page("check", snapshots[1], "--baseline", snapshots[0]))
+    assert "memory.total_bytes" in page.locator("section.view").first.inner_text()
+
+
+@pytest.mark.parametrize("kept", [(0,), (1,), (0, 1)])
+def test_diff_with_snapshots_draws_their_figures(
+    drawn: Drawer, snapshots: list[str], kept: tuple[int, ...]
+) -> None:
+    sides = [snapshots[k] if k in kept else side for k, side in enumerate((BASE, HEAD))]
+    page = _test_check_page_page("diff", *sides)
+    view = _module(page)["views"]["diff"]
+    assert view["snapshots"] == [("base", "head")[k] for k in kept]
+    memory = data_of(page)["hlo-lens-data"]["modules"][0]["memory"]
+    for groups in view["groups"].values():
+        for side in ("base", "head"):
+            assert sum(groups[side]) + groups[f"others_{side}"] == memory["peak.bytes"][side]
+    shown = drawn(page)
+    text = shown.locator("#view-diff").inner_text()
+    assert "snapshot" in text
+    for side in ("base", "head"):
+        assert format_bytes(memory["total_bytes"][side]) in text
+    assert shown.locator("#view-diff .box.delta").count() > 3
+
+
+def test_figures_are_pairs_of_bars_with_the_numbers_of_the_command(drawn: Drawer) -> None:
+    page = drawn(_test_check_page_page("diff", BASE, HEAD))
+    changes = json.loads(output_of(["diff", BASE, HEAD, "-f", "json"]))["modules"][0]
+    rows = {
+        cells[0]: cells[1:3]
+        for row in page.locator("table.pairs").first.locator("tbody tr").all()
+        for cells in ([cell.inner_text() for cell in row.locator("td").all()],)
+    }
+    memory = changes["memory"]
+    for label, key in (
+        ("must fit", "total_bytes"),
+        ("peak", "peak.bytes"),
+        ("temporaries", "temp_bytes"),
+    ):
+        assert rows[label] == [format_bytes(memory[key][side]) for side in ("base", "head")]
+    wire = changes["wire_bytes_per_device"]
+    assert rows["on the wire in one run"] == [format_bytes(wire[s]) for s in ("base", "head")]
+    widths = page.evaluate(
+        "[...document.querySelectorAll('table.pairs .pair')].slice(0, 2)"
+        ".map(one => [...one.children].map(bar => parseFloat(bar.style.width)))"
+    )
+    total = memory["total_bytes"]
+    assert widths[0][0] / widths[0][1] == pytest.approx(total["base"] / total["head"], rel=0.01)

@@ -1,4 +1,4 @@
-"""The HTML file: what is in it, what it allows, and how large it is."""
+"""The HTML file, its scripts and styles: what is in it, what it allows, and how large it is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import hashlib
 import json
 import re
 from typing import TYPE_CHECKING
-
 import pytest
-
 import hlo_lens
 from hlo_lens.load.devices import gpu_config
 from hlo_lens.questions.report.html.data import Strings
@@ -19,9 +17,16 @@ from hlo_lens.render.table import Report
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 from tests.questions.report.html.pages import SMALL, data_of, page_of, sample_page
+from pathlib import Path
+import hlo_lens.questions.report.html
+from hlo_lens.questions.report.html.data import all_views
+from hlo_lens.questions.report.html.document import manifest, notices, scripts, styles
+from hlo_lens.questions.report.html.document import bundled
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 LARGEST_EMPTY = 300_000
 
@@ -132,3 +137,107 @@ def test_other_commands_have_a_page_of_their_sections(command: str) -> None:
     views = data_of(page)["hlo-lens-views"]
     assert views["modules"] == []
     assert views["sections"][0]["tables"] or views["sections"][0]["facts"]
+
+
+ASSETS = Path(hlo_lens.questions.report.html.__file__).parent / "assets"
+OWN = sorted((ASSETS / "scripts").rglob("*.js"))
+VIEWS = sorted(path.stem for path in (ASSETS / "scripts" / "views").glob("*.js"))
+
+
+def test_vendored_files_are_those_of_the_manifest() -> None:
+    listed: dict[str, str] = {}
+    for package in manifest():
+        listed |= dict(package["sha256"])  # type: ignore[arg-type]
+    vendored = ASSETS / "vendored"
+    found = {
+        path.relative_to(vendored).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in vendored.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+    assert found == listed
+
+
+def test_manifest_names_version_licence_and_source() -> None:
+    for package in manifest():
+        assert package["version"] in package["source"]
+        assert package["licence"] in ("MIT", "ISC")
+        assert f"{package['name']}-{package['version']}" in notices()
+
+
+def test_no_text_ends_its_element() -> None:
+    for text in (*scripts(), *styles()):
+        assert not re.search(r"</(?:script|style)|<!--", text, re.IGNORECASE)
+        assert "\r" not in text
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.relative_to(ASSETS)))
+def test_own_scripts_make_no_markup_and_ask_no_network(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    forbidden = (
+        "innerHTML outerHTML insertAdjacentHTML document.write eval( new Function DOMParser "
+        "createContextualFragment srcdoc fetch( XMLHttpRequest WebSocket sendBeacon http: https:"
+    )
+    words = forbidden.replace("new Function", "new\tFunction").split(" ")
+    assert [word for word in words if word.replace("\t", " ") in text] == []
+
+
+def test_own_scripts_are_small_files() -> None:
+    assert {path.name: n for path in OWN if (n := len(path.read_text().splitlines())) > 480} == {}
+
+
+def test_a_view_has_a_script_and_a_file_of_data() -> None:
+    assert sorted(view.name for view in all_views()) == VIEWS
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_exports_what_the_page_asks_for(name: str) -> None:
+    text = (ASSETS / "scripts" / "views" / f"{name}.js").read_text(encoding="utf-8")
+    assert "export const view = {" in text
+    for key in (f'name: "{name}"', "title: ", "command: ", "howToRead: [", "render("):
+        assert key in text
+
+
+def test_views_have_different_places() -> None:
+    orders = [view.order for view in all_views()]
+    assert orders == sorted(set(orders))
+
+
+A = 'import { two as second } from "./lib/b.js";\n\nexport const one = second();\n'
+B = "export function two() {\n  return 2;\n}\n"
+
+
+def test_imported_modules_come_first() -> None:
+    made = bundled({"a.js": A, "lib/b.js": B}, "a.js")
+    assert made.index("// lib/b.js") < made.index("// a.js")
+
+
+def test_imports_and_exports_become_entries_of_a_table() -> None:
+    made = bundled({"a.js": A, "lib/b.js": B}, "a.js")
+    assert 'const { two: second } = modules["lib/b.js"];' in made
+    assert 'modules["lib/b.js"] = { two };' in made
+    assert "\nfunction two() {" in made
+    assert "import {" not in made
+    assert "export " not in made
+
+
+def test_a_module_is_joined_once() -> None:
+    made = bundled({"a.js": A, "c.js": A, "lib/b.js": B}, "a.js", added=("c.js",))
+    assert made.count("// lib/b.js") == 1
+
+
+def test_modules_that_nothing_imports_can_be_added() -> None:
+    assert "// lib/b.js" in bundled({"a.js": "", "lib/b.js": B}, "a.js", added=("lib/b.js",))
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        ({"a.js": 'import { x } from "./a.js";\n'}, "modules import each other: a.js > a.js"),
+        ({"a.js": 'import { x } from "./b.js";\n'}, "a.js imports b.js, which is no module"),
+        ({"a.js": 'import x from "./b.js";\n'}, "a.js: not a form that is joined: import x from"),
+        ({"a.js": "export default 1;\n"}, "a.js: not a form that is joined: export default"),
+    ],
+)
+def test_other_forms_are_refused(modules: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bundled(modules, "a.js")

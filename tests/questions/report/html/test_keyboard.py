@@ -1,21 +1,22 @@
-"""The keyboard alone: names open the card and give the focus back, pictures have one stop."""
+"""Keyboard, address and accessibility of pages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
 import pytest
-
 from tests.questions.report.html.pages import sample_page
+from importlib import resources
+from importlib.util import find_spec
+from tests.commands import output_of
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Locator, Page
+    from tests.questions.report.html.conftest import Drawer
+    from tests.questions.report.html.conftest import Drawer, Opener
+    from playwright.sync_api import Page
+    from tests.questions.report.html.conftest import Drawer, Scheme
 
-    from tests.questions.report.html.conftest import Opened
-
-    Opener = Callable[..., Opened]
 
 CARD = "aside.card"
 
@@ -30,10 +31,8 @@ def _focused(page: Page) -> str:
     "names",
     ["#view-alive .picture tbody button.name", "#view-collectives .singles tbody button.name"],
 )
-def test_a_name_opens_the_card_and_escape_returns_to_it(open_page: Opener, names: str) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_a_name_opens_the_card_and_escape_returns_to_it(drawn: Drawer, names: str) -> None:
+    page = drawn(sample_page())
     name = page.locator(names).nth(2)
     text = name.inner_text()
     name.focus()
@@ -44,32 +43,25 @@ def test_a_name_opens_the_card_and_escape_returns_to_it(open_page: Opener, names
     assert not page.locator(CARD).is_visible()
     assert _focused(page) == text
     assert page.locator("main").evaluate("main => main.contains(document.activeElement)")
-    opened.assert_quiet()
 
 
-def test_a_click_of_a_pointer_leaves_the_focus(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_a_click_of_a_pointer_leaves_the_focus(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     page.locator("#view-alive .picture tbody button.name").nth(1).click()
     assert page.locator(CARD).is_visible()
     assert not page.locator(CARD).evaluate("card => card.contains(document.activeElement)")
 
 
-def test_a_sorted_table_keeps_the_focus_on_its_head(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_a_sorted_table_keeps_the_focus_on_its_head(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     page.locator("#view-program").get_by_role("button", name="opcode").focus()
     page.keyboard.press("Enter")
     assert _focused(page).startswith("opcode ")
 
 
 @pytest.mark.parametrize("picture", ["Treemap", "Icicle"])
-def test_arrow_keys_go_through_rectangles(open_page: Opener, picture: str) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_arrow_keys_go_through_rectangles(drawn: Drawer, picture: str) -> None:
+    page = drawn(sample_page())
     page.get_by_role("button", name=picture, exact=True).click()
     boxes = page.locator("#view-alive .rectangles button")
     assert boxes.count() > 3
@@ -92,10 +84,8 @@ def _shares(boxes: Locator) -> list[float]:
     return shares
 
 
-def test_a_group_of_the_icicle_fills_the_width_when_it_is_opened(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
-    opened.draw_all()
+def test_a_group_of_the_icicle_fills_the_width_when_it_is_opened(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     page.get_by_role("button", name="Icicle", exact=True).click()
     scopes = page.locator("#view-alive button.scope")
     narrow = next(k for k, share in enumerate(_shares(scopes)) if share < 0.5)
@@ -105,12 +95,10 @@ def test_a_group_of_the_icicle_fills_the_width_when_it_is_opened(open_page: Open
     assert _shares(same) == pytest.approx([1.0], abs=0.01)
     page.get_by_role("button", name="show all").click()
     assert _shares(same)[0] < 0.5
-    opened.assert_quiet()
 
 
-def test_every_view_is_reached_by_links(open_page: Opener) -> None:
-    opened = open_page(sample_page())
-    page = opened.open()
+def test_every_view_is_reached_by_links(drawn: Drawer) -> None:
+    page = drawn(sample_page())
     links = page.locator("nav a")
     titles = page.locator("section.view > h2").all_inner_texts()
     assert links.all_inner_texts() == titles
@@ -118,4 +106,155 @@ def test_every_view_is_reached_by_links(open_page: Opener) -> None:
         links.nth(k).focus()
         page.keyboard.press("Enter")
         assert _focused(page) == title
+
+
+SAMPLE = "cpu/fsdp_transformer"
+
+
+def test_back_returns_to_what_was_selected_before(drawn: Drawer) -> None:
+    page = drawn(sample_page())
+    names = page.locator("#view-alive .picture tbody button.name")
+    first, second = names.nth(0).inner_text(), names.nth(1).inner_text()
+    names.nth(0).click()
+    page.wait_for_timeout(1100)  # choices within a second are one entry of the history
+    names.nth(1).click()
+    assert page.locator("aside.card h2").inner_text() == second
+    page.go_back()
+    assert page.locator("aside.card h2").inner_text() == first
+    assert page.locator("#view-alive tr.chosen").inner_text().count(first) == 1
+    page.go_back()
+    assert not page.locator("aside.card").is_visible()
+    page.go_forward()
+    assert page.locator("aside.card h2").inner_text() == first
+
+
+def test_steps_of_arrow_keys_are_one_entry_of_the_history(drawn: Drawer) -> None:
+    page = drawn(sample_page())
+    before = page.evaluate("history.length")
+    page.locator("#view-memory .plot").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    assert page.evaluate("history.length") == before + 1
+
+
+def test_an_address_opens_a_view(open_page: Opener) -> None:
+    opened = open_page(sample_page(SAMPLE))
+    opened.page.emulate_media(reduced_motion="reduce")
+    page = opened.open("#w=sharding")
+    page.wait_for_timeout(50)
+    assert page.evaluate("document.activeElement.textContent") == "Sharding"
+    box = page.locator("#view-sharding").bounding_box()
+    assert box is not None
+    assert abs(box["y"]) < 120
+    page.locator("nav a").first.click()
+    assert page.evaluate("location.hash") == "#w=summary"
     opened.assert_quiet()
+
+
+def test_an_address_of_nothing_that_is_there_does_nothing(drawn: Drawer) -> None:
+    page = drawn(
+        sample_page(), "#w=constructor&v=__proto__&i=x&t=99999999&s=77&m=other&x=%F0%9F%98%80"
+    )
+    assert "not among those" in page.locator("aside.card").inner_text()
+
+
+def test_an_instruction_marks_its_value_in_all_pictures(drawn: Drawer) -> None:
+    page = drawn(sample_page())
+    value = page.locator("#view-alive .picture tbody button.name").first.inner_text()
+    maker = value.partition("{")[0]
+    page.evaluate("name => hloLens.selection.set({ instruction: name })", maker)
+    marked = page.evaluate("document.querySelector('.chart').chart.marked[2]")
+    assert marked.startswith(f"{maker}{{")
+    assert page.locator("#view-alive tr.chosen").count() == 1
+    assert maker in page.locator("#view-program tr.chosen").inner_text()
+    assert "holds " in page.locator("aside.card").inner_text()
+
+
+def test_a_selected_value_of_the_tail_is_listed(drawn: Drawer) -> None:
+    page = drawn(sample_page(SAMPLE))
+    rows = page.locator("#view-alive .picture tbody tr")
+    listed = rows.count()
+    last = page.evaluate(
+        """() => {
+          const { model } = document.querySelector(".chart").chart;
+          const { size } = model.values;
+          return model.name(model.alive(model.peakPlace).values.sort((a, b) =>
+            size[a] - size[b] || (model.name(a) < model.name(b) ? 1 : -1))[0]);
+        }"""
+    )
+    total = page.locator("#view-alive tfoot tr").last.inner_text()
+    page.evaluate("name => hloLens.selection.set({ value: name })", last)
+    assert rows.count() == listed + 1
+    assert last in page.locator("#view-alive tr.chosen").inner_text()
+    assert page.locator("#view-alive tfoot tr").last.inner_text() == total
+
+
+def test_arguments_of_a_finding_are_selected_as_values(drawn: Drawer) -> None:
+    page = drawn(sample_page("cpu/wasteful"))
+    finding = page.locator(".finding", has_text="M001").first
+    finding.locator("button.name").first.click()
+    argument = finding.locator("button.name").first.inner_text()
+    assert argument in page.locator("aside.card").inner_text()
+    assert "param" in page.locator("aside.card h2").inner_text()
+
+
+PICTURES = ("Table", "Treemap", "Icicle", "Places in the heap")
+AXE = "axe_playwright_python"
+TEST_ACCESSIBILITY_SAMPLE = "gpu/fsdp_transformer"
+DIFF = ("sample_dumps/pairs/tpu/base.tar.xz", "sample_dumps/pairs/tpu/f32_upcast.tar.xz")
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """Return the script of axe-core."""
+    if find_spec(AXE) is None:
+        pytest.skip("axe-core is not installed (axe-playwright-python)")
+    return resources.files(AXE).joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+def _violations(page: Page, part: str = "body") -> list[str]:
+    """Return the rules that a part of the page breaks, with the first element of each."""
+    found: list[str] = page.evaluate(
+        """async (part) => (await axe.run(part)).violations.map((one) =>
+             `${one.impact} ${one.id}: ${one.nodes[0].html.slice(0, 200)}`)""",
+        part,
+    )
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_breaks_a_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -> None:
+    page = drawn(sample_page(TEST_ACCESSIBILITY_SAMPLE), "#v=nothing", scheme=scheme)
+    page.evaluate(axe)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert _violations(page) == []
+    for picture in PICTURES[1:]:
+        page.get_by_role("button", name=picture, exact=True).click()
+        page.wait_for_timeout(50)
+        assert _violations(page, "#view-alive .picture") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_diff_breaks_no_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -> None:
+    page = drawn(output_of(["diff", *DIFF, "-f", "html"]), scheme=scheme)
+    page.evaluate(axe)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert _violations(page) == []
+
+
+def test_every_picture_has_a_table_beside_it(drawn: Drawer) -> None:
+    page = drawn(sample_page(TEST_ACCESSIBILITY_SAMPLE))
+    assert page.locator("[role=img]:not([aria-label])").count() == 0
+    for picture in PICTURES[1:]:
+        page.get_by_role("button", name=picture, exact=True).click()
+        assert page.locator("#view-alive .picture details.numbers").count() == 1
+    page.locator("#view-alive details.numbers > summary").click()
+    rows = page.locator("#view-alive details.numbers tbody tr")
+    rows.first.wait_for(state="attached")
+    assert rows.count() > 20
+    for place in ("#view-memory", "#view-collectives .block", "figure.tiles"):
+        assert page.locator(f"{place} details.numbers").count() >= 1
+    page.locator("figure.tiles details.numbers > summary").click()
+    tiles = page.locator("figure.tiles tbody tr")
+    tiles.first.wait_for(state="attached")
+    assert tiles.count() == 8

@@ -1,1 +1,1 @@
-"""Views of the page: each file has `VIEWS`; found by listing this folder."""
+"""Views of the page: each file has rows of `VIEWS`, found by listing this folder."""

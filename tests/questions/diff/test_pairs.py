@@ -1,11 +1,58 @@
-"""Pairs of the modules of two dumps."""
+"""Pairs of items by keys, of modules, and of files in renamed folders."""
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TYPE_CHECKING
+from hypothesis import given, strategies as st
+from hlo_lens.questions.diff.pairs import pair_items
 import dataclasses
-
 from hlo_lens.questions.diff.pairs import IN_ORDER, ONLY_ONES, SIGNATURE_DIFFERS, pair_modules
 from tests.snapshots import FACTS, MEMORY, module
+from dataclasses import replace
+from hlo_lens.questions.diff.pairs import renamed_files, renamed_source, with_folders_of
+from tests.questions.diff.test_line_diff import BASE, causes
+from tests.snapshots import collective, group, module, peak
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+
+Item = tuple[str, int]
+STAGES: tuple[Callable[[Item], Hashable], ...] = (
+    lambda item: item,
+    lambda item: item[0] and (item[0],),
+)
+items = st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.integers(0, 3)), max_size=8)
+
+
+def _order(item: Item) -> tuple[object, ...]:
+    return (item[1],)
+
+
+@given(items, items)
+def test_each_item_is_in_one_pair_or_left_over(base: list[Item], head: list[Item]) -> None:
+    found = pair_items(base, head, STAGES, _order)
+    assert sorted(one for one, _ in found if one is not None) == sorted(base)
+    assert sorted(other for _, other in found if other is not None) == sorted(head)
+
+
+@given(items, items)
+def test_exchanged_sides_give_exchanged_pairs(base: list[Item], head: list[Item]) -> None:
+    found, mirrored = (pair_items(*sides, STAGES, _order) for sides in ((base, head), (head, base)))
+    assert Counter((b, a) for a, b in found) == Counter(mirrored)
+
+
+def test_equal_items_are_paired_before_similar_ones() -> None:
+    found = pair_items([("a", 1), ("a", 2)], [("a", 2), ("a", 3)], STAGES, _order)
+    assert found == [(("a", 2), ("a", 2)), (("a", 1), ("a", 3))]
+
+
+def test_an_empty_key_excludes_an_item_from_a_stage() -> None:
+    found = pair_items([("", 1)], [("", 2)], STAGES, _order)
+    assert found == [(("", 1), None), (None, ("", 2))]
+
 
 ASSIGNED = dataclasses.replace(FACTS, memory=MEMORY)
 
@@ -99,3 +146,39 @@ def test_equal_programs_with_different_memory_are_no_copies() -> None:
     pairs = pair_modules([large, small], [small, large, small])
     assert sorted(pairs.pairs) == [(0, 1, ""), (1, 0, "")]
     assert (pairs.added, pairs.head_copies) == ((), (2,))
+
+
+def test_files_of_one_name_in_one_folder_of_each_side_are_the_same() -> None:
+    found = renamed_files(["a/train.py", "a/x.py", "lib/ops.py"], ["b/train.py", "lib/ops.py"])
+    assert found == {"a/train.py": "b/train.py"}
+    assert renamed_files(["a/model.py"], ["b/model.py", "c/model.py"]) == {}
+    assert renamed_files(["a/model.py"], ["a/model.py", "c/model.py"]) == {}
+    assert renamed_files(["a/__init__.py"], ["b/__init__.py"]) == {}
+
+
+def test_lines_of_sources_follow_their_file() -> None:
+    files = {"a/train.py": "b/train.py"}
+    assert renamed_source("a/train.py:7", files) == "b/train.py:7"
+    assert renamed_source("a/train.py", files) == "b/train.py"
+    assert renamed_source("c/train.py:7", files) == "c/train.py:7"
+    assert renamed_source(None, files) is None
+
+
+def test_a_rewritten_line_of_a_renamed_folder_is_no_new_line() -> None:
+    head = BASE.replace("/home/me/p/", "/home/me/q/").replace("tanh(", "negate(")
+    ((places, what),) = causes(BASE, head)
+    assert places == ("q/t.py:3",)
+    assert what == "opcode tanh -> negate (1)"
+
+
+def test_values_and_collectives_of_a_renamed_folder_are_no_change() -> None:
+    mine = collective(source_file="p/train.py", wire_bytes_per_device=1)
+    yours = replace(mine, source_file="q/train.py", payload_bytes=1023)
+    held = [peak(group(source=f"{folder}/train.py:3")) for folder in ("p", "q")]
+    base = module(collectives=(mine,), peaks=(held[0],))
+    head = module(collectives=(yours,), peaks=(held[1],))
+    found = with_folders_of(base, head)
+    assert found.peaks[0].groups == head.peaks[0].groups
+    assert found.collectives is not None
+    assert found.collectives[0].source_file == "q/train.py"
+    assert with_folders_of(base, base) is base
