@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import pytest
+
+import hlo_lens
 from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
 from tests.snapshots import collective, module
-import pytest
-import hlo_lens
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.collectives.collective import Collective
     from pathlib import Path
+
+    from hlo_lens.questions.collectives.collective import Collective
 
 
 LOOP = "jit(f)/while x48"

@@ -1,4 +1,4 @@
-"""``hlo-lens diff``, ``save`` and ``check`` as users call them."""
+"""``hlo-lens diff`` as users call it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import json
 import re
 import shutil
 import tarfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAIRS = SAMPLES / "pairs"
 BASE = str(PAIRS / "tpu" / "base.tar.xz")
@@ -191,24 +194,18 @@ def test_subjects_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "message"),
     [
-        (("--only", "flops"), 2, "cannot compare flops; there is memory, collectives"),
-        (("--no-ignore", "weather"), 2, "no kind of noise is called 'weather'"),
-        (("--module", "nope"), 2, "no module matches 'nope'; there is jit_train_step"),
-        (("--module", "("), 2, "not a regular expression"),
+        ((BASE, UPCAST, "--only", "flops"), "cannot compare flops; there is memory, collectives"),
+        ((BASE, UPCAST, "--no-ignore", "weather"), "no kind of noise is called 'weather'"),
+        ((BASE, UPCAST, "--module", "no"), "no module matches 'no'; there is jit_train_step"),
+        ((BASE, UPCAST, "--module", "("), "not a regular expression"),
+        (("-", "-"), "only one side can be standard input"),
     ],
 )
-def test_usage_errors_list_the_valid_values(
-    arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    found, _, err = _run("diff", BASE, UPCAST, *arguments)
-    assert found == code
-    assert message in err
-
-
-def test_a_missing_side_is_3() -> None:
-    assert _run("diff", BASE, "/nowhere/at/all")[0] == 3
+def test_usage_errors_list_the_valid_values(arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = _run("diff", *arguments)
+    assert (code, message in err) == (2, True)
 
 
 def test_a_missing_head_is_reported_before_the_base_is_read(
@@ -218,12 +215,6 @@ def test_a_missing_head_is_reported_before_the_base_is_read(
     code, _, err = _run("diff", BASE, "/nowhere/at/all")
     assert code == 3
     assert "/nowhere/at/all: no such file or folder" in err
-
-
-def test_both_sides_cannot_be_standard_input() -> None:
-    code, _, err = _run("diff", "-", "-")
-    assert code == 2
-    assert "only one side can be standard input" in err
 
 
 def test_folders_of_other_module_numbers_are_paired(tmp_path: Path) -> None:
@@ -269,15 +260,11 @@ def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
     text = file.read_text()
     assert text.startswith("before\n## hlo-lens diff: changed\n")
     assert text.count("<details>") == text.count("</details>") > 2
-
-
-def test_a_missing_summary_file_is_reported() -> None:
     code, _, err = _run("diff", BASE, UPCAST, "--github-step-summary", GITHUB_STEP_SUMMARY="")
-    assert code == 0
-    assert "GITHUB_STEP_SUMMARY is not set" in err
+    assert (code, "GITHUB_STEP_SUMMARY is not set" in err) == (0, True)
 
 
-def test_regressions_are_annotated_on_the_users_lines() -> None:
+def test_regressions_alone_are_annotated_on_the_users_lines() -> None:
     code, out, _ = _run("diff", BASE, GATHER, "--github-annotations", "--only", "collectives")
     assert code == 0
     (line,) = [line for line in out.splitlines() if line.startswith("::")]
@@ -285,6 +272,8 @@ def test_regressions_are_annotated_on_the_users_lines() -> None:
     assert "programs/pairs.py" in line
     assert "line=67" in line or "(at programs/pairs.py:67)" in line
     assert line.endswith("of 256.00MiB in jit_train_step: added") or "(at" in line
+    back = _run("diff", GATHER, BASE, "--github-annotations", "--only", "collectives")[1]
+    assert "::warning" not in back  # improvements
 
 
 def test_a_line_that_many_modules_share_is_annotated_once(tmp_path: Path) -> None:
@@ -311,126 +300,10 @@ ENTRY main {{
     assert overview[2].split()[:2] == ["[29", "others]"]
 
 
-def test_improvements_are_not_annotated() -> None:
-    out = _run("diff", GATHER, BASE, "--github-annotations", "--only", "collectives")[1]
-    assert "::warning" not in out
-
-
 def test_annotations_are_kept_out_of_json() -> None:
     _, out, err = _run("diff", BASE, GATHER, "--github-annotations", "-f", "json")
     assert json.loads(out)["kind"] == "diff"
     assert "::warning" in err
-
-
-# ---- save and check ----------------------------------------------------------------------------
-
-
-def test_saving_twice_gives_the_same_bytes(tmp_path: Path, saved: str) -> None:
-    again = str(tmp_path / "again.json")
-    _run("save", BASE, "-o", again)
-    assert Path(saved).read_bytes() == Path(again).read_bytes()
-    assert _run("save", BASE)[1] == Path(saved).read_text()
-
-
-BUDGET = """
-[defaults]
-threshold = "2%"
-min_change = "8MiB"
-
-[[budget]]
-module = "train"
-metric = "memory.spaces[HBM].total_bytes"
-max = "14.5GiB"
-
-[[budget]]
-metric = "collectives.all-gather.count"
-absent = true
-"""
-
-
-def _budget(tmp_path: Path, text: str = BUDGET) -> str:
-    file = tmp_path / "hlo-lens.toml"
-    file.write_text(text)
-    return str(file)
-
-
-@pytest.mark.parametrize(("head", "code"), [(BASE, 0), (UPCAST, 1), (GATHER, 1)])
-def test_check_keeps_a_budget(tmp_path: Path, saved: str, head: str, code: int) -> None:
-    budget = _budget(tmp_path)
-    found, out, _ = _run("check", head, "--baseline", saved, "--budget", budget, "-f", "json")
-    assert found == code
-    data = json.loads(out)
-    assert (data["kind"], data["passed"]) == ("check", code == 0)
-    assert [rule["module"] for rule in data["rules"]] == ["jit_train_step"] * 2
-
-
-def test_a_failure_lists_its_contributors(tmp_path: Path, saved: str) -> None:
-    arguments = ("check", UPCAST, "--baseline", saved, "--budget", _budget(tmp_path))
-    (rule, _) = json.loads(_run(*arguments, "-f", "json")[1])["rules"]
-    assert rule["status"] == "fail"
-    assert rule["delta"] == rule["head"] - rule["base"]
-    first = rule["contributors"][0]
-    assert first.pop("what").startswith("bf16[2,32768,2048]")
-    assert first == {
-        "delta_bytes": 256 << 20,
-        "change": "grown",
-        "source": "programs/pairs.py:59",
-        "op_name": "jit(train_step)/shard_map/while/body/closed_call/project/tanh",
-        "origin_basis": "loop body",
-        "is_at_most": False,
-    }
-
-
-def test_a_baseline_without_rules_allows_little_growth(saved: str) -> None:
-    assert _run("check", BASE, "--baseline", saved)[0] == 0
-    assert _run("check", UPCAST, "--baseline", saved)[0] == 1
-
-
-def test_another_backend_is_4_unless_forced(saved: str) -> None:
-    gpu = str(PAIRS / "gpu" / "base.tar.xz")
-    code, _, err = _run("check", gpu, "--baseline", saved)
-    assert code == 4
-    assert "backend tpu -> gpu" in err
-    assert _run("check", gpu, "--baseline", saved, "--force")[0] in (0, 1)
-
-
-def test_a_gap_in_counted_figures_is_4(tmp_path: Path) -> None:
-    body = "p = f32[2] parameter(0)\n  ???\n  ROOT n = f32[2] negate(p)"
-    text = f"HloModule m\n\nENTRY e {{\n  {body}\n}}\n"
-    file = tmp_path / "m.txt"
-    file.write_text(text)
-    code, _, err = _run("check", str(file), "--fail-on", "collectives.static.all-gather>0")
-    assert code == 4
-    assert "could not be read" in err
-
-
-def test_no_rules_and_no_baseline_is_2() -> None:
-    code, _, err = _run("check", BASE)
-    assert code == 2
-    assert "nothing to judge by: give --budget FILE, --baseline PATH or --fail-on RULE" in err
-
-
-def test_a_mistake_in_the_budget_is_2_with_its_place(tmp_path: Path) -> None:
-    file = _budget(tmp_path, '[[budget]]\nmetric = "memory.temp_bytes"\nmaxx = 1\n')
-    code, _, err = _run("check", BASE, "--budget", file)
-    assert code == 2
-    assert f"{file}:3: unknown key 'maxx'" in err
-
-
-def test_a_missing_budget_is_3() -> None:
-    assert _run("check", BASE, "--budget", "/nowhere.toml")[0] == 3
-
-
-@pytest.mark.parametrize(("version", "update"), [(3, ""), (5, "update hlo-lens, or ")])
-def test_a_snapshot_of_another_version_is_4(
-    tmp_path: Path, saved: str, version: int, update: str
-) -> None:
-    text = Path(saved).read_text().replace('"schema_version": 4', f'"schema_version": {version}', 1)
-    other = tmp_path / "other.json"
-    other.write_text(text)
-    code, _, err = _run("check", BASE, "--baseline", str(other))
-    assert code == 4
-    assert f": {update}save it again with this version" in err
 
 
 # ---- what is not known -------------------------------------------------------------------------
@@ -514,25 +387,3 @@ def test_memory_of_a_large_text_is_estimated_on_request(
     _run("save", name, "-o", base)
     assert _run("check", name, "--baseline", base)[0] == 0
     assert "memory       no change" in _run("diff", base, name)[1]
-
-
-def test_a_changed_program_with_unknown_memory_does_not_pass(tmp_path: Path) -> None:
-    base, head = tmp_path / "base.txt", tmp_path / "head.txt"
-    base.write_text(BARE)
-    head.write_text(BARE.replace("negate", "abs"))
-    assert _run("check", str(base), "--baseline", str(base))[0] == 0
-    code, _, err = _run("check", str(head), "--baseline", str(base))
-    assert code == 4
-    assert "not known on either side, and the program changed" in err
-    rule = "collectives.static.*>+0"
-    assert _run("check", str(head), "--baseline", str(base), "--fail-on", rule)[0] == 0
-
-
-def test_exit_code_4_has_a_message(tmp_path: Path) -> None:
-    budget = tmp_path / "b.toml"
-    budget.write_text('[[budget]]\nmetric = "memory.nope"\nmax = 1\ninformational = true\n')
-    code, _, err = _run("check", BASE, "--budget", str(budget))
-    assert (code, err) == (
-        4,
-        "hlo-lens: error: no rule could be decided, not even an informational one\n",
-    )

@@ -5,20 +5,28 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
+
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.causes import Changes, LineDiff, LineRow, find_causes, line_diff, line_row
+from hlo_lens.questions.diff.causes import (
+    Changes,
+    LineChanged,
+    LineDiff,
+    LineRow,
+    find_causes,
+    line_diff,
+    line_row,
+)
 from hlo_lens.questions.diff.collectives import collective_diff
 from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines, program_lines
 from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.diff.page import cause_text
 from hlo_lens.questions.diff.shardings import donation_diff, sharding_diff
 from tests.snapshots import collective, entry, module
 from tests.timing import cpu_seconds
-from hlo_lens.questions.diff.causes import LineChanged
-from hlo_lens.questions.diff.page import cause_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from hlo_lens.questions.snapshots.figures import EntryFact
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
-from hlo_lens.questions.diff.memory import FREE, PeakDiff, code_problem, memory_diff, peak_diff
+
+from hlo_lens.questions.diff.memory import (
+    FREE,
+    MemoryDiff,
+    PeakDiff,
+    code_problem,
+    memory_diff,
+    peak_diff,
+)
+from hlo_lens.questions.diff.page import memory_facts, statement_tables
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.memory.statement import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
-from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
-from hlo_lens.questions.diff.page import memory_facts, statement_tables
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.figures import SpacePeak

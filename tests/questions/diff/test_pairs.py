@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
-from hypothesis import given, strategies as st
-from hlo_lens.questions.diff.pairs import pair_items
 import dataclasses
-from hlo_lens.questions.diff.pairs import IN_ORDER, ONLY_ONES, SIGNATURE_DIFFERS, pair_modules
-from tests.snapshots import FACTS, MEMORY, module
+from collections import Counter
 from dataclasses import replace
-from hlo_lens.questions.diff.pairs import renamed_files, renamed_source, with_folders_of
-from tests.questions.diff.test_line_diff import BASE, causes
-from tests.snapshots import collective, group, module, peak
 from typing import TYPE_CHECKING
+
+from hypothesis import given, strategies as st
+
+from hlo_lens.questions.diff.pairs import (
+    IN_ORDER,
+    ONLY_ONES,
+    SIGNATURE_DIFFERS,
+    pair_items,
+    pair_modules,
+    renamed_files,
+    renamed_source,
+    with_folders_of,
+)
+from tests.questions.diff.test_line_diff import BASE, causes
+from tests.snapshots import FACTS, MEMORY, collective, group, module, peak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

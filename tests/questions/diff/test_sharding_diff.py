@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
+
+from hlo_lens import snapshot
 from hlo_lens.questions.diff.shardings import ONE_SIDE, OTHER_SYSTEM, sharding_diff
 from hlo_lens.questions.sharding.annotations import Annotation
-from tests.snapshots import entry, module
-from hlo_lens import snapshot
 from hlo_lens.questions.snapshots.snapshot_file import Snapshot
-from typing import TYPE_CHECKING
+from tests.snapshots import entry, module
 
 if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.figures import EntryFact

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pickle
 import sys
 from typing import TYPE_CHECKING
+
 import pytest
+
 import hlo_lens
+from hlo_lens.questions.check import check
+from hlo_lens.questions.check.judge import FAIL
 from hlo_lens.questions.diff import sides
 from hlo_lens.questions.diff.sides import load_sides, snapshot
 from hlo_lens.questions.snapshots.snapshot_file import snapshot_text
@@ -14,10 +18,6 @@ from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.processes import SecondProcess
 from tests.corpus import SAMPLES
-from hlo_lens.questions.check import check
-from hlo_lens.questions.check.judge import FAIL
-from hlo_lens.questions.diff.sides import snapshot
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,13 @@ import pytest
 Scheme: TypeAlias = Literal["light", "dark"]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, BrowserContext, Page, Request
+
+    Opener = Callable[..., "Opened"]
+    Drawer = Callable[..., Page]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _OPTIONS = [
@@ -50,7 +53,7 @@ class Opened:
 
     Attributes:
         page: The page.
-        messages: Errors and warnings of its console, and exceptions.
+        messages: Errors and warnings of its console, exceptions and dialogs.
         requests: Addresses that it asked for, but for its own.
     """
 
@@ -62,6 +65,7 @@ class Opened:
         page.set_default_timeout(5_000)
         page.on("console", lambda one: self.messages.append(f"{one.type}: {one.text}"))
         page.on("pageerror", lambda error: self.messages.append(str(error)))
+        page.on("dialog", lambda one: self.messages.append(one.message))
         page.on("request", self._asked)
 
     def _asked(self, request: Request) -> None:
@@ -103,3 +107,25 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Any]:
     yield opener
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def drawn(open_page: Opener) -> Iterator[Drawer]:
+    """Return a function that opens a page at a place and draws all of its views.
+
+    No view fails, and at the end of the test there were no messages and no requests.
+    """
+    windows: list[Opened] = []
+
+    def drawer(text: str, at: str = "", **window: Any) -> Page:
+        opened = open_page(text, **window)
+        windows.append(opened)
+        page = opened.open(at)
+        opened.draw_all()
+        page.wait_for_timeout(50)
+        assert page.locator(".failed").count() == 0
+        return page
+
+    yield drawer
+    for opened in windows:
+        opened.assert_quiet()

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import json
-import time
-from typing import TYPE_CHECKING, Any
-import pytest
-from hlo_lens.text.units import format_bytes
-from tests.commands import output_of
-from tests.questions.report.html.large import large_report
-from tests.questions.report.html.pages import SMALL, page_of, sample_page
 import re
 import shutil
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
 from hlo_lens.questions.report import report_on
-from tests.corpus import SAMPLES
-from tests.questions.report.html.pages import page_of
-from tests.questions.report.html.pages import sample_page
-from tests.corpus import CORPUS, needs_corpus
-from typing import TYPE_CHECKING
+from hlo_lens.text.units import format_bytes
+from tests.commands import output_of
+from tests.corpus import CORPUS, SAMPLES, needs_corpus
+from tests.questions.report.html.large import large_report
+from tests.questions.report.html.pages import SMALL, page_of, sample_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
     from tests.questions.report.html.conftest import Drawer, Opener
-    from tests.questions.report.html.conftest import Drawer
 
 
-TEST_BROWSER_SAMPLES = [
+EVERY_SAMPLE = [
     f"{backend}/{program}"
     for backend in ("cpu", "gpu", "tpu")
     for program in ("fsdp_transformer", "shard_map_collectives", "tp_mlp", "wasteful")
 ]
 
 
-@pytest.mark.parametrize("sample", TEST_BROWSER_SAMPLES)
+@pytest.mark.parametrize("sample", EVERY_SAMPLE)
 def test_every_view_of_a_sample_opens_quietly(drawn: Drawer, sample: str) -> None:
     page = drawn(sample_page(sample))
     assert page.locator("section.view[data-drawn]").count() >= 1
@@ -360,16 +357,15 @@ def test_pictures_are_as_wide_as_the_paper(drawn: Drawer) -> None:
 
 
 LARGE_MODEL = CORPUS / "dumps" / "tpu-v5p-4x4x4" / "transformer" / "8b_fsdp_tp_scan.tar.gz"
-TEST_SIZE_LARGEST_PAGE = 700_000
+LARGEST_MODEL_PAGE = 700_000
 INSTANTS = 100_000
 STEPS = 30
-TEST_SIZE_MOST_SECONDS = 3.0
 
 
 @needs_corpus
 def test_a_step_of_a_model_of_8_billion_weights_has_a_small_page(drawn: Drawer) -> None:
     text = page_of(report_on(str(LARGE_MODEL)))
-    assert len(text) < TEST_SIZE_LARGEST_PAGE
+    assert len(text) < LARGEST_MODEL_PAGE
     page = drawn(text)
     assert page.locator("section.view[data-drawn]").count() >= 7
 
@@ -382,10 +378,10 @@ def test_many_instants_are_moved_through_smoothly(drawn: Drawer) -> None:
     for key in ("Shift+ArrowLeft", "+", "-"):
         for _ in range(STEPS):
             page.keyboard.press(key)
-    assert time.perf_counter() - start < 2 * TEST_SIZE_MOST_SECONDS
+    assert time.perf_counter() - start < 2 * MOST_SECONDS
     box = page.locator("#view-memory .u-over").bounding_box()
     assert box is not None
     start = time.perf_counter()
     for k in range(STEPS):
         page.mouse.move(box["x"] + box["width"] * k / STEPS, box["y"] + 50)
-    assert time.perf_counter() - start < TEST_SIZE_MOST_SECONDS
+    assert time.perf_counter() - start < MOST_SECONDS

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
 import pytest
+
+from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
 from tests.questions.report.html.pages import data_of
-from hlo_lens.text.units import format_bytes
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
     from tests.questions.report.html.conftest import Drawer
 
 
@@ -130,7 +132,7 @@ BASE, HEAD = (f"sample_dumps/pairs/tpu/{name}.tar.xz" for name in ("base", "f32_
 RULES = ["--budget", "sample_dumps/hlo-lens.toml"]
 
 
-def _test_check_page_page(*arguments: str) -> str:
+def _page_of(*arguments: str) -> str:
     return output_of([*arguments, "-f", "html"])
 
 
@@ -149,7 +151,7 @@ def snapshots(tmp_path: Path) -> list[str]:
 
 
 def test_check_has_verdicts_then_all_views(drawn: Drawer) -> None:
-    page = _test_check_page_page("check", HEAD, "--baseline", BASE, *RULES)
+    page = _page_of("check", HEAD, "--baseline", BASE, *RULES)
     data = data_of(page)
     printed = json.loads(output_of(["check", HEAD, "--baseline", BASE, *RULES, "-f", "json"]))
     assert data["hlo-lens-data"] == printed
@@ -164,7 +166,7 @@ def test_check_has_verdicts_then_all_views(drawn: Drawer) -> None:
 
 
 def test_check_has_the_objects_of_report_and_diff() -> None:
-    module = _module(_test_check_page_page("check", HEAD, "--baseline", BASE, *RULES))
+    module = _module(_page_of("check", HEAD, "--baseline", BASE, *RULES))
     report = json.loads(output_of(["report", HEAD, "-f", "json"]))["modules"][0]
     changes = json.loads(output_of(["diff", BASE, HEAD, "-f", "json"]))["modules"][0]
     assert module["objects"]["report"] == report
@@ -173,13 +175,13 @@ def test_check_has_the_objects_of_report_and_diff() -> None:
 
 
 def test_check_without_a_baseline_has_no_changes() -> None:
-    views = _module(_test_check_page_page("check", HEAD, "--fail-on", "memory.total_bytes>1GiB"))["views"]
+    views = _module(_page_of("check", HEAD, "--fail-on", "memory.total_bytes>1GiB"))["views"]
     assert "memory" in views
     assert "diff" not in views
 
 
 def test_check_of_a_snapshot_has_its_verdicts(drawn: Drawer, snapshots: list[str]) -> None:
-    page = drawn(_test_check_page_page("check", snapshots[1], "--baseline", snapshots[0]))
+    page = drawn(_page_of("check", snapshots[1], "--baseline", snapshots[0]))
     assert "memory.total_bytes" in page.locator("section.view").first.inner_text()
 
 
@@ -188,7 +190,7 @@ def test_diff_with_snapshots_draws_their_figures(
     drawn: Drawer, snapshots: list[str], kept: tuple[int, ...]
 ) -> None:
     sides = [snapshots[k] if k in kept else side for k, side in enumerate((BASE, HEAD))]
-    page = _test_check_page_page("diff", *sides)
+    page = _page_of("diff", *sides)
     view = _module(page)["views"]["diff"]
     assert view["snapshots"] == [("base", "head")[k] for k in kept]
     memory = data_of(page)["hlo-lens-data"]["modules"][0]["memory"]
@@ -204,7 +206,7 @@ def test_diff_with_snapshots_draws_their_figures(
 
 
 def test_figures_are_pairs_of_bars_with_the_numbers_of_the_command(drawn: Drawer) -> None:
-    page = drawn(_test_check_page_page("diff", BASE, HEAD))
+    page = drawn(_page_of("diff", BASE, HEAD))
     changes = json.loads(output_of(["diff", BASE, HEAD, "-f", "json"]))["modules"][0]
     rows = {
         cells[0]: cells[1:3]

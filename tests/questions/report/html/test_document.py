@@ -6,27 +6,27 @@ import base64
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
+
 import pytest
+
 import hlo_lens
+import hlo_lens.questions.report.html
 from hlo_lens.load.devices import gpu_config
-from hlo_lens.questions.report.html.data import Strings
-from hlo_lens.questions.report.html.document import data_element
+from hlo_lens.questions.report.html.data import Strings, all_views
+from hlo_lens.questions.report.html.document import (
+    bundled,
+    data_element,
+    manifest,
+    notices,
+    scripts,
+    styles,
+)
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 from tests.questions.report.html.pages import SMALL, data_of, page_of, sample_page
-from pathlib import Path
-import hlo_lens.questions.report.html
-from hlo_lens.questions.report.html.data import all_views
-from hlo_lens.questions.report.html.document import manifest, notices, scripts, styles
-from hlo_lens.questions.report.html.document import bundled
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 LARGEST_EMPTY = 300_000
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-import pytest
-from tests.questions.report.html.pages import sample_page
 from importlib import resources
 from importlib.util import find_spec
-from tests.commands import output_of
 from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands import output_of
+from tests.questions.report.html.pages import sample_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
-    from tests.questions.report.html.conftest import Drawer
-    from tests.questions.report.html.conftest import Drawer, Opener
-    from playwright.sync_api import Page
-    from tests.questions.report.html.conftest import Drawer, Scheme
+
+    from tests.questions.report.html.conftest import Drawer, Opener, Scheme
 
 
 CARD = "aside.card"
@@ -200,7 +199,7 @@ def test_arguments_of_a_finding_are_selected_as_values(drawn: Drawer) -> None:
 
 PICTURES = ("Table", "Treemap", "Icicle", "Places in the heap")
 AXE = "axe_playwright_python"
-TEST_ACCESSIBILITY_SAMPLE = "gpu/fsdp_transformer"
+AXE_SAMPLE = "gpu/fsdp_transformer"
 DIFF = ("sample_dumps/pairs/tpu/base.tar.xz", "sample_dumps/pairs/tpu/f32_upcast.tar.xz")
 
 
@@ -224,7 +223,7 @@ def _violations(page: Page, part: str = "body") -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_view_breaks_a_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -> None:
-    page = drawn(sample_page(TEST_ACCESSIBILITY_SAMPLE), "#v=nothing", scheme=scheme)
+    page = drawn(sample_page(AXE_SAMPLE), "#v=nothing", scheme=scheme)
     page.evaluate(axe)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert _violations(page) == []
@@ -243,7 +242,7 @@ def test_a_diff_breaks_no_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -
 
 
 def test_every_picture_has_a_table_beside_it(drawn: Drawer) -> None:
-    page = drawn(sample_page(TEST_ACCESSIBILITY_SAMPLE))
+    page = drawn(sample_page(AXE_SAMPLE))
     assert page.locator("[role=img]:not([aria-label])").count() == 0
     for picture in PICTURES[1:]:
         page.get_by_role("button", name=picture, exact=True).click()

@@ -9,14 +9,11 @@ from tests.commands import output_of
 from tests.questions.report.html.pages import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
-    from tests.questions.report.html.conftest import Opened
-
-    Opener = Callable[..., Opened]
+    from tests.questions.report.html.conftest import Drawer, Opener
 
 TEXT = """HloModule jit_f{k}, is_scheduled=true
 
@@ -71,10 +68,8 @@ def test_a_row_opens_its_module(open_page: Opener, tmp_path: Path) -> None:
     opened.assert_quiet()
 
 
-def test_modules_without_views_are_plain_text(open_page: Opener, tmp_path: Path) -> None:
-    opened = open_page(_page(tmp_path, 26))
-    page = opened.open()
+def test_modules_without_views_are_plain_text(drawn: Drawer, tmp_path: Path) -> None:
+    page = drawn(_page(tmp_path, 26))
     cells = page.locator("section[aria-label='Other modules'] tbody tr td:first-child")
     assert cells.count() == 25
     assert cells.locator("button").count() == 23
-    opened.assert_quiet()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
+
 import pytest
+
 from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
@@ -13,13 +16,11 @@ from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 from tests.questions.report.html.pages import data_of, sample_page
-import shutil
-from tests.questions.report.html.pages import data_of
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.questions.report.html.conftest import Drawer
     from pathlib import Path
+
+    from tests.questions.report.html.conftest import Drawer
 
 
 PROGRAMS = ["tpu/fsdp_transformer", "gpu/shard_map_collectives"]
