@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hlo_lens.hlo.patterns import LINE_SHAPE
 from hlo_lens.shapes.shape import parse_shape
@@ -28,9 +28,6 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
-    from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.grammar.files import Spans
     from hlo_lens.grammar.lines import LineParser, LineRule
 
@@ -86,9 +83,16 @@ NAMES: Mapping[str, str] = {
 """Names for users of the terminals of the buffer grammars."""
 
 _Scan = TypeVar("_Scan", bound="RuleScan")
-_Found = TypeVar(
-    "_Found", bound="BufferAssignment | BufferValues | HloLiveRange | MemoryUsageReport"
-)
+
+
+class ReadText(Protocol):
+    """A dump that was read: where it begins, and its parts that could not be read."""
+
+    gaps: tuple[Gap, ...]
+    start: int
+
+
+_Read = TypeVar("_Read", bound=ReadText)
 
 
 class RuleScan:
@@ -369,13 +373,13 @@ def scan_text(text: str | bytes | Source, path: str, make: Callable[[Source], _S
 
 def first_found(
     scan: RuleScan,
-    found: Sequence[_Found],
+    found: Sequence[_Read],
     expected: str,
     second: str,
     *,
     strict: bool,
     width: int = 1,
-) -> _Found:
+) -> _Read:
     """Return the first dump of a scan; the start of a second one is a gap of `width` characters.
 
     Raises:
