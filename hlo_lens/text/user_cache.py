@@ -91,29 +91,22 @@ def bound_compiles(newest: Path) -> None:
     Args:
         newest: The compile that stays in any case.
     """
-    sizes: dict[Path, int] = {}
-    used: dict[Path, float] = {}
-    for folder in _folders(cache_folder(COMPILES)):
+    compiles: list[tuple[float, Path, int]] = []
+    kept = {newest}
+    for folder in cache_folder(COMPILES).glob("*/"):
+        file = folder / USED
         try:
-            file = folder / USED
-            used[folder] = (file if file.is_file() else folder).stat().st_mtime
+            used = (file if file.is_file() else folder).stat().st_mtime
         except OSError:  # another process deleted it
             continue
-        sizes[folder] = _size(folder)
-        is_fresh = time.time() - used[folder] < _UNFINISHED_SECONDS
-        if not file.is_file() and is_fresh:
-            del used[folder]  # another process writes it
-    total, most = sum(sizes.values()), most_bytes()
-    for folder in sorted(used, key=lambda one: used[one]):
-        if total <= most:
-            return
-        if folder != newest:
+        compiles.append((used, folder, _size(folder)))
+        if not file.is_file() and time.time() - used < _UNFINISHED_SECONDS:
+            kept.add(folder)  # another process writes it
+    total, most = sum(size for _, _, size in compiles), most_bytes()
+    for _, folder, size in sorted(compiles):
+        if total > most and folder not in kept:
             shutil.rmtree(folder, ignore_errors=True)
-            total -= sizes[folder]
-
-
-def _folders(home: Path) -> list[Path]:
-    return [one for one in home.iterdir() if one.is_dir()] if home.is_dir() else []
+            total -= size
 
 
 def _names(folder: Path) -> list[str]:

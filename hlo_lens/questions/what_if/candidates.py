@@ -272,9 +272,9 @@ class _Divisions:
         """Return the candidate that divides some values, and the results that they become."""
         first, specs, saved = divisions[0], dict[str, str](), 0
         for one in divisions:
-            follower = self.followers.get(one.name)
-            is_followed = follower is not None and follower.sharding is not None
-            names = [one.name, *([_name(follower)] if follower and is_followed else [])]
+            names, follower = [one.name], self.followers.get(one.name)
+            if follower is not None and follower.sharding is not None:
+                names.append(_name(follower))
             specs |= dict.fromkeys(names, one.spec_text)
             saved += one.saved_bytes * len(names)
         if not title:

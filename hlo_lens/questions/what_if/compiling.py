@@ -565,9 +565,10 @@ def run_process(
             start_new_session=True,
         )
         try:
-            while not limit and process.poll() is None:
+            while not limit:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL_SECONDS)
+                    break
                 if time.monotonic() > began + 60 * minutes:
                     limit = f"it took longer than {minutes:g} minutes (--minutes)"
                 elif _memory_share(process.pid) > _MOST_MEMORY:
