@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+
+from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
     from hlo_lens.questions.check.judge import Judgement
@@ -73,32 +75,27 @@ class Step:
     """One step of a search.
 
     Attributes:
-        name: Version, or flags with values.
-        outcome: ``good``, ``bad`` or ``skipped``.
-        reason: Which rule failed, or why the step is skipped.
         judgement: Verdicts of the rules; None for a step that is skipped before them.
         versions: Versions of the packages that compiled.
-        seconds: Seconds that compiling took, now or when it was cached.
         dump: Folder of its dump; None where there is none.
     """
 
-    name: str
-    outcome: str
-    reason: str = ""
+    name: Annotated[str, "version, or flags with their values"]
+    outcome: Annotated[str, "good, bad or skipped"]
+    seconds: Annotated[float, Unit.SECONDS, "time of the compile, now or when it was cached"] = 0.0
+    reason: Annotated[str, "rule that failed, or why the step is skipped"] = ""
     judgement: Judgement | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
     dump: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bisection:
+@dataclass(frozen=True, kw_only=True)
+class Bisection(Records[Step]):
     """Steps of a search, in the order of their compiles.
 
     Attributes:
         subject: ``version`` or ``flags``.
         rules: Rules that make a step bad.
-        steps: All steps.
         last_good: The last good step; None if there is none.
         first_bad: The first bad one; None if there is none.
         candidates: Steps between both that were skipped, any of which may be the first bad one.
@@ -108,9 +105,10 @@ class Bisection:
         notes: Limits of the answer.
     """
 
+    KIND: ClassVar[str] = "bisect"
+    steps: tuple[Step, ...] = ()
     subject: str
     rules: tuple[str, ...]
-    steps: tuple[Step, ...] = ()
     last_good: Step | None = None
     first_bad: Step | None = None
     candidates: tuple[str, ...] = ()
