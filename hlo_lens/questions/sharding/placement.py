@@ -36,16 +36,17 @@ import itertools
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.query import InstructionTable, evident_partitions, tabulate
 from hlo_lens.program.signature import EntrySignature, EntryValue, braces, signature_of
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
-from hlo_lens.render.result import Column, Result, Row, Unit
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes import shardy
 from hlo_lens.shapes.named_sharding import ShardingKind, partition_spec_text
 from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
+from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -547,7 +548,7 @@ class ShardedValue(Placement):
     """
 
     value: EntryValue
-    cells: Row = field(repr=False, compare=False)
+    cells: tuple[Any, ...] = field(repr=False, compare=False)
 
     @property
     def global_bytes(self) -> int | None:
@@ -575,8 +576,29 @@ class ShardedValue(Placement):
         return None if self.spec is None else partition_spec_text(self.spec)
 
 
+class ShardingRow(NamedTuple):
+    """A parameter or output, with the texts of its placement."""
+
+    kind: Annotated[str, "parameter or output"]
+    number: Annotated[int | None, "parameter number"]
+    index: Annotated[str, "shape index of the leaf"]  # type: ignore[assignment] # hides tuple.index
+    name: Annotated[str, "argument name, or the instruction that computes the value"]
+    global_shape: Annotated[str | None, "shape of the whole"]
+    device_shape: Annotated[str | None, "shape of one device's part"]
+    global_bytes: Annotated[int | None, Unit.BYTES, "bytes of the whole, once"]
+    device_bytes: Annotated[int | None, Unit.BYTES, "bytes of one device's part"]
+    padded_device_bytes: Annotated[int | None, Unit.BYTES, "the same with the padding of tiles"]
+    spec: Annotated[str | None, "partition spec over the known mesh"]
+    sharding: Annotated[str | None, "sharding as written"]
+    sharding_source: Annotated[str | None, "arguments, text, before_optimizations, shapes, alias"]
+    replication_factor: Annotated[int | None, Unit.COUNT, "devices that hold each element"]
+    is_upper_bound: Annotated[bool, "whether the global shape may be smaller"]
+    donation: Annotated[str | None, "may-alias, must-alias or donor"]
+    aliased_with: Annotated[str | None, "value that shares its buffer"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class ShardingTable(Result):
+class ShardingTable(Records[ShardingRow]):
     """Parameters by number, then outputs by index.
 
     Attributes:
@@ -586,35 +608,14 @@ class ShardingTable(Result):
     """
 
     KIND: ClassVar[str] = "sharding-table"
-    COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("kind", Unit.NONE, "parameter or output"),
-        Column("number", Unit.NONE, "parameter number"),
-        Column("index", Unit.NONE, "shape index of the leaf"),
-        Column("name", Unit.NONE, "argument name, or the instruction that computes the value"),
-        Column("global_shape", Unit.NONE, "shape of the whole"),
-        Column("device_shape", Unit.NONE, "shape of one device's part"),
-        Column("global_bytes", Unit.BYTES, "bytes of the whole, once"),
-        Column("device_bytes", Unit.BYTES, "bytes of one device's part"),
-        Column("padded_device_bytes", Unit.BYTES, "the same with the padding of tiles"),
-        Column("spec", Unit.NONE, "partition spec over the known mesh"),
-        Column("sharding", Unit.NONE, "sharding as written"),
-        Column(
-            "sharding_source", Unit.NONE, "arguments, text, before_optimizations, shapes, alias"
-        ),
-        Column("replication_factor", Unit.COUNT, "devices that hold each element"),
-        Column("is_upper_bound", Unit.NONE, "whether the global shape may be smaller"),
-        Column("donation", Unit.NONE, "may-alias, must-alias or donor"),
-        Column("aliased_with", Unit.NONE, "value that shares its buffer"),
-    )
-    RECORDS: ClassVar[str] = "values"
     values: tuple[ShardedValue, ...]
     num_devices: int
     meshes: tuple[Mesh, ...]
 
-    def rows(self) -> Iterator[Row]:
-        """Yield parameters, then outputs."""
-        for value in self.values:
-            yield sharded_row(value)
+    @property
+    def records(self) -> Sequence[ShardingRow]:
+        """The rows of parameters, then of outputs."""
+        return Rows(lambda place: sharded_row(self.values[place]), range(len(self.values)))
 
     @property
     def parameters(self) -> tuple[ShardedValue, ...]:
@@ -634,14 +635,14 @@ class ShardingTable(Result):
         return tuple(v for v in self.values if v.sharding is None)
 
 
-def sharded_row(value: ShardedValue) -> Row:
+def sharded_row(value: ShardedValue) -> ShardingRow:
     """Return the row of a value."""
     entry = value.value
     head = (entry.kind, entry.number, entry.index, entry.name)
-    return (*head, *value.cells, entry.donation, entry.aliased_with)
+    return ShardingRow._make((*head, *value.cells, entry.donation, entry.aliased_with))
 
 
-def _cells(placement: Placement) -> Row:
+def _cells(placement: Placement) -> tuple[Any, ...]:
     """Return the cells of a placement, from ``global_shape`` to ``is_upper_bound``."""
     whole, part = placement.global_shape, placement.device_shape
     return (
