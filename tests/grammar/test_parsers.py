@@ -36,11 +36,6 @@ def test_at_most_four_alternatives_are_named_the_authors_first() -> None:
     assert error.message == "expected an e, a d, a or b, found '?'"
 
 
-def test_alternatives_of_one_name_are_one() -> None:
-    same = dict.fromkeys("ABCDE", "a letter")
-    assert error_of("?", same).message == "expected a letter, found '?'"
-
-
 def test_the_end_is_after_the_last_word() -> None:
     error = error_of("a\nb \n", {})
     assert (error.line, error.column) == (2, 2)

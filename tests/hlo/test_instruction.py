@@ -39,15 +39,6 @@ def test_opcode_is_kept_as_written(opcode: str) -> None:
     assert one(f"r = f32[8] {opcode}(p, q)").opcode == opcode
 
 
-@pytest.mark.parametrize(
-    "opcode",
-    ["reduce-scatter-start", "negate-update", "custom-call-done", "async-start", "all-gather-done"],
-)
-def test_async_sugar_is_kept_as_written(opcode: str) -> None:
-    module = entry(f"  p = f32[] parameter(0)\n  ROOT r = f32[] {opcode}(p)")
-    assert module.opcode_counts() == {"parameter": 1, opcode: 1}
-
-
 def test_opcodes_are_counted_as_written() -> None:
     assert read(E5).opcode_counts() == {
         "parameter": 3,
@@ -58,21 +49,6 @@ def test_opcodes_are_counted_as_written() -> None:
         "while": 1,
         "copy": 1,
     }
-
-
-def test_shape_is_read_with_its_layout() -> None:
-    shape = one("r = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(p, q)").shape
-    assert shape is not None
-    assert (shape.element_type, shape.dimensions, shape.size_bytes) == ("bf16", (8, 128), 2048)
-    assert shape.memory_space == 1
-
-
-def test_tuple_shape_may_hold_comments() -> None:
-    root = one("r = (f32[8]{0}, /*index=1*/(), s4[3]{0:E(4)}) custom-call(p)")
-    assert root.shape_text == "(f32[8]{0}, /*index=1*/(), s4[3]{0:E(4)})"
-    assert root.shape is not None
-    assert [str(s) for s in root.shape.tuple_shapes] == ["f32[8]{0}", "()", "s4[3]{0:E(4)}"]
-    assert root.shape.size_bytes == 34
 
 
 def test_shape_is_none_if_left_out_and_not_known() -> None:

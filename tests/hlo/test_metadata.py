@@ -142,16 +142,6 @@ def test_frames_that_the_inliner_repeats_are_there_once() -> None:
     assert _functions(frames) == ["block", "scan", "loss", "step", "main"]
 
 
-def test_repeats_around_other_frames_are_there_once() -> None:
-    frames = _frames("step a.py:9", "loss a.py:7", "scan s.py:1", "step a.py:9", "f a.py:3")
-    assert _functions(frames) == ["f", "scan", "loss", "step"]
-
-
-def test_innermost_frame_stays_innermost() -> None:
-    frames = _frames("f a.py:1", "g a.py:2", "f a.py:1")
-    assert _functions(frames) == ["f", "g"]
-
-
 def test_user_location_is_the_innermost_frame_outside_libraries() -> None:
     frames = _frames(
         "main a.py:20", "block a.py:3", "dense /v/site-packages/flax/linen/linear.py:5"
@@ -166,14 +156,3 @@ def test_user_location_of_library_frames_only_is_the_innermost() -> None:
     frames = _frames("run /v/site-packages/b.py:1", "dense /v/site-packages/a.py:5")
     assert str(frames.user_location(2)) == "/v/site-packages/a.py:5"
     assert frames.user_location(3) is None
-
-
-def test_tables_are_sequences_of_records() -> None:
-    frames = read(E4).stack_frames
-    assert frames.file_locations[0] == FileLocation(
-        file_name_id=1, function_name_id=1, line=30, end_line=30, column=4, end_column=20
-    )
-    assert list(frames.frames[:2]) == [
-        StackFrame(file_location_id=1),
-        StackFrame(file_location_id=2, parent_frame_id=1),
-    ]

@@ -32,14 +32,6 @@ def test_header_attributes_are_kept_as_written() -> None:
     }
 
 
-def test_header_has_schedule_partitions_and_replicas() -> None:
-    module = entry(
-        "  ROOT p = f32[] parameter(0)",
-        "HloModule m, is_scheduled=true, replica_count=2, num_partitions=8",
-    )
-    assert (module.is_scheduled, module.num_partitions, module.replica_count) == (True, 8, 2)
-
-
 def test_partitions_and_replicas_default_to_one_unscheduled() -> None:
     module = entry("  ROOT p = f32[] parameter(0)")
     assert (module.is_scheduled, module.num_partitions, module.replica_count) == (False, 1, 1)
@@ -65,13 +57,6 @@ def test_layout_of_the_entry_is_a_program_shape() -> None:
         "(s32[], pred[4]{0})",
     ]
     assert str(layout.result) == "(f32[8]{0}, s32[])"
-
-
-def test_layout_of_an_entry_may_have_no_parameters() -> None:
-    header = "HloModule m, entry_computation_layout={()->f32[]}"
-    layout = entry("  ROOT p = f32[] constant(1)", header).entry_computation_layout
-    assert layout is not None
-    assert (layout.parameters, str(layout.result)) == ((), "f32[]")
 
 
 def test_unreadable_layout_is_a_gap_and_none() -> None:
@@ -152,17 +137,6 @@ def test_module_without_a_name_has_an_empty_one() -> None:
 
 def test_name_of_a_module_may_end_in_a_colon() -> None:
     assert entry("  ROOT p = f32[] parameter(0)", "HloModule m:").name == "m"
-
-
-def test_computations_need_no_header() -> None:
-    module = read("ENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n")
-    assert (module.name, module.entry.name) == ("", "e")
-
-
-def test_single_instruction_is_an_entry_of_its_own() -> None:
-    module = read("%sum = f32[8]{0} add(f32[8]{0} %p, f32[8]{0} %q)\n")
-    assert module.entry.name == ""
-    assert [i.name for i in module.entry.instructions] == ["p", "q", "sum"]
 
 
 def test_header_alone_is_a_module_without_computations_and_cut_off() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from hlo_lens.hlo.opcodes import (
     COLLECTIVE_KINDS,
-    OPCODES,
     OpcodeTraits,
     Produced,
     is_collective_like,
@@ -106,11 +105,6 @@ def test_collectives_are_listed_in_the_order_of_reports() -> None:
     assert COLLECTIVE_KINDS[-2:] == ("send", "recv")
 
 
-def test_opcodes_are_found_by_their_traits() -> None:
-    products = {"dot", "scaled-dot", "ragged-dot", "convolution", "custom-call"}
-    assert opcodes_where(lambda traits: traits.is_product) == products
-
-
 def test_copies_and_views_keep_all_elements_in_their_order() -> None:
     kept = {"add-dependency", "bitcast", "copy", "domain", "opt-barrier", "reshape", "async-done"}
     assert opcodes_where(lambda traits: traits.is_same) == kept
@@ -119,20 +113,8 @@ def test_copies_and_views_keep_all_elements_in_their_order() -> None:
     assert "broadcast" not in moved
 
 
-def test_collectives_that_reduce_add_up_values() -> None:
-    found = opcodes_where(lambda traits: traits.is_reduction)
-    assert found == {"all-reduce", "reduce-scatter"}
-
-
 def test_what_runs_or_applies_computations_may_name_them() -> None:
     callers = opcodes_where(lambda traits: traits.is_caller)
     runs = opcodes_where(lambda t: t.is_runner or t.is_applier or t.is_control_flow)
     assert callers - runs == {"async-update", "async-done"}
     assert runs < callers
-
-
-def test_opcodes_have_one_row_each() -> None:
-    from hlo_lens.hlo import opcodes
-
-    rows = [line.split()[0] for line in opcodes._TABLE.strip().splitlines()]
-    assert rows == list(OPCODES)

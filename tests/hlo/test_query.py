@@ -36,13 +36,6 @@ def test_views_and_embedded_computations_are_left_out_and_counted() -> None:
     assert table.left_out_views == len(table.opcodes) - len(names) - 2
 
 
-def test_every_row_has_its_computation() -> None:
-    table = table_of(LOOP)
-    owners = [table.instruction(row).computation.name for row in range(len(table.opcodes))]
-    expected = [c.name for c in table.module.computations for _ in c.instructions]
-    assert owners == expected
-
-
 def test_unprinted_partitions_are_those_of_shardings() -> None:
     line = "ROOT x = f32[8] parameter(0), sharding={devices=[4]0,1,2,3}"
     assert hlo_query.evident_partitions(entry_of(line)) == 4

@@ -22,20 +22,6 @@ def test_a_wrong_name_is_a_usage_error() -> None:
         hlo_lens.parse_hlo(MODULE, reader="lark")  # type: ignore[arg-type] # a wrong name
 
 
-def test_both_readers_give_equal_models() -> None:
-    module = hlo_lens.parse_hlo(MODULE)
-    assert module == hlo_lens.parse_hlo(MODULE, reader="scanner")
-    assert module == hlo_lens.parse_hlo(MODULE, reader="grammar")
-
-
-def test_the_grammar_raises_where_the_scanner_notes_a_gap() -> None:
-    text = MODULE.replace("all-reduce(%p)", "all-reduce(%p %p)")
-    (gap,) = hlo_lens.parse_hlo(text).gaps
-    with pytest.raises(DumpSyntaxError) as caught:
-        hlo_lens.parse_hlo(text, reader="grammar")
-    assert (caught.value.line, caught.value.column) == (gap.line, gap.column) == (5, 37)
-
-
 @pytest.mark.parametrize("depth", [40, 41])
 def test_computations_inside_one_another_have_a_limit(depth: int) -> None:
     inner = "ROOT c = f32[] constant(0)"

@@ -228,15 +228,6 @@ def test_each_form_is_read_alike(text: str) -> None:
     assert_same(Source(text))
 
 
-def test_the_comparison_sees_a_difference() -> None:
-    one = parse_hlo(FORMS["long"], reader="grammar")
-    other = parse_hlo_modules(Source(FORMS["long"].replace("{0}", "")))[0]
-    assert one != other
-    found = first_fact_difference(one, other)
-    assert found is not None
-    assert (found.place, found.field, found.line) == ("e/p", "shape", 4)
-
-
 def test_the_grammar_names_the_first_error() -> None:
     with pytest.raises(DumpSyntaxError) as caught:
         parse_hlo("ENTRY e {\n  p = f32[2] add(p p)\n}\n", reader="grammar")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
 
 from hlo_lens.grammar.parsers import build_parser
-from hlo_lens.shapes.replica_groups import ReplicaGroups, parse_device_list
+from hlo_lens.shapes.replica_groups import parse_device_list
 from hlo_lens.text.errors import DumpSyntaxError
 
 ERRORS = [
@@ -31,11 +30,6 @@ def test_error_names_place_and_alternatives(text: str, column: int, message: str
     with pytest.raises(DumpSyntaxError) as caught:
         parse_device_list(text)
     assert (caught.value.line, caught.value.column, caught.value.message) == (1, column, message)
-
-
-@given(st.lists(st.lists(st.integers(0, 10**6), max_size=5).map(tuple), max_size=5).map(tuple))
-def test_printed_lists_are_read_back(groups: tuple[tuple[int, ...], ...]) -> None:
-    assert parse_device_list(str(ReplicaGroups(groups=groups))) == ReplicaGroups(groups=groups)
 
 
 def test_the_small_languages_join_into_one_grammar() -> None:

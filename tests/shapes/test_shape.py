@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import Shape
-from hlo_lens.shapes.shape import PRIMITIVE_TYPES, Layout, ProgramShape, Tile, primitive_type
+from hlo_lens.shapes.shape import PRIMITIVE_TYPES, Layout, ProgramShape, Tile
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,6 @@ from hlo_lens.shapes.shape import PRIMITIVE_TYPES, Layout, ProgramShape, Tile, p
 def test_primitive_type_has_xlas_widths(name: str, bits: int, size_bytes: int) -> None:
     found = PRIMITIVE_TYPES[name]
     assert (found.bits, found.size_bytes) == (bits, size_bytes)
-
-
-@pytest.mark.parametrize("name", ["widget", "s0", "f32x4", "s128", "f8e9m9", "u24", "x7"])
-def test_width_of_an_unknown_type_is_unknown(name: str) -> None:
-    assert primitive_type(name) is None
 
 
 def test_a_tile_of_no_elements_has_an_unknown_size() -> None:
@@ -150,16 +145,6 @@ def test_deep_tuples_cost_no_stack() -> None:
     assert str(shape) == text
     assert repr(shape)
     assert shape.size_bytes == 0
-
-
-def test_counts_and_flags_are_told() -> None:
-    shape = Shape.parse("(f32[<=8,?,3]{2,1,0:S(5)}, token[])")
-    leaf = shape.tuple_shapes[0]
-    assert leaf.dimensions == (8, None, 3)
-    assert leaf.dynamic_dimensions == (True, True, False)
-    assert (leaf.rank, leaf.memory_space, leaf.element_count) == (3, 5, None)
-    assert shape.tuple_shapes[1].is_token
-    assert Shape.parse("(f32[3], s8[2,2])").element_count == 7
 
 
 def test_program_shape_prints_as_a_signature() -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from hlo_lens.shapes import shape as shape_reader
 from hlo_lens.shapes.shape import Layout, Shape, SplitConfig, Tile, parse_shape
 from hlo_lens.text.errors import DumpSyntaxError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AS_PRINTED = [
     "f32[]",
@@ -151,10 +146,6 @@ def test_tuples_may_be_nested_200_deep_around_tiled_arrays() -> None:
     assert parse_shape(text) == shape_reader.SHAPES.parse_with_lark(text)
 
 
-def test_a_text_is_read_once() -> None:
-    assert parse_shape("f32[123,45]") is parse_shape("f32[123,45]")
-
-
 NUMBERS = st.integers(0, 2**63 - 1) | st.integers(0, 9)
 TILES = st.builds(Tile, dimensions=st.lists(st.integers(0, 300) | st.none(), max_size=3).map(tuple))
 SPLITS = st.builds(
@@ -196,35 +187,3 @@ def arrays(draw: st.DrawFn) -> Shape:
 SHAPES = st.recursive(
     arrays(), lambda inner: st.lists(inner, max_size=7).map(Shape.tuple_of), max_leaves=20
 )
-
-
-@given(SHAPES)
-def test_printed_shapes_are_read_back(shape: Shape) -> None:
-    assert shape_reader.SHAPES.parse_with_lark(str(shape)) == shape
-
-
-@given(SHAPES)
-def test_the_cut_equals_the_grammar(shape: Shape) -> None:
-    assert parse_shape(str(shape)) == shape_reader.SHAPES.parse_with_lark(str(shape))
-
-
-def outcome(parse: Callable[[str], Shape], text: str) -> Shape | str:
-    """Return the shape, or the error as text."""
-    try:
-        return parse(text)
-    except DumpSyntaxError as error:
-        return str(error)
-
-
-@given(st.text(alphabet="f32[]{}(),:b /*index=5T<?x\n", max_size=24))
-def test_the_cut_refuses_what_the_grammar_refuses(text: str) -> None:
-    assert outcome(parse_shape, text) == outcome(shape_reader.SHAPES.parse_with_lark, text)
-
-
-@given(SHAPES, st.data())
-def test_damaged_shapes_are_read_alike_or_refused_alike(shape: Shape, data: st.DataObject) -> None:
-    text = str(shape)
-    place = data.draw(st.integers(0, len(text)))
-    length = data.draw(st.integers(0, 3))
-    damaged = text[:place] + data.draw(st.text("([{}]),:f3x", max_size=2)) + text[place + length :]
-    assert outcome(parse_shape, damaged) == outcome(shape_reader.SHAPES.parse_with_lark, damaged)

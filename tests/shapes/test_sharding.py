@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from hlo_lens import HloSharding, Shape
 from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
-from hlo_lens.shapes.named_sharding import DimensionSharding, NamedSharding, ShardingKind
+from hlo_lens.shapes.named_sharding import DimensionSharding, NamedSharding
 from hlo_lens.text.errors import DumpMismatchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -184,11 +184,6 @@ def test_device_that_holds_nothing_is_refused(text: str, device: int) -> None:
         HloSharding.parse(text).tile_of(device)
 
 
-def test_tuple_has_no_tile() -> None:
-    with pytest.raises(UsageError, match="its elements have"):
-        HloSharding.parse("{{replicated}}").tile_of(0)
-
-
 @pytest.mark.parametrize(
     ("sharding", "shape", "shard"),
     [
@@ -248,13 +243,6 @@ def test_shard_shape_of_sizes_is_sizes(
     parsed = HloSharding.parse(sharding)
     assert parsed.shard_shape(sizes) == shard
     assert parsed.shard_shape(Shape(element_type="s8", dimensions=tuple(sizes))).dimensions == shard
-
-
-def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DumpMismatchError, match=r"for 2 dimensions, \(16,\) has 1"):
-        HloSharding.parse("{devices=[4,2]<=[8]}").shard_shape((16,))
-    with pytest.raises(UsageError, match="its elements have"):
-        HloSharding.parse("{{replicated}, {replicated}}").shard_shape((16,))
 
 
 @pytest.mark.parametrize(
@@ -388,15 +376,6 @@ def test_mesh_prints_as_in_xla(text: str, printed: str) -> None:
     named = HloSharding.parse(f"{{{text}{tail}}}").named
     assert named is not None
     assert str(named.mesh) == printed
-
-
-def test_kind_is_what_the_sharding_does() -> None:
-    assert HloSharding.parse(
-        "{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}"
-    ).kind is (ShardingKind.TILED)
-    assert HloSharding.parse("{devices=[1,8]<=[8] last_tile_dims={manual}}").kind is (
-        ShardingKind.MANUAL
-    )
 
 
 def test_ten_thousand_devices_are_no_burden() -> None:

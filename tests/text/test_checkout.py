@@ -54,11 +54,6 @@ def test_a_file_of_the_checkout_comes_before_one_outside(
     assert checkout.line_of("../outside/elsewhere.py", 1) is None
 
 
-def test_a_path_that_no_system_accepts_is_not_found(checkout: Checkout) -> None:
-    assert checkout.find("x" * 5000) is None
-    assert checkout.find("a\0b") is None
-
-
 def test_lines_by_number(checkout: Checkout, tmp_path: Path) -> None:
     assert checkout.line("src/train.py", 2) == "two"
     assert checkout.line(str(tmp_path / "eval.py"), 1) == "three"

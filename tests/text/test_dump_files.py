@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
 
 from hlo_lens.text.dump_kinds import DumpFileName, split_file_name
 from tests import corpus
@@ -94,11 +93,6 @@ def test_parts_of_a_file_name(
     assert split_file_name(name) == DumpFileName(
         module=module, number=number, stage=stage, part=part
     )
-
-
-@given(st.text(max_size=40))
-def test_any_name_can_be_split(name: str) -> None:
-    assert isinstance(split_file_name(name), DumpFileName)
 
 
 def test_names_of_the_samples_have_all_parts() -> None:

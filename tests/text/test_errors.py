@@ -6,7 +6,7 @@ import pytest
 
 from hlo_lens.text import errors as errors
 from hlo_lens.text.errors import DumpSyntaxError, Gap, HloLensError, show_excerpt, show_gaps
-from hlo_lens.text.source import Source, Span, clean
+from hlo_lens.text.source import Source, Span
 
 ALL = [
     value
@@ -65,14 +65,6 @@ def test_message_holds_nothing_that_a_terminal_does_not_show() -> None:
     assert error.message in str(error)
 
 
-def test_place_is_that_of_the_file_also_where_colours_were_cut() -> None:
-    source = clean("ok\n\x1b[31mred\x1b[0m bad\n", "f")
-    start = source.text.index("bad")
-    error = DumpSyntaxError.at(source, Span(start, start + 3), "no")
-    assert (error.line, error.column) == (2, 14)
-    assert error.excerpt == "    red bad\n        ^^^"
-
-
 # ---- gaps ---------------------------------------------------------------------------------------
 
 
@@ -84,16 +76,6 @@ def test_gap_is_shown_like_the_error_that_it_becomes() -> None:
     assert (error.message, error.excerpt) == (gap.message, gap.excerpt)
 
 
-def test_gap_without_excerpt_is_one_line() -> None:
-    assert str(Gap(path="f", line=3, column=5, message="expected x")) == "f:3:5: error: expected x"
-
-
-def test_equal_gaps_say_the_same() -> None:
-    one = Gap(path="f", line=3, column=5, message="expected x")
-    assert one == Gap(path="f", line=3, column=5, message="expected x", lines=1)
-    assert one != Gap(path="f", line=3, column=5, message="expected x", lines=2)
-
-
 @pytest.mark.parametrize(
     ("count", "shown", "rest"), [(0, 0, ""), (20, 20, ""), (23, 20, "[3 more]")]
 )
@@ -102,12 +84,6 @@ def test_first_gaps_are_shown_and_the_rest_is_counted(count: int, shown: int, re
     lines = show_gaps(gaps).splitlines()
     assert sum(": error: " in line for line in lines) == shown
     assert [line for line in lines if ": error: " not in line] == [rest] * bool(rest)
-
-
-def test_number_of_gaps_that_are_shown_can_be_chosen() -> None:
-    gaps = [Gap(path="f", line=k + 1, column=1, message="expected x") for k in range(5)]
-    assert show_gaps(gaps, shown=2).splitlines()[-1] == "[3 more]"
-    assert show_gaps(gaps, shown=0) == "[5 more]"
 
 
 # ---- excerpts -----------------------------------------------------------------------------------
@@ -151,13 +127,3 @@ def test_long_line_is_a_window_around_the_span(length: int) -> None:
         assert line[place] == text[start]
         assert len(line) <= 96 + 6
         assert line.strip(".") in text
-
-
-def test_line_of_96_characters_is_shown_whole() -> None:
-    assert shown("x" * 96, 95, 96) == ["x" * 96, " " * 95 + "^"]
-
-
-def test_carets_end_with_the_window() -> None:
-    line, carets = shown("x" * 1000, 500, 900)
-    assert line == "..." + "x" * 96 + "..."
-    assert carets == " " * 35 + "^" * 64

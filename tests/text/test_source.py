@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode, decode_pieces
+from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode, decode_pieces
 
 # ---- decode -------------------------------------------------------------------------------------
 
@@ -45,13 +45,6 @@ def test_any_bytes_can_be_decoded(data: bytes) -> None:
     assert isinstance(decode(data), str)
 
 
-@given(st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), max_size=100))
-def test_text_without_emoji_survives(text: str) -> None:
-    data = text.encode()
-    if data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-        assert decode(data) == text
-
-
 # ---- line ends, marks, colours ------------------------------------------------------------------
 
 
@@ -73,13 +66,6 @@ def test_text_without_emoji_survives(text: str) -> None:
 )
 def test_what_is_no_text_is_cut(text: str, cleaned: str) -> None:
     assert clean(text).text == cleaned
-
-
-def test_clean_text_is_kept_as_it_is() -> None:
-    text = "HloModule m\n\nENTRY e {\n}\n"
-    source = clean(text, "a.txt")
-    assert source.text is text
-    assert (source.path, len(source.cuts.offsets)) == ("a.txt", 0)
 
 
 # ---- log prefixes -------------------------------------------------------------------------------
@@ -107,10 +93,6 @@ def test_prefix_of_a_logger_is_cut_from_each_line(prefix: str) -> None:
     source = clean("".join(f"{prefix}{line}\n" for line in lines))
     assert source.text == "".join(f"{line}\n" for line in lines)
     assert source.line_column(source.text.index("p =")) == (4, len(prefix) + 3)
-
-
-def test_one_space_after_the_prefix_of_mpirun_may_be_missing() -> None:
-    assert clean("[1,3]<stdout>:a\n[1,3]<stdout>:  b\n").text == "a\n b\n"
 
 
 @pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
@@ -150,10 +132,6 @@ def test_prefixes_that_begin_late_are_cut_when_asked_for() -> None:
     assert cut.line_column(len(cut.text) - 2) == (10_001, len(prefix) + 11)
 
 
-def test_text_without_prefixes_is_not_cut() -> None:
-    assert cut_log_prefixes(Source("HloModule m\n")) is None
-
-
 # ---- places -------------------------------------------------------------------------------------
 
 
@@ -181,11 +159,6 @@ def test_bounds_of_a_line_leave_out_its_end() -> None:
         (4, 6),
         (4, 6),
     ]
-
-
-def test_spans_are_half_open_and_ordered() -> None:
-    assert Span(1, 3) < Span(2, 2) < Span(2, 5)
-    assert "abcd"[Span(1, 3).start : Span(1, 3).end] == "bc"
 
 
 NOISE = ["\x1b[0m", "\x1b[1;32m", "\x1b]0;t\x07"]
