@@ -1,10 +1,13 @@
-"""Instructions: name, opcode, shape, operands, literals."""
+"""Instructions: names, shapes, operands, attributes, printed forms."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.hlo_texts import E5, entry, names, one, read
+from hlo_lens import parse_hlo
+from hlo_lens.hlo.attributes import forms
+from hlo_lens.hlo.text import HloOperand
+from tests.hlo_texts import E1, E2, E2_LONG, E3, E4, E5, entry, names, one, read
 
 
 @pytest.mark.parametrize(
@@ -222,3 +225,354 @@ def test_number_of_a_parameter_is_no_operand() -> None:
     parameter = one("r = f32[] parameter(7)")
     assert (parameter.parameter_number, parameter.operands) == (7, ())
     assert one("r = f32[8] add(p, q)").parameter_number is None
+
+
+KEPT = [
+    ("dimensions", "{0,1}"),
+    ("slice", "{[0:3:1], [1:4:2]}"),
+    ("window", "{size=3x3 stride=2x2 pad=1_1x1_1 rhs_reversal=0x1}"),
+    ("dim_labels", "b01f_01io->b01f"),
+    ("padding", "3_1x-1_0_2"),
+    ("slice_sizes", "{{128,32}, {1}}"),
+    ("source_target_pairs", "{{0,1},{1,0}}"),
+    ("literal", "s32[2]{0} {1, 2}"),
+    ("outfeed_shape", "(u32[3]{0}, pred[])"),
+    ("operand_layout_constraints", "{f32[2]{0}, f32[]}"),
+    ("output_to_operand_aliasing", "{{0}: (1, {}), {1}: (0, {0})}"),
+    ("domain", '{kind="sharding", entry={maximal device=0}, exit={maximal device=1}}'),
+    ("sharding", "{devices=[2,1]0,1}"),
+    ("sharding", "{{replicated}, {devices=[2]<=[2]}}"),
+    ("sharding", "{mesh['x'=4,'y'=2], [{'x'}, {'y', ?}], replicated={}}"),
+    ("frontend_attributes", '{a="b",c={d = 1 : i32}}'),
+    ("statistics", "{visualizing_index=1,stat-1=33,stat-2=44}"),
+    ("result_accuracy", "{tolerance={atol=0.1,rtol=0,ulps=3}}"),
+    ("origin", '{({"a"}, ({"b" {0}}, {}))}'),
+    ("metadata", '{op_name="}{)(,ROOT x = f32[] add(a"}'),
+    ("metadata", "{op_name='a' source_line=3}"),
+    ("backend_config", '{"a":{"b":[1,"}"]}}'),
+    ("backend_config", "{uplo = 76 : ui8}"),
+    ("backend_config", "{it's a+b*c<d>e!@#$^&|;:.}"),
+    ("backend_config", r'"{\"alpha\":1}"'),
+    ("algorithm", "dot_bf16_bf16_f32_x6"),
+    ("epsilon", "0.001"),
+    ("channel_id", "_"),
+    ("control-predecessors", "{%p, %q}"),
+    ("parameter_replication", "{true,false}"),
+    ("of_next_year", '{a=[1,2] "x"}'),
+    ("of_next_year", "Some.Word-1"),
+    ("of_next_year", "[1, 2](3, {4})"),
+    ("of_next_year", "'single, quoted'"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), KEPT)
+def test_attribute_is_kept_as_written(name: str, value: str) -> None:
+    instruction = one(f"r = f32[8] add(p, q), first=1, {name}={value}, last=2")
+    assert instruction.attribute_list == (("first", "1"), (name, value), ("last", "2"))
+    assert instruction.attribute(name) == value
+    assert instruction.attribute("missing") is None
+
+
+def test_first_value_of_a_repeated_attribute_counts() -> None:
+    instruction = one(
+        'r = ((f32[8]), f32[8], u32[]) custom-call-start(p), custom_call_target="x", '
+        'frontend_attributes={a="1"}, calls=f, frontend_attributes={a="2"}'
+    )
+    assert instruction.attributes["frontend_attributes"] == '{a="1"}'
+    assert instruction.frontend_attributes == {"a": "1"}
+    assert [name for name, _ in instruction.attribute_list].count("frontend_attributes") == 2
+
+
+def test_attribute_name_inside_a_string_is_no_attribute() -> None:
+    instruction = one('r = f32[8] add(p, q), metadata={op_name="x, sharding={replicated}"}')
+    assert instruction.attribute("sharding") is None
+    assert instruction.sharding is None
+
+
+def test_frontend_attributes_are_unquoted() -> None:
+    instruction = one(
+        r'r = f32[8] add(p, q), frontend_attributes={plain="v",inner="<[\"x\"]>",raw={n = 1 : i32}}'
+    )
+    assert instruction.frontend_attributes == {
+        "plain": "v",
+        "inner": '<["x"]>',
+        "raw": "{n = 1 : i32}",
+    }
+
+
+def test_unescaped_quotes_of_old_dumps_stay_in_the_value() -> None:
+    instruction = one(
+        'r = f32[8] add(p, q), frontend_attributes={a="#m<["x"=2]>",b="2"}, channel_id=3'
+    )
+    assert instruction.frontend_attributes == {"a": '#m<["x"=2]>', "b": "2"}
+    assert instruction.channel_id == 3
+
+
+def test_control_predecessors_are_names() -> None:
+    assert one("r = f32[8] add(p, q), control-predecessors={%p, q}").control_predecessors == (
+        "p",
+        "q",
+    )
+    assert one("r = f32[8] add(p, q)").control_predecessors == ()
+
+
+def test_control_predecessors_may_be_compact() -> None:
+    instruction = one("r = f32[8] add(p, q), control-predecessors={%p#0, %q#1#2}")
+    assert instruction.control_predecessors == ("p", "q")
+
+
+def test_masked_channel_is_none() -> None:
+    assert one("r = f32[8] all-reduce(p), channel_id=7").channel_id == 7
+    assert one("r = f32[8] all-reduce(p), channel_id=_").channel_id is None
+    assert one("r = f32[8] all-reduce(p)").channel_id is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("{replicated}", 8),
+        ("{devices=[2]0,1}", 4),
+        ("{devices=[4]<=[4]}", 2),
+        ("{mesh['x'=8], [{'x'}]}", 1),
+    ],
+)
+def test_sharding_is_parsed_in_each_form(text: str, size: int) -> None:
+    instruction = one(f"r = f32[8] add(p, q), sharding={text}")
+    assert instruction.sharding is not None
+    assert instruction.shape is not None
+    assert instruction.sharding.shard_shape(instruction.shape).dimensions == (size,)
+
+
+def test_sharding_is_none_if_not_printed() -> None:
+    assert one("r = f32[8] add(p, q)").sharding is None
+
+
+VALUES = {
+    "dimensions": ("{1, 0}", "{1,}"),
+    "channel_id": ("_", "x"),
+    "is_stable": ("true", "yes"),
+    "custom_call_target": ('"x"', "x"),
+    "control-predecessors": ("{%a, b#1}", "{1}"),
+    "source_target_pairs": ("{{0,1}, {1,0}}", "{0,1}"),
+    "slice": ("{[0:8], [0:8:2]}", "{[0:8}"),
+    "window": ("{size=3x3 pad=1_1x0_0}", "{size=3x}"),
+    "padding": ("0_1x-2_3_1", "1"),
+    "to_apply": ("%add.1", "{1}"),
+    "branch_computations": ("{%a, %b}", "{%a %b}"),
+    "input_output_alias": ("{ {0}: (0, {}, may-alias), {1,0}: (2, {3}) }", "{0: 1}"),
+    "output_to_operand_aliasing": ("{{}: (0, {})}", "{"),
+    "metadata": ('{op_name="a" source_line=3}', "{op_name=x y}"),
+    "backend_config": ('{"a":{"b":"}"}}', "x"),
+    "operand_layout_constraints": ("{f32[8]{0}, (f32[2], s32[])}", "{x}"),
+    "allow_spmd_sharding_propagation_to_output": ("{true,false}", "{1}"),
+    "frontend_attributes": ('{a="b"c"}', "{a=1}"),
+}
+
+
+@pytest.mark.parametrize(("name", "right", "wrong"), [(n, *v) for n, v in VALUES.items()])
+def test_each_value_has_the_form_of_the_grammar(name: str, right: str, wrong: str) -> None:
+    form = forms()[name].pattern
+    assert form.fullmatch(right)
+    assert not form.fullmatch(wrong)
+
+
+def test_attributes_without_a_form_are_known() -> None:
+    assert {"sharding", "replica_groups", "literal", "origin", "debug_attributes"} <= set(forms())
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "computations", "instructions", "root"),
+    [
+        (E1, "train__3.11", 2, 11, "tuple"),
+        (E2, "jit_f", 2, 10, "all-gather-done"),
+        (E2_LONG, "jit_g", 1, 3, "all-to-all-done"),
+        (E3, "jit_h", 1, 3, "add.1"),
+        (E4, "jit_k", 2, 8, "all-to-all.1"),
+        (E5, "jit_n", 3, 12, "copy"),
+    ],
+    ids=["E1", "E2", "E2_LONG", "E3", "E4", "E5"],
+)
+def test_every_dialect_is_read_whole(
+    text: str, name: str, computations: int, instructions: int, root: str
+) -> None:
+    module = read(text)
+    assert (module.name, len(module.computations)) == (name, computations)
+    assert module.instruction_count == instructions
+    assert module.entry.root is not None
+    assert module.entry.root.name == root
+    assert not module.is_truncated
+
+
+def test_2022_dump_scatters_its_parameters() -> None:
+    parameters = read(E1).entry.parameters
+    assert [(p.parameter_number, p.name) for p in parameters] == [
+        (0, "param"),
+        (1, "param.1"),
+        (2, "param.2"),
+    ]
+
+
+def test_a_computation_and_an_instruction_may_have_one_name() -> None:
+    module = read(E1)
+    summing = module.computation("sum")
+    assert summing is not None
+    assert summing.root is not None
+    assert summing.root.name == "sum"
+    assert [i.name for i in summing.callers] == ["all-reduce"]
+
+
+def test_name_after_the_closing_brace_is_a_comment() -> None:
+    module = read(E2)
+    assert [c.name for c in module.computations] == ["fused_computation", "main.5_spmd"]
+    assert all(c.attributes_text == "" for c in module.computations)
+
+
+def test_long_style_keeps_the_signature() -> None:
+    assert read(E3).entry.signature_text == "(param: f32[2,8]) -> f32[8,8]"
+    assert read(E2).entry.signature_text == ""
+
+
+def test_operand_shapes_are_kept_beside_the_names() -> None:
+    done = read(E2_LONG).entry.root
+    assert done is not None
+    assert done.operands == (
+        HloOperand(name="all-to-all-start", shape_text="((c64[4,8]{1,0}), c64[4,8]{1,0})"),
+    )
+
+
+def test_mesh_groups_hold_their_device_ids() -> None:
+    last = read(E4).entry.root
+    assert last is not None
+    assert last.attributes["replica_groups"] == (
+        "mesh['axis_0'=2,'axis_1'=4], device_ids=([2,2,2]T(0,2,1)) {'axis_1':(2)2}"
+    )
+    assert list(last.attributes) == ["channel_id", "replica_groups", "metadata"]
+    assert last.device_list is not None
+    assert last.device_list.flattened_replica_groups() == ((0, 2), (1, 3), (4, 6), (5, 7))
+
+
+def test_compact_operands_name_the_tuple_and_the_index() -> None:
+    last = read(E5).entry.root
+    assert last is not None
+    assert last.operand_names == ("while.1",)
+    assert last.operands == (HloOperand(name="while.1", index=(1,)),)
+
+
+def test_compact_index_may_go_several_levels_down() -> None:
+    last = one("r = f32[8] add(%p#0#12, q#3)")
+    assert last.operands == (
+        HloOperand(name="p", index=(0, 12)),
+        HloOperand(name="q", index=(3,)),
+    )
+
+
+def test_compact_operand_may_print_the_shape_of_the_element() -> None:
+    last = one("r = f32[8] add(f32[8]{0} %p#1, f32[8]{0} %q#0#1)")
+    assert last.operands == (
+        HloOperand(name="p", index=(1,), shape_text="f32[8]{0}"),
+        HloOperand(name="q", index=(0, 1), shape_text="f32[8]{0}"),
+    )
+
+
+FUSION = """%fusion = f32[8]{0} fusion(f32[8]{0} %x, f32[8]{0} %y), kind=kLoop, calls=
+{
+  %a = f32[8]{0} parameter(0)
+  %b = f32[8]{0} parameter(1)
+  ROOT %c = f32[8]{0} add(f32[8]{0} %a, f32[8]{0} %b)
+}"""
+CANONICAL = """f32[5,20]{1,0} while(f32[5,10]{1,0}), condition=
+{
+  tmp_0 = f32[5,10]{1,0} parameter(0)
+  ROOT tmp_2 = f32[5,20]{1,0} fusion(f32[5,10]{1,0} tmp_0), kind=kLoop, calls=
+  {
+    tmp_0 = f32[5,10]{1,0} parameter(0)
+    ROOT tmp_1 = f32[5,20]{1,0} custom-call(f32[5,10]{1,0} tmp_0), custom_call_target="f"
+  }
+}, body=
+{
+  tmp_0 = f32[5,10]{1,0} parameter(0)
+  ROOT tmp_1 = f32[5,20]{1,0} custom-call(f32[5,10]{1,0} tmp_0), custom_call_target="g"
+}
+"""
+
+
+def _entry(text: str) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    module = parse_hlo(text, strict=True)
+    return [(i.name, i.opcode, str(i.shape), i.operand_names) for i in module.entry.instructions]
+
+
+def test_undefined_operands_become_parameters() -> None:
+    text = '%dot = f32[8,2]{1,0} dot(f32[8,4]{1,0} %l, f32[4,2]{1,0} %r), metadata={op_name="d"}'
+    assert _entry(text) == [
+        ("l", "parameter", "f32[8,4]{1,0}", ()),
+        ("r", "parameter", "f32[4,2]{1,0}", ()),
+        ("dot", "dot", "f32[8,2]{1,0}", ("l", "r")),
+    ]
+    entry = parse_hlo(text).entry
+    assert [one.parameter_number for one in entry.parameters] == [0, 1]
+    assert entry.root is not None
+    assert (entry.root.name, entry.root.op_name) == ("dot", "d")
+
+
+def test_an_operand_that_comes_twice_is_one_parameter() -> None:
+    assert len(_entry("m = f32[8] multiply(f32[8] x, f32[8] x)")) == 2
+
+
+def test_operands_without_a_shape_are_not_known() -> None:
+    assert _entry("a = f32[4] add(x, y)") == [("a", "add", "f32[4]", ("x", "y"))]
+
+
+def test_instructions_of_a_computation_printed_in_place_are_read_once() -> None:
+    module = parse_hlo(FUSION, strict=True)
+    assert [len(one.instructions) for one in module.computations] == [3, 3]
+    assert [name for name, *_ in _entry(FUSION)] == ["x", "y", "fusion"]
+    root = module.entry.root
+    assert root is not None
+    assert root.called_computations == (module.computations[0].name,)
+
+
+def test_shapes_alone_are_operands() -> None:
+    assert _entry("f32[8]{0} add(f32[8]{0}, f32[8]{0})") == [
+        ("_0", "parameter", "f32[8]{0}", ()),
+        ("_1", "parameter", "f32[8]{0}", ()),
+        ("_", "add", "f32[8]{0}", ("_0", "_1")),
+    ]
+
+
+def test_a_canonical_text_is_read_with_its_computations() -> None:
+    module = parse_hlo(CANONICAL, strict=True)
+    assert sorted(len(one.instructions) for one in module.computations) == [2, 2, 2, 2]
+    assert [opcode for _, opcode, *_ in _entry(CANONICAL)] == ["parameter", "while"]
+
+
+def test_several_instructions_keep_undefined_operands() -> None:
+    text = "a = f32[4] negate(f32[4] x)\nb = f32[4] abs(f32[4] a)"
+    assert [opcode for _, opcode, *_ in _entry(text)] == ["negate", "abs"]
+
+
+def test_places_of_gaps_are_those_of_the_text() -> None:
+    gaps = parse_hlo(FUSION.replace("f32[8]{0} %a,", "f32[8]{0 %a,")).gaps
+    assert gaps
+    assert all(gap.line <= FUSION.count("\n") + 1 for gap in gaps)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f { a = f32[] parameter(0) ROOT b = f32[] negate(a) }\n" * 2,
+        "HloModule m\nf { a = f32[] parameter(0) }\nENTRY f { a = f32[] parameter(0) }",
+    ],
+)
+def test_a_second_computation_of_a_name_is_a_gap(text: str) -> None:
+    (gap,) = parse_hlo(text).gaps
+    assert "computation f is defined already" in gap.message
+
+
+def test_instructions_nested_as_deep_as_xla_refuses_are_a_gap() -> None:
+    def nested(depth: int) -> str:
+        inner = "negate(" * depth + "f32[] constant(0)" + ")" * depth
+        return f"ENTRY e {{\n  ROOT r = f32[] {inner}\n}}\n"
+
+    assert not parse_hlo(nested(1000)).gaps
+    (gap,) = parse_hlo(nested(8200)).gaps
+    assert "deeper than 8192" in gap.message

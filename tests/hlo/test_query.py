@@ -1,4 +1,4 @@
-"""Instruction tables: which instructions produce arrays of their own, and their owners."""
+"""The table of instructions, and names as printed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from hlo_lens.hlo import query as hlo_query
 from hlo_lens.hlo.module_reader import parse_hlo
+from hlo_lens.hlo.query import names_printed_as
 from tests.questions.texts import LOOP, entry_of, table_of
 
 
@@ -46,3 +47,24 @@ def test_unprinted_partitions_are_those_of_shardings() -> None:
 def test_module_without_computations_has_an_empty_table() -> None:
     table = hlo_query.tabulate(parse_hlo("HloModule nothing\n"))
     assert (len(table.opcodes), table.left_out_views, table.left_out_embedded) == (0, 0, 0)
+
+
+NAMES = ("while.3", "add_fusion.12", "mul_fusion.12", "dot.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("dot.1", ["dot.1"]),
+        ("%dot.1", ["dot.1"]),
+        ("while.3{}", ["while.3"]),
+        ("while.3{0,1}", ["while.3"]),
+        ("...l_fusion.12{}", ["mul_fusion.12"]),
+        ("..._fusion.12", ["add_fusion.12", "mul_fusion.12"]),
+        ("fusion.12", []),
+        ("dot", []),
+        ("a\nb", []),
+    ],
+)
+def test_name_is_found_as_printed(text: str, found: list[str]) -> None:
+    assert names_printed_as(text, NAMES) == found
