@@ -114,7 +114,6 @@ class JaxValue:
         spec: Partition spec of the value, or the value itself; of a type the axes in it.
         hlo_sharding: Sharding, if it is printed in XLA's notation.
         shape: Shape, if it is an array type.
-        dtype: Element type as numpy names it.
         manual_axes: Mesh axes along which each device has an array of its own.
         memory_kind: Such as ``device``; None if it is not printed.
         label: Text before it on its line.
@@ -127,7 +126,6 @@ class JaxValue:
     spec: JaxSpec | None = None
     hlo_sharding: HloSharding | None = None
     shape: Shape | None = None
-    dtype: str | None = None
     manual_axes: tuple[str, ...] = ()
     memory_kind: str | None = None
     label: str = field(default="", compare=False)
@@ -241,17 +239,19 @@ class _Items(Transformer[Any, Any]):
     def sequence(self, children: list[Any]) -> tuple[_Item, ...]:
         return tuple(children)
 
-    def axes(self, children: list[Any]) -> _Call:
-        return _Call("Mesh", axes=tuple(children))
+    def axes(self, children: list[Any]) -> JaxValue:
+        return _mesh(_Call("Mesh", axes=tuple(children)))
 
-    def call(self, children: list[Any]) -> _Call:
+    def call(self, children: list[Any]) -> _Call | JaxValue:
         name, *given = children
-        return _Call(
+        call = _Call(
             str(name).rpartition(".")[2],
             tuple(one for one in given if not isinstance(one, (_Keyword, _Axis))),
             dict(one for one in given if isinstance(one, _Keyword)),
             tuple(one for one in given if isinstance(one, _Axis)),
         )
+        make = _KINDS.get(call.name)
+        return call if make is None else make(call)
 
 
 @functools.cache
@@ -280,10 +280,10 @@ def values_of(text: str) -> tuple[JaxValue, ...]:
     """
     try:
         item: Any = parse_with(parser(), Source(text), _NAMES)
-        values = [_value(one) for one in (item if type(item) is tuple else (item,))]
     except HloLensError as error:
         raise DumpSyntaxError(str(error)) from error
-    return tuple(value for value in values if value is not None)
+    items = item if type(item) is tuple else (item,)
+    return tuple(one for one in items if isinstance(one, JaxValue))
 
 
 def parse_value(text: str) -> JaxValue | None:
@@ -298,14 +298,6 @@ def parse_value(text: str) -> JaxValue | None:
 
 
 # ---- the calls ---------------------------------------------------------------------------------
-
-
-def _value(item: _Item) -> JaxValue | None:
-    """Return the value of an item; None if it is of an unknown kind."""
-    if isinstance(item, JaxValue):
-        return item
-    make = _KINDS.get(item.name) if isinstance(item, _Call) else None
-    return None if make is None or not isinstance(item, _Call) else make(item)
 
 
 def _mesh(call: _Call) -> JaxValue:
@@ -358,18 +350,13 @@ def _array(item: _Item) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _named_sharding(call: _Call) -> JaxValue:
-    given = [*call.arguments]
-    mesh = call.keywords.get("mesh", given.pop(0) if given else None)
-    spec = call.keywords.get("spec", call.keywords.get("partition_spec"))
-    mesh_value, spec_value = _value(mesh), _value(spec or (given.pop(0) if given else None))
-    if mesh_value is None or mesh_value.mesh is None or spec_value is None:
+    given = [*call.arguments, None, None]
+    mesh = call.keywords["mesh"] if "mesh" in call.keywords else given.pop(0)
+    spec = call.keywords.get("spec", call.keywords.get("partition_spec", given[0]))
+    if not isinstance(mesh, JaxValue) or mesh.mesh is None or not isinstance(spec, JaxValue):
         raise CodeError
-    return JaxValue(
-        kind="NamedSharding",
-        mesh=mesh_value.mesh,
-        spec=spec_value.spec,
-        memory_kind=_word(call.keywords.get("memory_kind")),
-    )
+    memory_kind = _word(call.keywords.get("memory_kind"))
+    return JaxValue(kind=call.name, mesh=mesh.mesh, spec=spec.spec, memory_kind=memory_kind)
 
 
 def _partition_spec(call: _Call) -> JaxValue:
@@ -395,10 +382,8 @@ def _shape_dtype_struct(call: _Call) -> JaxValue:
     dtype = _word(call.keywords.get("dtype")) or ""
     shape = _shape(dtype, _integers(_sequence(call.keywords["shape"])))
     sharding = call.keywords.get("sharding")
-    placed = (None if sharding is None else _value(sharding)) or JaxValue(kind="")
-    return replace(
-        placed, kind="ShapeDtypeStruct", text="", shape=shape, dtype=dtype.rpartition(".")[2]
-    )
+    placed = sharding if isinstance(sharding, JaxValue) else JaxValue(kind="")
+    return replace(placed, kind=call.name, text="", shape=shape)
 
 
 def _shaped_array(call: _Call) -> JaxValue:
@@ -474,7 +459,6 @@ def _array_type(text: str) -> JaxValue:
         kind="type",
         text=text,
         shape=_shape(dtype, tuple(dims)),
-        dtype=dtype,
         spec=JaxSpec(entries=tuple(entries)) if any(entries) else None,
         manual_axes=tuple(w for w in re.findall(r"[\w.]+", words) if not w.isdecimal()),
         memory_kind=memory,

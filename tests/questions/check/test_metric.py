@@ -135,6 +135,8 @@ def test_unknown_figures_and_wrong_paths_have_no_value(path: str, reason: str) -
         ("collectives.rows[kind=all-reduce]", "data", 0),
         ("collectives.rows[kind=all-gather]", "data", 1),
         ("collectives.rows", "data", 1),
+        ("collectives.rows[kind=all-gather].dynamic_count", "data", 4),
+        ("collectives.rows[kind=all-gather].dynamic_count", "model", 0),
         ("collectives", "data", 1),
     ],
 )
