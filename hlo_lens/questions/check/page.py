@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
@@ -15,7 +15,7 @@ from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text, donation_
 from hlo_lens.questions.findings.finding import SAVING_COLUMNS, saving_cells, savings_text
 from hlo_lens.questions.findings.page import finding_facts
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import Column, Row, Unit, facts_object, row_objects
+from hlo_lens.render.result import Cell, Column, Row, Unit, columns_of, facts_object
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.text.names import shell_word
@@ -46,25 +46,44 @@ _ESTIMATE = (
 )
 _ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
-_COLUMNS = (
-    Column("status", Unit.NONE, "pass, fail or undecided"),
-    Column("informational", Unit.NONE, "whether the rule fails no check"),
-    Column("module", Unit.NONE, "module"),
-    Column("metric", Unit.NONE, "path in the report"),
-    Column("axis", Unit.NONE, "mesh axis that the metric is limited to"),
-    Column("name", Unit.NONE, "name of the rule"),
-    Column("base", Unit.NONE, "value in the baseline"),
-    Column("head", Unit.NONE, "value"),
-    Column("delta", Unit.NONE, "difference"),
-    Column("change", Unit.NONE, "difference in percent"),
-    Column("fails_if", Unit.NONE, "conditions of failure"),
-    Column("reason", Unit.NONE, "failed condition, or why the rule is undecided"),
-    Column("rule", Unit.NONE, "place of the rule"),
-    Column("base_is_at_most", Unit.NONE, "whether base is an upper bound"),
-    Column("head_is_at_most", Unit.NONE, "whether head is an upper bound"),
-    Column("base_is_estimate", Unit.NONE, "whether base is an estimate"),
-    Column("head_is_estimate", Unit.NONE, "whether head is an estimate"),
-)
+
+class VerdictRow(NamedTuple):
+    """The verdict of a rule on a module."""
+
+    status: Annotated[str, "pass, fail or undecided"]
+    informational: Annotated[bool, "whether the rule fails no check"]
+    module: Annotated[str | None, "module"]
+    metric: Annotated[str, "path in the report"]
+    axis: Annotated[str | None, "mesh axis that the metric is limited to"]
+    name: Annotated[str | None, "name of the rule"]
+    base: Annotated[Cell, "value in the baseline"]
+    head: Annotated[Cell, "value"]
+    delta: Annotated[Cell, "difference"]
+    change: Annotated[str, "difference in percent"]
+    fails_if: Annotated[Cell, "conditions of failure"]
+    reason: Annotated[str | None, "failed condition, or why the rule is undecided"]
+    rule: Annotated[str, "place of the rule"]
+    base_is_at_most: Annotated[bool, "whether base is an upper bound"]
+    head_is_at_most: Annotated[bool, "whether head is an upper bound"]
+    base_is_estimate: Annotated[bool, "whether base is an estimate"]
+    head_is_estimate: Annotated[bool, "whether head is an estimate"]
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> VerdictRow:
+        """Return the row of a verdict; whole numbers are integers."""
+        rule, base, head = verdict.rule, verdict.base.number, verdict.head.number
+        delta = None if base is None or head is None else head - base
+        whole = [n if n is None or n != int(n) else int(n) for n in (base, head, delta)]
+        change = "" if base is None or head is None else format_change(round(base), round(head))
+        kinds = verdict.base.kind, verdict.head.kind
+        cells = (
+            *(verdict.status, rule.is_informational, verdict.module),
+            *(rule.metric.text, rule.metric.axis, rule.name or None),
+            *(*whole, change, tuple(map(str, rule.fails)), verdict.reason or None, rule.place),
+            *(kind is Kind.AT_MOST for kind in kinds),
+            *(kind is Kind.ESTIMATE for kind in kinds),
+        )
+        return cls._make(cells)
 
 
 def check_report(
@@ -83,11 +102,12 @@ def check_report(
         base: Path of the baseline, for commands; empty for none.
     """
     verdicts = judgement.verdicts
+    has_estimate = any(Kind.ESTIMATE in (one.base.kind, one.head.kind) for one in verdicts)
     section = Section(
         title=f"hlo-lens check: {outcome(judgement)}",
         facts=(*facts, ("rules", _counts(verdicts))),
         tables=(*_tables(verdicts), *_contributor_tables(verdicts)),
-        notes=(_ESTIMATE,) if any(Kind.ESTIMATE in _kinds(verdict) for verdict in verdicts) else (),
+        notes=(_ESTIMATE,) if has_estimate else (),
     )
     return Report(
         kind="check",
@@ -150,8 +170,8 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
     return Table(
         name="verdicts",
         title="Rules",
-        columns=_COLUMNS,
-        read_rows=lambda: map(_row, order),
+        columns=columns_of(VerdictRow),
+        read_rows=lambda: map(VerdictRow.of, order),
         row_count=len(order),
         shown=tuple(shown),
         is_whole=len(order) <= _MOST_WHOLE,
@@ -164,42 +184,11 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
 _MOST_WHOLE = 50
 
 
-def _row(verdict: Verdict) -> Row:
-    base, head, rule = verdict.base.number, verdict.head.number, verdict.rule
-    return (
-        verdict.status,
-        rule.is_informational,
-        verdict.module,
-        rule.metric.text,
-        rule.metric.axis,
-        rule.name or None,
-        _plain(base),
-        _plain(head),
-        None if base is None or head is None else _plain(head - base),
-        format_change(round(base), round(head)) if base is not None and head is not None else "",
-        tuple(map(str, rule.fails)),
-        verdict.reason or None,
-        rule.place,
-        *(kind is Kind.AT_MOST for kind in _kinds(verdict)),
-        *(kind is Kind.ESTIMATE for kind in _kinds(verdict)),
-    )
-
-
-def _kinds(verdict: Verdict) -> tuple[Kind, Kind]:
-    return verdict.base.kind, verdict.head.kind
-
-
 def _shown_row(verdict: Verdict) -> Row:
     base, head = amount_texts(verdict)
-    texts = {
-        "status": _status_text(verdict),
-        "metric": verdict.rule.metric.label,
-        "base": base,
-        "head": head,
-        "fails_if": verdict.limit,
-    }
-    cells = zip(_COLUMNS, _row(verdict), strict=True)
-    return tuple(texts.get(column.name, cell) for column, cell in cells)
+    metric = verdict.rule.metric.label
+    row = VerdictRow.of(verdict)._replace(base=base, head=head, metric=metric)
+    return row._replace(status=_status_text(verdict), fails_if=verdict.limit)
 
 
 def amount_texts(verdict: Verdict) -> tuple[str, str]:
@@ -286,7 +275,7 @@ def check_object(judgement: Judgement) -> dict[str, object]:
 
 
 def _object(verdict: Verdict) -> Mapping[str, object]:
-    (row,) = row_objects(_COLUMNS, [_row(verdict)])
+    row: dict[str, object] = VerdictRow.of(verdict)._asdict()
     del row["change"]
     found = verdict.contributors
     return {
@@ -294,11 +283,6 @@ def _object(verdict: Verdict) -> Mapping[str, object]:
         "contributors": [] if found is None else found.objects(),
         "findings": [facts_object(one) for one in verdict.findings],
     }
-
-
-def _plain(number: float | None) -> float | int | None:
-    """Return a number as an integer if it is one."""
-    return int(number) if number is not None and number == int(number) else number
 
 
 LEAST_BYTES = 1 << 10
