@@ -698,7 +698,7 @@ def program_lines(
         is_source: Whether they are the texts from before optimizations.
     """
     sides = ModuleLines(base), ModuleLines(head)
-    rows = diff.matched.rows
+    rows = diff.matched_rows
     matched = [*islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))]
     innermost = [side.origins.places.innermost for side in sides]
     pairs = ((innermost[0](mine), innermost[1](yours)) for mine, yours in matched)

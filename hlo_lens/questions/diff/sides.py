@@ -15,7 +15,7 @@ from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.program.target import compiler_text, target_text
-from hlo_lens.questions.diff.matching.digest import text_copies
+from hlo_lens.questions.diff.matching.fingerprints import text_copies
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
     Snapshot,
@@ -107,7 +107,7 @@ class LoadedSide:
 
     def with_graphs(self) -> LoadedSide:
         """Return the side with the graphs of long programs."""
-        from hlo_lens.questions.diff.matching.graph_pair import graph_alone
+        from hlo_lens.questions.diff.matching.graphs import graph_alone
 
         return self._with(
             dataclasses.replace(one, graph=graph_alone(one.hlo))
@@ -396,7 +396,7 @@ def _with_fingerprints(side: LoadedSide, *, of: Collection[_Key] | None = None) 
 
 def fingerprint_of(module: SideModule) -> str | None:
     """Return the digest of a module's program; None if it is not known."""
-    from hlo_lens.questions.diff.matching.digest import program_fingerprint
+    from hlo_lens.questions.diff.matching.fingerprints import program_fingerprint
 
     if module.snapshot.fingerprint is not None or module.hlo is None:
         return module.snapshot.fingerprint

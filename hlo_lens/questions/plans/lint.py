@@ -13,7 +13,7 @@ from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
 from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
 from hlo_lens.program.target import own_target
-from hlo_lens.questions.diff.matching.digest import text_copies
+from hlo_lens.questions.diff.matching.fingerprints import text_copies
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import Findings, module_findings
 from hlo_lens.questions.findings.page import (

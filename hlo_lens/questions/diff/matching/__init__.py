@@ -1,1 +1,1 @@
-"""Differences between two compilations, one file per subject."""
+"""Comparison of two programs: labels and edges, fingerprints, pairs, edits, groups of edits."""

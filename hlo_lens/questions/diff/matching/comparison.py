@@ -1,29 +1,36 @@
-"""Comparison of partners: labels, operands, calls, results, control predecessors."""
+"""Comparison of partners: what changed, and what is noise.
+
+Compared are labels, operands, calls, results, control predecessors and channels. Other differences
+of the texts are noise: names set by the scheduler, numbers of stack frames, places in the source,
+spellings of one value. Noise is counted for all partners together; most of them have equal texts.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections import Counter
-from functools import cache, cached_property, partial
-from itertools import accumulate, chain, compress
-from operator import ne
-from typing import TYPE_CHECKING
+from functools import cache, cached_property, lru_cache, partial
+from itertools import accumulate, chain, compress, islice, repeat
+from operator import eq, lt, ne, sub
+from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.hlo.columns import SHAPE, SHAPE_END
+from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS_END, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.matching.edits import Change
-from hlo_lens.questions.diff.matching.graphs import impure_nodes, operands_of, parameter_numbers
-from hlo_lens.questions.diff.matching.matching import by_key
-from hlo_lens.questions.diff.matching.meanings import (
-    SHAPE_WORDS,
+from hlo_lens.questions.diff.matching.edits import SHAPE_WORDS, Change, Noise, label_changes
+from hlo_lens.questions.diff.matching.labels import (
     LabelParts,
-    label_changes,
-    quick_split,
+    is_irregular,
+    split_attributes,
+    squeezed,
 )
+from hlo_lens.questions.diff.matching.matching import match_by
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph, View
     from hlo_lens.questions.diff.matching.matching import Matching
     from hlo_lens.shapes.shape import ShapeIndex
@@ -34,15 +41,13 @@ _FEW = 3
 
 
 class Comparison:
-    """Comparison of partners."""
+    """Comparison of partners among nodes."""
 
-    def __init__(self, base: ProgramGraph, head: ProgramGraph, matched: Matching) -> None:
-        self._base = base
-        self._head = head
+    def __init__(self, matched: Matching) -> None:
         self._matched = matched
+        self._base, self._head = (side.graph for side in matched.sides)
         self._aligned: dict[int, bool] = {}
-        self._has_other_count = len({len(parameter_numbers(g, g.entry)) for g in (base, head)}) > 1
-        self._labels_differ = cache(lambda a, b: tuple(label_changes(base.labels, a, b)))
+        self._labels_differ = cache(lambda a, b: [*label_changes(self._base.labels, a, b)])
         self._parameters = cache(self._parameters_of)
 
     def suspects(self) -> set[int]:
@@ -51,11 +56,12 @@ class Comparison:
         Nodes of computations that were matched whole never do.
         """
         base, head, matched = self._base, self._head, self._matched
-        head_of, base_of = matched.head_of, matched.base_of
+        head_of, base_of = matched.base.partner, matched.head.partner
         found = {*matched.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
+        found.update(self.root_changes, self.mixed_channels)
         partners = [
             partner if computation in matched.whole else None
-            for computation, partner in enumerate(matched.head_computation)
+            for computation, partner in enumerate(matched.base.computation)
         ]
         for node, called in base.callees.items():
             other = head.callees.get(head_of[node], ())
@@ -73,28 +79,30 @@ class Comparison:
     def _suspects_in(self, computation: int) -> Iterable[int]:
         """Return the nodes of a computation with another label, or other operands."""
         base, head, matched = self._base, self._head, self._matched
-        nodes, partner = base.nodes[computation], matched.head_computation[computation]
+        nodes, partner = base.nodes[computation], matched.base.computation[computation]
         own = slice(nodes.start, nodes.stop)
         others = head.nodes[partner] if partner >= 0 else range(0)
         has_same_edges = partner >= 0 and base.edges[computation] == head.edges[partner]
         if has_same_edges and matched.is_in_place(nodes, others):
             return compress(nodes, map(ne, base.label[own], head.label[others.start : others.stop]))
-        labels, operands, taken = head.label, head.operands, base.operands[own]
-        flat = tuple(map(self._partners.__getitem__, chain.from_iterable(taken)))
-        ends = list(accumulate(map(len, taken), initial=0))
+        operands = base.operands.of(nodes)
+        flat = tuple(map(self._partners.__getitem__, chain.from_iterable(operands)))
+        ends = list(accumulate(map(len, operands), initial=0))
         targets = map(flat.__getitem__, map(slice, ends, ends[1:]))
-        mine = zip(nodes, matched.head_of[own], base.label[own], targets, strict=True)
+        mine = zip(nodes, matched.base.partner[own], base.label[own], targets, strict=True)
         return [
             node
             for node, other, label, wanted in mine
-            if other >= 0 and (labels[other] != label or wanted != operands[other])
+            if other >= 0 and (head.label[other] != label or wanted != head.operands[other])
         ]
 
     @cached_property
     def _partners(self) -> Sequence[int]:
         """Partner of each node of the base; a number that no operand has for none."""
         none = -2  # also that of undefined operands, which are the last one
-        return [partner if partner >= 0 else none for partner in (*self._matched.head_of, none)]
+        return [
+            partner if partner >= 0 else none for partner in (*self._matched.base.partner, none)
+        ]
 
     def changes(self, mine: int, yours: int) -> Iterator[Change]:
         """Yield the changes between two partners."""
@@ -111,30 +119,31 @@ class Comparison:
             yield from self._call_changes(mine, yours)
         if mine in base.controls or yours in head.controls:
             yield from self._control_changes(mine, yours)
+        yield from self.root_changes.get(mine, ())
+        if mine in self.mixed_channels:
+            yield Change("channel_id", base.channels[mine], head.channels[yours])
+
+    @cached_property
+    def _has_other_count(self) -> bool:
+        """Whether the entries have different numbers of parameters."""
+        counts = {len(graph.parameter_numbers(graph.entry)) for graph in (self._base, self._head)}
+        return len(counts) > 1
 
     # ---- operands ------------------------------------------------------------------------------
 
     def _operand_changes(self, mine: int, yours: int) -> Iterator[Change]:
         """Yield one change for all operands that differ."""
-        base, head, head_of = self._base, self._head, self._matched.head_of
+        base, head, head_of = self._base, self._head, self._matched.base.partner
         a, b = base.operands[mine], head.operands[yours]
         if len(a) != len(b):
             if base.opcode(mine) != "tuple":  # whose shape shows it
                 yield from self._other_arity(mine, yours)
             return
         order = self._order(mine, yours)
-        has_indices = mine in base.indices or yours in head.indices
-        is_known = not has_indices and -1 not in a and -1 not in b
-        if (
-            is_known
-            and tuple([head_of[x] for x in a]) == b
-            and all(k == v for k, v in order.items())
-        ):
-            return
-        others = [*operands_of(head, yours)]
+        others = [*head.operands_of(yours)]
         pairs = [
             (place, operand, others[order.get(place, place)])
-            for place, operand in enumerate(operands_of(base, mine))
+            for place, operand in enumerate(base.operands_of(mine))
         ]
         differ = [pair for pair in pairs if not self._same_operand(*pair[1:])]
         places = {head_of[x]: place for place, x in enumerate(a) if x >= 0}
@@ -148,17 +157,17 @@ class Comparison:
     def _order(self, mine: int, yours: int) -> Mapping[int, int]:
         """Return the position of each operand in the other instruction, by parameters."""
         base, matched = self._base, self._matched
-        if mine not in base.callees or not opcode_traits(base.opcode(mine)).is_positional:
-            return {}
-        called, other = base.callees[mine], self._head.callees.get(yours, ())
-        if len(called) != 1 or len(other) != 1:
+        called, other = base.callees.get(mine, ()), self._head.callees.get(yours, ())
+        if not len(called) == len(other) == 1:
             return {}
         callee, partner = called[0][1], other[0][1]
-        if matched.head_computation[callee] != partner or callee in matched.whole:
+        is_positional = opcode_traits(base.opcode(mine)).is_positional
+        is_pair = matched.base.computation[callee] == partner
+        if not is_positional or not is_pair or callee in matched.whole:
             return {}
         numbers = self._parameters(1, partner)
         pairs = (
-            (number, numbers.get(matched.head_of[node]))
+            (number, numbers.get(matched.base.partner[node]))
             for node, number in self._parameters(0, callee).items()
         )
         order = {number: other for number, other in pairs if other is not None}
@@ -171,27 +180,27 @@ class Comparison:
 
     def _parameters_of(self, side: int, computation: int) -> dict[int, int]:
         """Return the number of each parameter of a computation."""
-        numbers = parameter_numbers((self._base, self._head)[side], computation)
+        numbers = self._matched.sides[side].graph.parameter_numbers(computation)
         return {node: number for number, node in numbers.items()}
 
     def _same_operand(self, mine: Operand, yours: Operand) -> bool:
         (x, my_index), (y, your_index) = mine, yours
         if x < 0 or y < 0:
             return x == y
-        if self._matched.head_of[x] == y:
+        if self._matched.base.partner[x] == y:
             return my_index == your_index or shape_differs(self._base, self._head, x, y)
         if my_index == your_index and self._computes_the_same(x, y):
             return True
-        return not (self._stays(x) and self._stays(self._matched.base_of[y]))
+        return not (self._stays(x) and self._stays(self._matched.head.partner[y]))
 
     def _stays(self, node: int) -> bool:
         """Return whether a node of the base has a partner in the partner of its computation."""
         matched = self._matched
-        return node >= 0 and matched.head_of[node] >= 0 and node not in matched.moved
+        return node >= 0 and matched.base.partner[node] >= 0 and node not in matched.moved
 
     def _computes_the_same(self, x: int, y: int) -> bool:
         """Return whether two nodes compute the same from matched parameters."""
-        mine, yours = self._matched.base_prints, self._matched.head_prints
+        mine, yours = self._matched.base.prints, self._matched.head.prints
         mine.complete()
         yours.complete()
         if mine.up[x] != yours.up[y] or (x in self._impure and mine.down[x] != yours.down[y]):
@@ -202,14 +211,14 @@ class Comparison:
         if computation not in self._aligned:
             numbers = self._parameters(1, other)
             self._aligned[computation] = all(
-                numbers.get(self._matched.head_of[node]) == number
+                numbers.get(self._matched.base.partner[node]) == number
                 for node, number in self._parameters(0, computation).items()
             )
         return self._aligned[computation]
 
     @cached_property
     def _impure(self) -> Set[int]:
-        return impure_nodes(self._base)
+        return self._base.impure_nodes()
 
     def _other_arity(self, mine: int, yours: int) -> Iterator[Change]:
         """Yield a change if operands with a partner were added or removed.
@@ -217,45 +226,53 @@ class Comparison:
         Operands without partner are edits of their own; elements of a changed tuple do not count.
         """
         base, head = self._base, self._head
-        head_of, base_of = self._matched.head_of, self._matched.base_of
-        before = Counter((head_of[x], at) for x, at in operands_of(base, mine) if self._stays(x))
+        head_of, base_of = self._matched.base.partner, self._matched.head.partner
+        before = Counter((head_of[x], at) for x, at in base.operands_of(mine) if self._stays(x))
         after = Counter(
-            (y, at) for y, at in operands_of(head, yours) if y >= 0 and self._stays(base_of[y])
+            (y, at) for y, at in head.operands_of(yours) if y >= 0 and self._stays(base_of[y])
         )
+        net = []
+        for these, those in ((before, after), (after, before)):
+            kept = {y for y, _ in those if shape_differs(base, head, base_of[y], y)}
+            net.append([(y, at) for y, at in (these - those).elements() if y not in kept])
+        if any(net):
+            gone = [(base_of[y], at) for y, at in net[0]]
+            yield Change("operands", _several(base, gone), _several(head, net[1]))
 
-        def net(one: Counter[Operand], other: Counter[Operand]) -> list[Operand]:
-            kept = {y for y, _ in other}
-            return [
-                (y, at)
-                for y, at in (one - other).elements()
-                if y not in kept or not shape_differs(base, head, base_of[y], y)
-            ]
+    # ---- results, called computations, control and channels ------------------------------------
 
-        came, went = net(after, before), [(base_of[y], at) for y, at in net(before, after)]
-        if came or went:
-            yield Change("operands", _several(base, went) or None, _several(head, came) or None)
-
-    # ---- results, called computations and control ----------------------------------------------
-
-    def root_changes(self) -> dict[int, tuple[Change, ...]]:
-        """Return the changes of nodes of the base that became, or stopped being, a result.
+    @cached_property
+    def root_changes(self) -> Mapping[int, tuple[Change, ...]]:
+        """Changes of nodes of the base that became, or stopped being, a result.
 
         If one of the two results has no partner, only that edit is reported.
         """
         matched = self._matched
         found: dict[int, tuple[Change, ...]] = {}
-        for computation, partner in enumerate(matched.head_computation):
+        for computation, partner in enumerate(matched.base.computation):
             if partner < 0:
                 continue
             was, now = self._base.roots[computation], self._head.roots[partner]
             if was[0] < 0 or now[0] < 0 or self._same_operand(was, now):
                 continue
-            if matched.head_of[was[0]] == now[0]:
+            if matched.base.partner[was[0]] == now[0]:
                 found[was[0]] = (Change("root", _element(was[1]), _element(now[1])),)
             else:
                 found[was[0]] = (Change("root", "yes", "no"),)
-                found[matched.base_of[now[0]]] = (Change("root", "no", "yes"),)
+                found[matched.head.partner[now[0]]] = (Change("root", "no", "yes"),)
         return found
+
+    @cached_property
+    def mixed_channels(self) -> Set[int]:
+        """Sends and recvs of the base whose channel has no single counterpart in the head."""
+        base, head, head_of = self._base, self._head, self._matched.base.partner
+        pairs = {
+            mine: (before, head.channels[head_of[mine]])
+            for mine, before in base.channels.items()
+            if opcode_traits(base.opcode(mine)).is_paired and head_of[mine] in head.channels
+        }
+        forth, back = (Counter(pair[side] for pair in set(pairs.values())) for side in (0, 1))
+        return {mine for mine, (one, other) in pairs.items() if forth[one] > 1 or back[other] > 1}
 
     def _call_changes(self, mine: int, yours: int) -> Iterator[Change]:
         base, head, matched = self._base, self._head, self._matched
@@ -264,21 +281,27 @@ class Comparison:
             if base.label[mine] == head.label[yours]:
                 yield Change("called computations", str(len(called)), str(len(other)))
             return
+        contents = matched.base.prints.content, matched.head.prints.content
         for (role, c), (_, d) in zip(called, other, strict=True):
-            is_same = matched.head_computation[c] == d
-            if not is_same and matched.base_prints.content[c] != matched.head_prints.content[d]:
+            if matched.base.computation[c] != d and contents[0][c] != contents[1][d]:
                 names = base.module.computations[c].name, head.module.computations[d].name
                 yield Change(role, *names)
 
     def _control_changes(self, mine: int, yours: int) -> Iterator[Change]:
         base, head, matched = self._base, self._head, self._matched
-        before = {matched.head_of[n]: n for n in base.controls.get(mine, ()) if self._stays(n)}
-        after = {n for n in head.controls.get(yours, ()) if self._stays(matched.base_of[n])}
-        gone = sorted(n for partner, n in before.items() if partner not in after)
-        new = sorted(n for n in after if n not in before)
+        before = {
+            matched.base.partner[node]: node
+            for node in base.controls.get(mine, ())
+            if self._stays(node)
+        }
+        after = {
+            node for node in head.controls.get(yours, ()) if self._stays(matched.head.partner[node])
+        }
+        gone = sorted(node for partner, node in before.items() if partner not in after)
+        new = sorted(node for node in after if node not in before)
         if gone or new:
             texts = [
-                ", ".join(_shown(graph, n, ()) for n in nodes) or None
+                ", ".join(_shown(graph, node, ()) for node in nodes) or None
                 for graph, nodes in ((base, gone), (head, new))
             ]
             yield Change("control-predecessors", *texts)
@@ -289,10 +312,10 @@ def _element(index: ShapeIndex) -> str:
     return f"element {{{','.join(map(str, index))}}}" if index else "all of it"
 
 
-def _several(graph: ProgramGraph, operands: Sequence[Operand]) -> str:
-    """Return the first few operands as text, and the number of others."""
+def _several(graph: ProgramGraph, operands: Sequence[Operand]) -> str | None:
+    """Return the first few operands as text, and the number of others; None for none."""
     more = [f"{len(operands) - _FEW} more"] if len(operands) > _FEW else []
-    return ", ".join([_shown(graph, *operand) for operand in operands[:_FEW]] + more)
+    return ", ".join([_shown(graph, *operand) for operand in operands[:_FEW]] + more) or None
 
 
 def _shown(graph: ProgramGraph, node: int, index: ShapeIndex) -> str:
@@ -304,8 +327,7 @@ def _shown(graph: ProgramGraph, node: int, index: ShapeIndex) -> str:
 
 def shape_differs(base: ProgramGraph, head: ProgramGraph, x: int, y: int) -> bool:
     """Return whether a node of the base and one of the head have other shapes."""
-    parts = base.labels.parts
-    return parts[base.label[x]].shape != parts[head.label[y]].shape
+    return base.parts(x).shape != head.parts(y).shape
 
 
 # ---- views -------------------------------------------------------------------------------------
@@ -313,66 +335,62 @@ def shape_differs(base: ProgramGraph, head: ProgramGraph, x: int, y: int) -> boo
 _CONTROLS = "control-predecessors="
 
 
-def match_views(
-    base: ProgramGraph, head: ProgramGraph, matched: Matching
-) -> tuple[list[tuple[int, int]], list[View], list[View]]:
+def match_views(matched: Matching) -> tuple[list[tuple[int, int]], list[View], list[View]]:
     """Return the rows of partners among the views of two programs, and the views without partner.
 
     Partners take the same element of partners, or of undefined operands. If a tuple has changed, an
     element of the same shape comes first, then the next of that shape, then the rest in order.
     """
-    graphs, partners = (base, head), (matched.head_of, matched.base_of)
+    graphs = [side.graph for side in matched.sides]
     elements = [{view.row: view.element for view in graph.views} for graph in graphs]
-    nodes = [  # of the base; -1 if undefined
-        {view.row: -1 for view in graph.views if view.node < 0}
-        | {
-            view.row: partners[side][view.node] if side else view.node
-            for view in graph.views
-            if view.node >= 0 and partners[side][view.node] >= 0
+    nodes = [  # of the base, for each row; -1 if undefined
+        {
+            view.row: side.partner[view.node]
+            if side is matched.head and view.node >= 0
+            else view.node
+            for view in side.graph.views
+            if view.node < 0 or side.partner[view.node] >= 0
         }
-        for side, graph in enumerate(graphs)
+        for side in matched.sides
     ]
     changed = {
         node
         for node in set(nodes[0].values())
-        if node >= 0 and shape_differs(base, head, node, matched.head_of[node])
+        if node >= 0 and shape_differs(graphs[0], graphs[1], node, matched.base.partner[node])
     }
 
-    def shape(side: int, row: int) -> int:
-        graph = graphs[side]
-        text = graph.module.columns.text(row, SHAPE, SHAPE_END)
-        return graph.labels.shape(text, graph.module.reader)
-
     def key(stage: int, side: int, row: int) -> Hashable:
-        node = nodes[side][row]
-        if stage == 1:
-            return node, elements[side][row], shape(side, row)
+        node, element, graph = nodes[side][row], elements[side][row], graphs[side]
         if stage == 0:
-            return None if node in changed else (node, elements[side][row])
-        return None if node not in changed else node if stage == 3 else (node, shape(side, row))
+            return None if node in changed else (node, element)
+        if stage == 3:
+            return node if node in changed else None
+        text = graph.module.columns.text(row, SHAPE, SHAPE_END)
+        shape = graph.labels.shape(text, graph.module.reader)
+        if stage == 1:
+            return node, element, shape
+        return (node, shape) if node in changed else None
 
-    mine, yours = map(list, nodes)
+    left = [list(nodes[0]), list(nodes[1])]
     pairs: list[tuple[int, int]] = []
+    paired: list[set[int]] = [set(), set()]
     for stage in range(4):
         keys = partial(key, stage, 0), partial(key, stage, 1)
-        pairs += sorted(by_key(mine, yours, *keys, "any"))
-        found = [{pair[side] for pair in pairs} for side in (0, 1)]
-        mine, yours = (
-            [row for row in rows if row not in kept]
-            for rows, kept in zip((mine, yours), found, strict=True)
-        )
-    paired = [{pair[side] for pair in pairs} for side in (0, 1)]
-    alone = [
-        [view for view in graph.views if view.row not in paired[side]]
-        for side, graph in enumerate(graphs)
-    ]
-    return pairs, alone[0], alone[1]
+        found = match_by(left[0], left[1], keys, "any")
+        pairs += sorted(found)
+        for place, rows in enumerate(paired):
+            rows.update(pair[place] for pair in found)
+            left[place] = [row for row in left[place] if row not in rows]
+    mine, yours = (
+        [view for view in graph.views if view.row not in rows]
+        for graph, rows in zip(graphs, paired, strict=True)
+    )
+    return pairs, mine, yours
 
 
-def view_changes(
-    base: ProgramGraph, head: ProgramGraph, pairs: Sequence[tuple[int, int]], matched: Matching
-) -> dict[int, list[Change]]:
+def view_changes(matched: Matching, pairs: Sequence[tuple[int, int]]) -> dict[int, list[Change]]:
     """Return the changes between matched views, by row of the base."""
+    base, head = (side.graph for side in matched.sides)
     partners: dict[int, int] = {}  # rows of nodes and views, filled for the first control edge
 
     def controls(graph: ProgramGraph, row: int, node: int) -> dict[int, str]:
@@ -382,29 +400,25 @@ def view_changes(
         found = ((computation.instruction(name), name) for name in names)
         return {before.row: name for before, name in found if before is not None}
 
+    @cache
+    def label_differs(one: tuple[str, str], other: tuple[str, str]) -> list[Change]:
+        labels = (_view_label(graph, *texts) for graph, texts in ((base, one), (head, other)))
+        return [c for c in label_changes(base.labels, *labels) if c.what != "index"]
+
     nodes = [{view.row: view.node for view in graph.views} for graph in (base, head)]
-    label_differs = cache(
-        lambda *texts: [
-            change
-            for change in label_changes(
-                base.labels, _label(base, *texts[:2]), _label(head, *texts[2:])
-            )
-            if change.what != "index"
-        ]
-    )
     found: dict[int, list[Change]] = {}
     for mine, yours in pairs:
         texts, others = _printed(base, mine), _printed(head, yours)
         if texts == others:
             continue
-        changes: list[Change] = list(label_differs(*texts, *others))
+        changes = [*label_differs(texts, others)]
         x, y = nodes[0][mine], nodes[1][yours]
         if x < 0 or y < 0 or shape_differs(base, head, x, y):
             changes = [change for change in changes if change.what not in SHAPE_WORDS]
         has_controls = _CONTROLS in texts[1] or _CONTROLS in others[1]
-        if x >= 0 and y >= 0 and has_controls and base.labels.with_controls:
+        if x >= 0 and y >= 0 and has_controls and base.labels.counted.controls:
             if not partners:
-                rows = enumerate(matched.head_of)
+                rows = enumerate(matched.base.partner)
                 partners.update({base.rows[a]: head.rows[b] for a, b in rows if b >= 0})
                 partners.update(pairs)
             before, after = controls(base, mine, x), controls(head, yours, y)
@@ -419,16 +433,279 @@ def view_changes(
 def _printed(graph: ProgramGraph, row: int) -> tuple[str, str]:
     """Return shape and attributes of a row as written, without trailing metadata."""
     columns = graph.module.columns
-    attributes = columns.attributes_text(row)
-    head, metadata, config = quick_split(attributes)
-    if head is not None and metadata and config is None:
-        attributes = head
-    return columns.text(row, SHAPE, SHAPE_END), attributes
+    text = columns.attributes_text(row)
+    attributes, _, config = split_attributes(text) or (text, "", None)
+    return columns.text(row, SHAPE, SHAPE_END), attributes if config is None else text
 
 
-def _label(graph: ProgramGraph, shape_text: str, attributes_text: str) -> int:
-    """Return the label of a view, with its shape."""
+def _view_label(graph: ProgramGraph, shape: str, attributes: str) -> int:
     labels, reader = graph.labels, graph.module.reader
-    attributes, config = labels.attribute_text(attributes_text, reader)
-    shape = labels.shape(shape_text, reader)
-    return labels.label(LabelParts("get-tuple-element", shape, attributes.key, config, None))
+    found, config = labels.attribute_list(reader.attributes(attributes), reader)
+    number = labels.shape(shape, reader)
+    return labels.label(LabelParts("get-tuple-element", number, found.key, config, None))
+
+
+# ---- noise -------------------------------------------------------------------------------------
+
+Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
+"""A kind of noise, the property that differs, and its values in base and head."""
+
+Rows: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
+"""Partners: rows or nodes of base and head."""
+
+_FRAME_KEY = "stack_frame_id="
+_NAME_KEYS = 'scheduling_name="', 'deduplicated_name="'
+_LONGEST_NUMBER = 9
+_DIGITS = "0123456789._"
+_NUMBERS = re.compile(r"\d+")
+_QUOTED_NAME = re.compile(r"""(\\?["'])[^"'\\]*\1""")
+_PREDECESSORS = re.compile(r"\bcontrol-predecessors=(\{[^{}]*\})")
+_NAMING = re.compile(
+    r"(?:, *)?\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|"
+    r"scatter|branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
+    r"|(?:, *)?\bchannel_id=(?:-?\d+|_)"
+)
+_CHUNK = 4096
+"""Partners compared together; their texts are kept meanwhile."""
+
+
+class NoiseCount:
+    """Counter of ignored noise, which also returns noise that counts as change.
+
+    Args:
+        matched: The partners.
+        heed: Kinds that count as changes.
+    """
+
+    def __init__(self, matched: Matching, heed: Collection[Noise]) -> None:
+        self.counts: Counter[Noise] = Counter()
+        self._base, self._head = (side.graph for side in matched.sides)
+        self._modules = self._base.module, self._head.module
+        self._heed = heed
+        self._frames_differ = self._modules[0].stack_frames != self._modules[1].stack_frames
+        self._moved_frame = cache(self._frame_noise)
+        self._same_stack = cache(self._are_stacks_equal)
+
+    def count(self, rows: Rows, nodes: Rows) -> None:
+        """Count the noise of partners, if no kind counts as change.
+
+        Args:
+            rows: Rows of partners, of base and head.
+            nodes: Their nodes; empty for views.
+        """
+        for start in range(0, len(rows[0]), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            chunk = rows[0][part], rows[1][part]
+            if not self._frames_differ and _are_copies(self._modules, chunk):
+                continue
+            names, texts = (
+                [
+                    _texts(module, listed, first, last)
+                    for module, listed in zip(self._modules, chunk, strict=True)
+                ]
+                for first, last in ((NAME, NAME_END), (OPERANDS_END, END))
+            )
+            same = sum(map(eq, *names))
+            stems = (map(str.rstrip, listed, repeat(_DIGITS)) for listed in names)
+            alike = len(names[0]) if same == len(names[0]) else sum(map(eq, *stems))
+            self.counts[Noise.NAMES] += len(names[0]) - alike
+            self.counts[Noise.IDS] += alike - same
+            places = range(len(texts[0]))
+            for place in places if self._frames_differ else compress(places, map(ne, *texts)):
+                pair = (nodes[0][start + place], nodes[1][start + place]) if nodes[0] else None
+                found = self._attribute_noise(texts[0][place][1:], texts[1][place][1:], pair)
+                kinds = {kind for kind, *_ in found}
+                if names[0][place] != names[1][place]:
+                    kinds.discard(name_kind(names[0][place], names[1][place]))  # counted already
+                self.counts.update(kinds)
+
+    def changes(
+        self, my_row: int, your_row: int, nodes: tuple[int, int] | None = None
+    ) -> tuple[Change, ...]:
+        """Count the ignored noise of two partners, and return the rest as changes.
+
+        Args:
+            my_row: Row of the base.
+            your_row: Row of the head.
+            nodes: Their nodes; None for views.
+        """
+        a, b = (module.columns for module in self._modules)
+        name, other = a.text(my_row, NAME, NAME_END), b.text(your_row, NAME, NAME_END)
+        found: list[Found] = []
+        if name != other:
+            found.append((name_kind(name, other), "name", name, other))
+        texts = a.attributes_text(my_row), b.attributes_text(your_row)
+        return self.weighed([*found, *self._attribute_noise(*texts, nodes)])
+
+    def weighed(self, found: Sequence[Found]) -> tuple[Change, ...]:
+        """Count each ignored kind once, and return the noise that counts as change."""
+        self.counts.update({kind for kind, *_ in found if kind not in self._heed})
+        heeded = (noise for noise in found if noise[0] in self._heed)
+        return tuple(Change(what, before, after) for _, what, before, after in heeded)
+
+    def _attribute_noise(
+        self, mine: str, yours: str, nodes: tuple[int, int] | None
+    ) -> Iterator[Found]:
+        """Yield the noise in two attribute lists."""
+        if mine == yours:
+            moved = self._moved_frame(_frame(mine)) if self._frames_differ else None
+            if moved is not None:
+                yield moved
+            return
+        if nodes is not None:
+            channels = self._base.channels.get(nodes[0]), self._head.channels.get(nodes[1])
+            if None not in channels and channels[0] != channels[1]:
+                yield Noise.CHANNEL_IDS, "channel_id", *channels
+        one, other = split_attributes(mine), split_attributes(yours)
+        if one and other and one[0] == other[0] and one[2] == other[2]:
+            yield self._metadata_noise(one[1], other[1])
+        else:
+            yield from self._list_noise(mine, yours, nodes)
+
+    def _list_noise(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Found]:
+        """Yield the noise in two attribute lists that differ in more than metadata."""
+        labels = self._base.labels
+        if not labels.counted.controls:
+            before, after = (_PREDECESSORS.search(text) for text in (mine, yours))
+            if (before is None) != (after is None):
+                said = before and before[1], after and after[1]
+                yield Noise.PRINTING, "control-predecessors", *said
+        (my_list, my_metadata, my_config), (your_list, your_metadata, your_config) = (
+            _plain_parts(module, text)
+            for module, text in zip(self._modules, (mine, yours), strict=True)
+        )
+        if my_metadata != your_metadata:
+            yield self._metadata_noise(my_metadata, your_metadata)
+        if nodes is None:
+            return
+        a, b = self._base.parts(nodes[0]), self._head.parts(nodes[1])
+        if a.config == b.config and my_config != your_config:
+            yield _config_kind(my_config, your_config), "backend_config", my_config, your_config
+        if a.attributes == b.attributes and my_list != your_list:
+            is_axes = _QUOTED_NAME.sub("", my_list) == _QUOTED_NAME.sub("", your_list)
+            kind = Noise.AXIS_NAMES if is_axes else Noise.SPELLING
+            yield kind, "attributes", my_list, your_list
+
+    # ---- metadata ------------------------------------------------------------------------------
+
+    def _metadata_noise(self, mine: str, yours: str) -> Found:
+        """Return the noise of two different ``metadata`` values."""
+        before, after = without_names(mine), without_names(yours)
+        if before == after:
+            return Noise.NAMES, "scheduling_name", mine or None, yours or None
+        frames = _frame(before), _frame(after)
+        ends = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
+        if "" not in frames and before[: ends[0]] == after[: ends[1]] and self._same_stack(*frames):
+            return Noise.STACK_FRAMES, "stack_frame_id", *frames
+        return Noise.METADATA, "metadata", mine or None, yours or None
+
+    def _frame_noise(self, number: str) -> Found | None:
+        """Return the noise if one frame number is two places in modules with different tables."""
+        frame = int(number) if 0 < len(number) <= _LONGEST_NUMBER else 0
+        before, after = (module.stack_frames.location(frame) for module in self._modules)
+        return None if before == after else (Noise.METADATA, "source", str(before), str(after))
+
+    def _are_stacks_equal(self, *frames: str) -> bool:
+        mine, yours = (
+            module.stack_frames.stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
+            for module, number in zip(self._modules, frames, strict=True)
+        )
+        return mine == yours
+
+
+def _frame(metadata: str) -> str:
+    """Return the number of the stack frame, the last field of metadata; empty if there is none."""
+    at = metadata.rfind(_FRAME_KEY)
+    number = metadata[at + len(_FRAME_KEY) : metadata.find("}", at)] if at >= 0 else ""
+    return number if number.isdecimal() else ""
+
+
+def without_names(text: str) -> str:
+    """Return metadata without the names set by the scheduler and the deduplicator.
+
+    >>> without_names('{op_name="f" scheduling_name="add.3" stack_frame_id=1}')
+    '{op_name="f" stack_frame_id=1}'
+    """
+    for key in _NAME_KEYS:
+        before, found, after = text.partition(key)
+        if found:
+            text = before.rstrip() + after.partition('"')[2]
+    return text
+
+
+def name_kind(before: str, after: str) -> Noise:
+    """Return the kind of noise of two names: numbers at their ends, or more."""
+    return Noise.IDS if before.rstrip(_DIGITS) == after.rstrip(_DIGITS) else Noise.NAMES
+
+
+def _config_kind(before: str | None, after: str | None) -> Noise:
+    """Return the kind of noise of two backend configs with the same meaning."""
+    if before is None or after is None:
+        return Noise.PRINTING
+    same = sorted(_NUMBERS.findall(before)) == sorted(_NUMBERS.findall(after))
+    return Noise.KEY_ORDER if same else Noise.IDS
+
+
+@lru_cache(20_000)
+def _plain(attributes: str) -> str | None:
+    """Return regular attributes without names; None for irregular ones."""
+    if is_irregular(attributes):
+        return None
+    return squeezed(_NAMING.sub("", attributes)).lstrip(",")
+
+
+def _plain_parts(module: HloModule, text: str) -> tuple[str, str, str | None]:
+    """Return attributes without names, metadata and backend config, as written."""
+    parts = split_attributes(text)
+    plain = None if parts is None else _plain(parts[0])
+    if parts is not None and plain is not None:
+        return plain, parts[1], parts[2]
+    pairs = module.reader.attributes(text)
+    first = dict(reversed(pairs))
+    others = [f"{n}={v}" for n, v in pairs if n not in ("metadata", "backend_config", "origin")]
+    plain = squeezed(_NAMING.sub("", ", ".join(others))).lstrip(",")
+    return plain, first.get("metadata", ""), first.get("backend_config")
+
+
+def _are_copies(modules: tuple[HloModule, HloModule], rows: Rows) -> bool:
+    """Return whether partners follow one another alike in two equal pieces of text."""
+    if any(map(ne, map(sub, *rows), repeat(rows[0][0] - rows[1][0]))):
+        return False
+    pieces = []
+    for module, listed in zip(modules, rows, strict=True):
+        spans = module.columns.spans
+        start, end = spans[min(listed) * STRIDE + NAME], spans[max(listed) * STRIDE + END]
+        pieces.append(module.columns.source.text[start:end])
+    return pieces[0] == pieces[1]
+
+
+def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> list[str]:
+    """Return the text between two columns of some rows."""
+    text, spans = module.columns.source.text, module.columns.spans
+    if [*rows] == [*range(rows[0], rows[0] + len(rows))]:  # faster
+        part = spans[rows[0] * STRIDE : (rows[-1] + 1) * STRIDE]
+        return list(map(text.__getitem__, map(slice, part[first::STRIDE], part[last::STRIDE])))
+    return [text[spans[at + first] : spans[at + last]] for at in map(STRIDE.__mul__, rows)]
+
+
+def out_of_order(places: Sequence[int]) -> list[int]:
+    """Return the fewest positions whose removal makes a sequence ascending.
+
+    >>> out_of_order([0, 3, 1, 2])
+    [1]
+    """
+    if all(map(lt, places, islice(places, 1, None))):
+        return []
+    ends: list[int] = []  # least end of an ascending sequence of each length, and its position
+    tails: list[int] = []
+    before = [-1] * len(places)
+    for position, place in enumerate(places):
+        length = bisect_left(ends, place)
+        ends[length : length + 1], tails[length : length + 1] = [place], [position]
+        before[position] = tails[length - 1] if length else -1
+    kept = set()
+    position = tails[-1]
+    while position >= 0:
+        kept.add(position)
+        position = before[position]
+    return [position for position in range(len(places)) if position not in kept]

@@ -1,174 +1,397 @@
-"""Fingerprints of instructions by their operands (up) and by their users (down).
+"""Hashes of instructions and computations: fingerprints to match them, digests of whole programs.
 
-They are hashes: instructions with equal ones are compared afterwards, so that a collision hides no
-change. Computations with equal text and equal callees share theirs, found once.
+Fingerprints are numbers of one process: *up* of what an instruction computes, from its operands,
+*down* of its users. Instructions with equal ones are compared afterwards, so that a collision hides
+no change. Computations with equal text and equal callees share theirs, found once.
+
+The digest of a program is equal on every machine for equal programs, without names and spellings.
+Digested are, for each instruction, its label, those of its operands, and what it calls; for a
+computation, its root, the number of each instruction in any order, and control dependencies; for
+sends and recvs also the counterparts on their channel, and for equal impure instructions their
+users. Two programs with one digest have no change in `program_diff`, header included, except for
+attributes of get-tuple-elements, which not all texts print. Two texts of one program that print
+different things (layouts) may have two digests. Those that print async operations as ``X-start``
+and as async-starts of computations have one if digested as the former; what only the latter can
+print, such as another backend config of the wrapped operation, is digested with them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.questions.diff.matching.edits import entry_shapes, has_gap, header_values
+from hlo_lens.questions.diff.matching.graphs import program_graph
+from hlo_lens.questions.diff.matching.labels import Counted, Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence, Set
 
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
 
 _MASK = (1 << 61) - 1
-_UNKNOWN = hash(("unknown",))
+_NO_OPERAND = hash(("unknown",))
 _RESULT = hash(("result",))
 
+KnownBodies: TypeAlias = "dict[Hashable, tuple[list[int], list[int], int]]"
+"""Fingerprints up, down and of the content of computations, of all graphs with the same labels."""
 
-@dataclass(slots=True)
+
 class Fingerprints:
-    """Fingerprints of a graph.
+    """Fingerprints of a graph; those of the entry as soon as `complete` is called.
+
+    Args:
+        graph: The graph.
+        tokens: For parameters of the entry with a better key than their number: that key.
+        known: Known computations; new ones are added.
 
     Attributes:
         up: Of what each node computes; the last one is for unknown operands.
         down: Of the users of each node within its computation, up to the result; the last one has
             no meaning.
         content: Of each computation, dead code included.
-        whole: Number of each computation's text and callees, in order.
-        find_entry: Finds those of the entry, which is large and often needs none; None if found.
+        whole: Text of each computation and content of its callees, in order.
     """
 
-    up: list[int]
-    down: list[int]
-    content: list[int]
-    whole: list[int]
-    find_entry: Callable[[], None] | None = None
+    def __init__(self, graph: ProgramGraph, tokens: Mapping[int, int], known: KnownBodies) -> None:
+        self.up = [0] * len(graph) + [_NO_OPERAND]
+        self.down = [0] * (len(graph) + 1)
+        self.content = [0] * len(graph.nodes)
+        self.whole: list[Hashable] = [None] * len(graph.nodes)
+        self._graph = graph
+        self._tokens = tokens
+        self._is_complete = graph.entry < 0
+        for computation in graph.callees_first():
+            nodes = graph.nodes[computation]
+            part = slice(nodes.start, nodes.stop)
+            callees = tuple(
+                (node - nodes.start, role, self.content[callee])
+                for node in graph.calls_of(computation)
+                for role, callee in graph.callees[node]
+            )
+            key = self.whole[computation] = graph.bodies[computation], callees
+            if computation == graph.entry:
+                continue
+            if key in known:
+                self.up[part], self.down[part], self.content[computation] = known[key]
+            else:
+                self._find_up(computation, {})
+                self._find_down(computation)
+                known[key] = self.up[part], self.down[part], self.content[computation]
 
     def complete(self) -> None:
-        """Find the fingerprints of the entry, unless they are known."""
-        if self.find_entry is not None:
-            self.find_entry()
-            self.find_entry = None
+        """Find the fingerprints of the entry, which is large and often needs none."""
+        if not self._is_complete:
+            self._is_complete = True
+            self._find_up(self._graph.entry, self._tokens)
+            self._find_down(self._graph.entry)
+
+    def _find_up(self, computation: int, tokens: Mapping[int, int]) -> None:
+        """Find the fingerprints up of a computation: labels, and those of operands."""
+        graph, up, content = self._graph, self.up, self.content
+        nodes, labels = graph.nodes[computation], graph.label
+        indices, callees = graph.indices, graph.callees
+        first, operands = nodes.start, graph.operands.of(nodes)
+        special = {*graph.calls_of(computation), *tokens}
+        special.update(filter(indices.__contains__, nodes if indices else ()))
+        for node in graph.order(computation):
+            taken = operands[node - first]
+            if node in special:
+                label: Hashable = labels[node]
+                if node in callees:
+                    label = (label, *[(role, content[c]) for role, c in callees[node]])
+                elif node in tokens:
+                    label = ("token", tokens[node])
+                pairs = graph.operands_of(node)
+                up[node] = hash((label, *[hash((up[o], i)) if i else up[o] for o, i in pairs]))
+            elif len(taken) == 2:
+                up[node] = hash((labels[node], up[taken[0]], up[taken[1]]))
+            elif len(taken) == 1:
+                up[node] = hash((labels[node], up[taken[0]]))
+            else:
+                up[node] = hash((labels[node], *[up[o] for o in taken]))
+        total = sum(up[nodes.start : nodes.stop])
+        root, index = graph.roots[computation]
+        content[computation] = hash((up[root], index, total & _MASK, len(nodes)))
+
+    def _find_down(self, computation: int) -> None:
+        """Find the fingerprints down of the nodes: label, and those of users with their place.
+
+        Users are visited first: until its own turn, a node has the sum over its users. The shape of
+        a tuple and the place in it do not count: one more element would change all others.
+        """
+        graph, down = self._graph, self.down
+        nodes, labels, indices = graph.nodes[computation], graph.label, graph.indices
+        first, operands = nodes.start, graph.operands.of(nodes)
+        parts = graph.labels.parts
+        used = set(labels[nodes.start : nodes.stop])
+        of_tuples = {label for label in used if parts[label].opcode == "tuple"}
+        down[graph.roots[computation][0]] += _RESULT
+        for node in reversed(graph.order(computation)):
+            label, taken = labels[node], operands[node - first]
+            if label in of_tuples:
+                value = down[node] = hash((-1, down[node]))
+                for operand in taken:
+                    down[operand] += value
+                continue
+            value = down[node] = hash((label, down[node]))
+            step = value + value
+            for operand in taken:
+                down[operand] += value
+                value += step
+            if node in indices:
+                value = down[node]
+                for operand, index in zip(taken, indices[node], strict=True):
+                    down[operand] += hash((value, index))
 
 
-@dataclass(slots=True)
-class KnownBodies:
-    """Computations with known fingerprints, of all graphs with the same labels."""
+def share_bodies(graph: ProgramGraph) -> None:
+    """Let instructions call the separate computations instead of their inline copies.
 
-    numbers: dict[Hashable, int] = field(default_factory=dict)
-    found: dict[int, tuple[list[int], list[int], int]] = field(default_factory=dict)
+    XLA's canonical and fingerprint styles print computations inside the calling instruction and
+    once more as computations (hlo_computation.cc, Print, in nested computations). Each copy is
+    replaced by another of the computations equal to it, as long as there are any, then always by
+    the last of these; a body that is only printed inline stays.
+    """
+    computations = graph.module.computations
+    if not any(computation.is_inline for computation in computations):
+        return
+    content = Fingerprints(graph, {}, {}).content
+    separate: dict[int, list[int]] = {}
+    for position in range(len(computations) - 1, -1, -1):
+        if not computations[position].is_inline and position != graph.entry:
+            separate.setdefault(content[position], []).append(position)
+    seen, waiting = {graph.entry}, [graph.entry]
+    while waiting:
+        for node in graph.calls_of(waiting.pop()):
+            called = []
+            for role, computation in graph.callees[node]:
+                others = separate.get(content[computation], [computation])
+                called.append((role, others.pop() if len(others) > 1 else others[0]))
+            graph.callees[node] = tuple(called)
+            new = [computation for _, computation in called if computation not in seen]
+            seen.update(new)
+            waiting += new
 
 
-def fingerprints(
-    graph: ProgramGraph, tokens: Mapping[int, int], known: KnownBodies
-) -> Fingerprints:
-    """Return the fingerprints of a graph; those of the entry as soon as `complete` is called.
+# ---- digests -----------------------------------------------------------------------------------
+
+_SIZE = 16
+_UNDEFINED = bytes(_SIZE)
+
+
+def program_fingerprint(
+    module: HloModule, left_out: Set[str] = frozenset(), *, with_sugar: bool = False
+) -> str | None:
+    """Return the digest of a program in hexadecimal digits; None without computations.
 
     Args:
-        graph: The graph.
-        tokens: For parameters of the entry with a better key than their number: that key.
-        known: Known computations; new ones are added.
+        module: The program.
+        left_out: Fields of backend configs that do not count.
+        with_sugar: Whether async-starts are digested as ``X-start``, without their computations.
     """
-    size, numbers = len(graph), known.numbers
-    found = Fingerprints(
-        up=[0] * (size + 1),
-        down=[0] * (size + 1),
-        content=[0] * len(graph.nodes),
-        whole=[0] * len(graph.nodes),
-    )
-    found.up[size] = _UNKNOWN
-    content = found.content
+    graph = program_graph(module, Labels(Counted(left_out=left_out)), with_sugar=with_sugar)
+    if graph.entry < 0:
+        return None
+    labels = [_digest(_encoded(text)) for text in _label_texts(graph.labels)]
+    contents, up = _contents(graph, labels, {})
+    extra = {**_uses(graph, up), **_channels(graph, up)}
+    if extra:
+        contents, _ = _contents(graph, labels, extra)
+    wrapped = {module.links.owners[row] for row in graph.wrapped}
+    different = {content for place, content in enumerate(contents) if place not in wrapped}
+    unwritten = map(_encoded, _unwritten(graph))
+    parts = [contents[graph.entry], *sorted(different), _header(graph), *unwritten]
+    return _digest(b"".join(parts)).hex()
+
+
+def _contents(
+    graph: ProgramGraph, labels: Sequence[bytes], extra: Mapping[int, bytes]
+) -> tuple[list[bytes], Sequence[bytes]]:
+    """Return the digests of each computation, and of the value of each node."""
+    contents = [_UNDEFINED] * len(graph.nodes)
+    up = [_UNDEFINED] * (len(graph) + 1)  # the last one is for undefined operands
     for computation in graph.callees_first():
-        nodes = graph.nodes[computation]
-        first, stop = nodes.start, nodes.stop
-        key = graph.bodies[computation], _callees(graph, computation, content)
-        number = numbers.setdefault(key, len(numbers))
-        found.whole[computation] = number
-        if computation == graph.entry:
-            found.find_entry = partial(_find, graph, computation, found, tokens)
-        elif number in known.found:
-            found.up[first:stop], found.down[first:stop], content[computation] = known.found[number]
-        else:
-            _find(graph, computation, found, {})
-            known.found[number] = found.up[first:stop], found.down[first:stop], content[computation]
+        found: list[bytes] = []
+        controls: list[bytes] = []
+        for node in graph.order(computation):
+            parts = [labels[graph.label[node]]]
+            if node in graph.indices:
+                parts += [up[o] + repr(index).encode() for o, index in graph.operands_of(node)]
+            else:
+                parts += [up[operand] for operand in graph.operands[node]]
+            if node in graph.callees:
+                parts += [role.encode() + contents[c] for role, c in graph.callees[node]]
+            if node in extra:
+                parts.append(extra[node])
+            up[node] = _digest(b"".join(parts))
+            found.append(up[node])
+        for node in graph.nodes[computation] if graph.controls else ():
+            controls += [_digest(up[node] + up[other]) for other in graph.controls.get(node, ())]
+        root, index = graph.roots[computation]
+        parts = [up[root], repr(index).encode(), *sorted([*found, *controls])]
+        contents[computation] = _digest(b"".join(parts))
+    return contents, up
+
+
+def _label_texts(labels: Labels) -> list[str]:
+    """Return each label as a text that is the same in every run."""
+    shapes = list(map(str, labels.shapes))
+    attributes = [
+        _plain(frozenset((name, value) for name, (value, _) in found.items()))
+        for found in labels.attributes
+    ]
+    configs = [*(repr(text) for _, text in labels.configs), ""]  # the last one is for none
+    return [
+        f"{opcode}\n{shapes[shape]}\n{attributes[key]}\n{configs[config]}\n{_plain(detail)}"
+        for opcode, shape, key, config, detail in labels.parts
+    ]
+
+
+def _plain(value: Hashable) -> str:
+    """Return a value as text, with sets sorted: their order changes from run to run."""
+    if isinstance(value, frozenset):
+        return f"{{{','.join(sorted(map(_plain, value)))}}}"
+    if isinstance(value, tuple):
+        return f"({','.join(map(_plain, value))})"
+    return repr(value)
+
+
+def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
+    """Return a digest of the counterparts of each send and recv, without channel numbers."""
+    members: dict[str, list[int]] = {}
+    for node, channel in graph.channels.items():
+        if opcode_traits(graph.opcode(node)).is_paired:
+            members.setdefault(channel, []).append(node)
+    return {
+        node: _digest(b"".join(sorted(up[other] for other in nodes)))
+        for nodes in members.values()
+        for node in nodes
+    }
+
+
+def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
+    """Return a digest of the users of each equal impure node, which distinguishes them."""
+    impure = graph.impure_nodes()
+    same = Counter(up[node] for node in impure)
+    uses: dict[int, list[bytes]] = {node: [] for node in impure if same[up[node]] > 1}
+    for user in graph.operands.users(uses, range(len(graph))) if uses else ():
+        for place, (node, index) in enumerate(graph.operands_of(user)):
+            if node in uses:
+                uses[node].append(up[user] + repr((place, index)).encode())
+    return {node: _digest(b"".join(sorted(found))) for node, found in uses.items()}
+
+
+def _unwritten(graph: ProgramGraph) -> list[str]:
+    """Return backend configs and attributes of wrapped operations that sugar cannot print.
+
+    Sugar prints the backend config of the async-start alone, and one value of each attribute.
+    """
+    module, labels, calls = graph.module, graph.labels, graph.module.links.calls
+    roots = {
+        root.computation.place: root
+        for root in map(module.instruction, graph.wrapped)
+        if root.is_root
+    }
+    found: set[str] = set()
+    for row, place in zip(calls.rows, calls.places, strict=True):
+        if place not in roots or module.opcodes[row] != "async-start":
+            continue
+        (inner, config), (outer, own) = (
+            labels.attribute_list(instruction.attribute_list, module.reader)
+            for instruction in (roots[place], module.instruction(row))
+        )
+        if config >= 0 and config != own and _has_content(labels.configs[config][0]):
+            found.add(labels.configs[config][1])
+        printed = labels.attributes[outer.key]
+        for name, (value, text) in labels.attributes[inner.key].items():
+            if name in printed and printed[name][0] != value:
+                found.add(f"{name}={text}")
+    return sorted(found)
+
+
+def _has_content(config: object) -> bool:
+    """Return whether a backend config has any value: not only empty lists and objects."""
+    if isinstance(config, dict):
+        return any(map(_has_content, config.values()))
+    return any(map(_has_content, config)) if isinstance(config, list) else True
+
+
+def _header(graph: ProgramGraph) -> bytes:
+    """Return the digest of the header: aliases, donors, layouts, and all other fields."""
+    module = graph.module
+    aliases = sorted(
+        f"{a.output_index}:{a.parameter_number}{a.parameter_index}:{a.kind}"
+        for a in module.input_output_alias
+    )
+    donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
+    values = header_values(module, as_written=has_gap(module))
+    others = [f"{name}={value}" for name, value in sorted(values.items())]
+    layouts = [
+        f"{number}:{shape.demanded}"
+        for number, shape in sorted(entry_shapes(graph).items())
+        if shape.demanded != shape.printed
+    ]
+    return _digest(_encoded("\n".join([*aliases, "-", *donors, *layouts, *others])))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_SIZE).digest()
+
+
+_OF_CODE = frozenset(
+    {
+        "bf16_mapped_op_count",
+        "collective_algorithm_config",
+        "convolution_algorithm_config",
+        "indices_config",
+        "integer_config",
+        "megacore_config",
+        "retry_config",
+        "used_scoped_memory_configs",
+        "window_config",
+    }
+)
+"""Fields of a TPU's backend configs about generated code: algorithms, tiles, retries.
+
+What is computed is in other fields and in attributes, which count: kernels, the window and
+dimension numbers of a convolution. Dumps of libtpu have ``integer_config`` in
+``after_codegen.txt`` alone, and ``bf16_mapped_op_count`` in no text (jax 0.10 to 0.12).
+"""
+
+
+def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
+    """Return the places of texts without a number, each with that of the module it repeats.
+
+    A text repeats a module with a number in its name if both have one name and equal programs. Such
+    is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile. On a
+    TPU it has more backend configs than these files, which are written before code is generated.
+    Some of these texts print asynchronous operations as ``X-start``, others as async-starts.
+    """
+    texts = [k for k, one in enumerate(modules) if one.number is None and one.hlo is not None]
+    names = {modules[k].title for k in texts}
+    compiled: dict[tuple[str, str | None], int] = {}
+    for place, one in enumerate(modules):
+        if texts and one.number is not None and one.title in names:
+            compiled.setdefault((one.title, _fingerprint(one)), place)
+    found: dict[int, int] = {}
+    for place in texts if compiled else ():
+        one = modules[place]
+        own = _fingerprint(one)
+        if own is not None and (one.title, own) in compiled:
+            found[place] = compiled[one.title, own]
     return found
 
 
-def _find(
-    graph: ProgramGraph, computation: int, found: Fingerprints, tokens: Mapping[int, int]
-) -> None:
-    """Find the fingerprints of a computation."""
-    _up(graph, computation, found, tokens)
-    _down(graph, computation, found.down)
-
-
-def _callees(
-    graph: ProgramGraph, computation: int, content: Sequence[int]
-) -> tuple[tuple[int, str, int], ...]:
-    """Return node, role and fingerprint of each called computation; nodes from 0."""
-    first = graph.nodes[computation].start
-    return tuple(
-        (node - first, role, content[callee])
-        for node in graph.calls_of(computation)
-        for role, callee in graph.callees[node]
-    )
-
-
-def _up(
-    graph: ProgramGraph, computation: int, found: Fingerprints, tokens: Mapping[int, int]
-) -> None:
-    """Find the fingerprints up of a computation: labels, and those of operands."""
-    up, content, nodes = found.up, found.content, graph.nodes[computation]
-    labels, indices, callees = graph.label, graph.indices, graph.callees
-    first, operands = nodes.start, graph.operands[nodes.start : nodes.stop]
-    special = {*graph.calls_of(computation), *tokens}
-    if indices:
-        special.update(node for node in nodes if node in indices)
-    for node in graph.order(computation):
-        taken = operands[node - first]
-        if node in special:
-            label: Hashable = labels[node]
-            if node in callees:
-                label = (label, *[(role, content[c]) for role, c in callees[node]])
-            elif node in tokens:
-                label = ("token", tokens[node])
-            if node in indices:
-                pairs = zip(taken, indices[node], strict=True)
-                up[node] = hash((label, *[hash((up[o], i)) if i else up[o] for o, i in pairs]))
-            else:
-                up[node] = hash((label, *[up[o] for o in taken]))
-        elif len(taken) == 2:
-            up[node] = hash((labels[node], up[taken[0]], up[taken[1]]))
-        elif len(taken) == 1:
-            up[node] = hash((labels[node], up[taken[0]]))
-        else:
-            up[node] = hash((labels[node], *[up[o] for o in taken]))
-    total = sum(up[nodes.start : nodes.stop])
-    root, index = graph.roots[computation]
-    content[computation] = hash((up[root], index, total & _MASK, len(nodes)))
-
-
-def _down(graph: ProgramGraph, computation: int, down: list[int]) -> None:
-    """Find the fingerprints down of the nodes: label, and those of users with their place.
-
-    Users are visited first: until its own turn, a node has the sum over its users. The shape of a
-    tuple and the place in it do not count: one more element would change all others.
-    """
-    parts, nodes = graph.labels.parts, graph.nodes[computation]
-    first, operands = nodes.start, graph.operands[nodes.start : nodes.stop]
-    indices, labels = graph.indices, graph.label
-    of_tuples = {
-        label for label in set(labels[nodes.start : nodes.stop]) if parts[label].opcode == "tuple"
-    }
-    down[graph.roots[computation][0]] += _RESULT
-    for node in reversed(graph.order(computation)):
-        label, taken = labels[node], operands[node - first]
-        if label in of_tuples:
-            value = down[node] = hash((-1, down[node]))
-            for operand in taken:
-                down[operand] += value
-            continue
-        value = down[node] = hash((label, down[node]))
-        step = value + value
-        for operand in taken:
-            down[operand] += value
-            value += step
-        if node in indices:
-            value = down[node]
-            for operand, index in zip(taken, indices[node], strict=True):
-                down[operand] += hash((value, index))
+def _fingerprint(module: ModuleDump) -> str | None:
+    if module.hlo is None:
+        return None
+    return program_fingerprint(module.hlo, _OF_CODE, with_sugar=True)

@@ -4,6 +4,10 @@ A node is an instruction. Instructions that only some texts print for the same p
 a get-tuple-element is a *view*, an edge to its operand with an index (HloPrintOptions, compact
 get-tuple-element); a computation that an async-start wraps is part of it if the other text prints
 it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
+
+The graphs of two modules are made together, or each alone by the process that reads its module,
+with the labels for a comparison with a text of the same print style. If the two styles differ in
+what counts, both graphs are made again.
 """
 
 from __future__ import annotations
@@ -11,46 +15,33 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import (
-    Sequence,
-)
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate, chain, compress, islice, repeat
 from operator import add, eq, gt, sub
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import value_flow
-from hlo_lens.questions.diff.matching.meanings import (
-    AttributeColumns,
+from hlo_lens.questions.diff.matching.labels import (
     AttributeText,
     LabelParts,
     Labels,
+    Memo,
+    attribute_columns,
     axis_numbers,
+    counted_between,
+    style_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Container,
-        Hashable,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.columns import InstructionColumns
-    from hlo_lens.hlo.links import Call
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.shapes.shape import ShapeIndex
-
-
-_COLUMNS = ("rows", "owner", "label", "edges", "bodies")
-"""Fields with a number of each node or computation."""
 
 _SIDE_EFFECT = "custom_call_has_side_effect"
 _KEY = 'op_name="'
@@ -71,7 +62,7 @@ class View(NamedTuple):
     element: ShapeIndex
 
 
-class NodeOperands(Sequence["tuple[int, ...]"]):
+class NodeOperands:
     """Operands of each node; -1 for an undefined one. Tuples of them are made when asked for.
 
     Args:
@@ -89,21 +80,15 @@ class NodeOperands(Sequence["tuple[int, ...]"]):
         self.nodes = nodes
         self.offsets = array("I", accumulate(counts, initial=0))
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
+    def __getitem__(self, node: int) -> tuple[int, ...]:
+        return tuple(self.nodes[self.offsets[node] : self.offsets[node + 1]])
 
-    @overload
-    def __getitem__(self, index: int) -> tuple[int, ...]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[tuple[int, ...]]: ...
-    def __getitem__(self, index: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
-        offsets = self.offsets
-        if not isinstance(index, slice):
-            return tuple(self.nodes[offsets[index] : offsets[index + 1]])
-        first = offsets[index.start]
-        ends = list(map(sub, offsets[index.start : index.stop + 1], repeat(first)))
-        nodes = tuple(self.nodes[first : first + ends[-1]])
-        return list(map(nodes.__getitem__, map(slice, ends, islice(ends, 1, None))))
+    def of(self, nodes: range) -> list[tuple[int, ...]]:
+        """Return the operands of some nodes, faster than one by one."""
+        first = self.offsets[nodes.start]
+        ends = list(map(sub, self.offsets[nodes.start : nodes.stop + 1], repeat(first)))
+        operands = tuple(self.nodes[first : first + ends[-1]])
+        return list(map(operands.__getitem__, map(slice, ends, islice(ends, 1, None))))
 
     def users(self, wanted: Container[int], within: range) -> list[int]:
         """Return which nodes of a range have an operand among some, ascending."""
@@ -114,7 +99,11 @@ class NodeOperands(Sequence["tuple[int, ...]"]):
         return list(dict.fromkeys(found))
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+def _numbers() -> array[int]:
+    return array("i")
+
+
+@dataclass(slots=True, eq=False)
 class ProgramGraph:
     """A module as numbers. Nodes are in text order, computation by computation.
 
@@ -127,6 +116,7 @@ class ProgramGraph:
         operands: Operands of each node; -1 for an undefined one.
         indices: Tuple index of each operand, for nodes with any.
         callees: Role and position of the computations that a node calls.
+        callers: Nodes that call computations, ascending.
         controls: Control predecessors of a node.
         channels: Channel ids as written.
         parameters: Nodes that are parameters, ascending.
@@ -139,46 +129,37 @@ class ProgramGraph:
         views: All views.
         wrapped: Rows of computations that an async-start wraps.
         entry: Position of the entry computation; -1 for a module without computations.
-        hints: Numbers of operation paths, the same in both modules; 0 for none.
     """
 
     module: HloModule
     labels: Labels
-    rows: list[int] = field(default_factory=list)
-    owner: list[int] = field(default_factory=list)
-    label: list[int] = field(default_factory=list)
+    rows: array[int] = field(default_factory=_numbers)
+    owner: array[int] = field(default_factory=_numbers)
+    label: array[int] = field(default_factory=_numbers)
     operands: NodeOperands = field(default_factory=lambda: NodeOperands(array("i"), ()))
     indices: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
     callees: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    callers: list[int] = field(default_factory=list)
     controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
     channels: dict[int, str] = field(default_factory=dict)
     parameters: list[int] = field(default_factory=list)
     nodes: list[range] = field(default_factory=list)
-    edges: list[int] = field(default_factory=list)
-    bodies: list[int] = field(default_factory=list)
+    edges: array[int] = field(default_factory=_numbers)
+    bodies: array[int] = field(default_factory=_numbers)
     roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
     wrapped: list[int] = field(default_factory=list)
     entry: int = -1
-    hints: dict[str, int] = field(default_factory=dict)
-    _known_hints: dict[int, int] = field(default_factory=dict)
-    _names: dict[int, str] = field(default_factory=dict)
+    _paths: dict[int, str] = field(default_factory=dict)
     _orders: dict[int, Sequence[int]] = field(default_factory=dict)
-    _calls: dict[int, list[int]] | None = None
+    _reachable: set[int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the pickled state, with numbers in arrays, which take a tenth of the time."""
-        state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        columns = {name: array("i", state[name]) for name in _COLUMNS}
-        return {**state, **columns, "nodes": array("i", [nodes.stop for nodes in self.nodes])}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, list(value) if name in _COLUMNS else value)
-        self.nodes = list(map(range, chain((0,), state["nodes"]), state["nodes"]))
+    def parts(self, node: int) -> LabelParts:
+        """Return the parts of a node's label."""
+        return self.labels.parts[self.label[node]]
 
     def opcode(self, node: int) -> str:
         """Return the opcode of a node, with async sugar if the graph has it."""
@@ -188,68 +169,92 @@ class ProgramGraph:
         """Return the instruction of a node."""
         return HloInstruction(self.module.computations[self.owner[node]], self.rows[node])
 
-    def op_name(self, node: int) -> str:
+    def path(self, node: int) -> str:
         """Return the operation path of a node; empty if not printed."""
-        hint = self.hint(node)
-        return self._names[hint] if hint else ""
+        path = self._paths.get(node)
+        if path is None:
+            path = self._paths[node] = operation_path(self.module.columns, self.rows[node])
+        return path
 
-    def hint(self, node: int) -> int:
-        """Return the number of a node's operation path; 0 for none."""
-        known = self._known_hints.get(node)
-        if known is None:
-            path = operation_path(self.module.columns, self.rows[node])
-            known = self.hints.setdefault(path, len(self.hints) + 1) if path else 0
-            self._known_hints[node] = known
-            if path:
-                self._names[known] = path
-        return known
+    def operands_of(self, node: int) -> Iterator[tuple[int, ShapeIndex]]:
+        """Yield the operands of a node, each with its tuple index."""
+        operands = self.operands[node]
+        return zip(operands, self.indices.get(node) or ((),) * len(operands), strict=True)
 
     def calls_of(self, computation: int) -> Sequence[int]:
         """Return the nodes of a computation that call others, in order."""
-        if self._calls is None:
-            self._calls = {}
-            for node in sorted(self.callees):
-                self._calls.setdefault(self.owner[node], []).append(node)
-        return self._calls.get(computation, ())
+        return _within(self.callers, self.nodes[computation])
 
     def parameters_of(self, computation: int) -> Sequence[int]:
         """Return the nodes of a computation that are its parameters, in order."""
-        nodes = self.nodes[computation] if computation >= 0 else range(0)
-        start = bisect_left(self.parameters, nodes.start)
-        return self.parameters[start : bisect_left(self.parameters, nodes.stop)]
+        return _within(self.parameters, self.nodes[computation]) if computation >= 0 else ()
+
+    def parameter_numbers(self, computation: int) -> dict[int, int]:
+        """Return the parameters of a computation by their number."""
+        found = ((self.parts(node).detail, node) for node in self.parameters_of(computation))
+        return {number: node for number, node in found if isinstance(number, int)}
 
     def order(self, computation: int) -> Sequence[int]:
         """Return the nodes of a computation, operands before users; cycles are cut at any edge."""
         known = self._orders.get(computation)
         if known is None:
             known = nodes = self.nodes[computation]
-            operands = self.operands[nodes.start : nodes.stop]
-            if not _are_before(operands, nodes):
-                taken = dict(zip(nodes, operands, strict=True))
+            operands = self.operands.of(nodes)
+            taken = dict(zip(nodes, operands, strict=True))
+            if any(found and max(found) >= node for node, found in taken.items()):
                 known = _post_order(nodes, lambda n: [o for o in taken.get(n, ()) if o >= 0])
             self._orders[computation] = known
         return known
 
     def callees_first(self) -> list[int]:
         """Return the computations, each after its callees; cycles are cut at any edge."""
-        calls: list[list[int]] = [[] for _ in self.nodes]
-        for node, called in self.callees.items():
-            calls[self.owner[node]] += [computation for _, computation in called]
-        return _post_order(range(len(self.nodes)), calls.__getitem__)
+        return _post_order(range(len(self.nodes)), self._called().__getitem__)
 
     def reachable(self) -> set[int]:
         """Return the computations that the entry reaches, itself included."""
-        calls: dict[int, list[int]] = {}
-        for node, called in self.callees.items():
-            calls.setdefault(self.owner[node], []).extend(c for _, c in called)
-        found = {self.entry}
-        waiting = [self.entry]
-        while waiting:
-            for computation in calls.get(waiting.pop(), ()):
-                if computation not in found:
-                    found.add(computation)
-                    waiting.append(computation)
+        if self._reachable is None:
+            starts = [self.entry] if self.entry >= 0 else []
+            self._reachable = set(_post_order(starts, self._called().__getitem__))
+        return self._reachable
+
+    def _called(self) -> list[list[int]]:
+        """Return the computations that each computation calls."""
+        calls: list[list[int]] = [[] for _ in self.nodes]
+        for node in self.callers:
+            calls[self.owner[node]] += [computation for _, computation in self.callees[node]]
+        return calls
+
+    def impure_nodes(self) -> set[int]:
+        """Return the nodes whose result may differ from that of an equal node.
+
+        They are impure themselves (random numbers, input, side effects), call impure computations,
+        or compute from such nodes.
+        """
+        labels = {
+            label
+            for label, parts in enumerate(self.labels.parts)
+            if opcode_traits(parts.opcode).is_impure
+            or self.labels.attributes[parts.attributes].get(_SIDE_EFFECT, ("", ""))[1] == "true"
+        }
+        if labels.isdisjoint(self.label):
+            return set()
+        found: set[int] = set()
+        computations: set[int] = set()
+        for computation in self.callees_first():
+            for node in self.order(computation):
+                if (
+                    self.label[node] in labels
+                    or not found.isdisjoint(self.operands[node])
+                    or any(called in computations for _, called in self.callees.get(node, ()))
+                ):
+                    found.add(node)
+                    computations.add(computation)
         return found
+
+
+def _within(listed: list[int], nodes: range) -> list[int]:
+    """Return those of some ascending nodes that are in a range."""
+    return listed[bisect_left(listed, nodes.start) : bisect_left(listed, nodes.stop)]
 
 
 def operation_path(columns: InstructionColumns, row: int) -> str:
@@ -267,16 +272,7 @@ def operation_path(columns: InstructionColumns, row: int) -> str:
     return match[1] if match else ""
 
 
-def _are_before(operands: Sequence[tuple[int, ...]], nodes: range) -> bool:
-    """Return whether the operands of each node come before it."""
-    for node, taken in zip(nodes, operands, strict=True):
-        for operand in taken:
-            if operand >= node:
-                return False
-    return True
-
-
-def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) -> list[int]:
+def _post_order(starts: Sequence[int], edges: Callable[[int], Iterable[int]]) -> list[int]:
     """Return the numbers reached from some starts, each after the targets of its edges."""
     done: list[int] = []
     opened: set[int] = set()
@@ -295,59 +291,7 @@ def _post_order(starts: Sequence[int], edges: Callable[[int], Sequence[int]]) ->
     return done
 
 
-def operands_of(graph: ProgramGraph, node: int) -> Iterator[tuple[int, ShapeIndex]]:
-    """Yield the operands of a node, each with its tuple index."""
-    operands = graph.operands[node]
-    return zip(operands, graph.indices.get(node) or ((),) * len(operands), strict=True)
-
-
-def parameter_numbers(graph: ProgramGraph, computation: int) -> dict[int, int]:
-    """Return the parameters of a computation by their number."""
-    parts, labels = graph.labels.parts, graph.label
-    found: dict[int, int] = {}
-    for node in graph.parameters_of(computation):
-        number = parts[labels[node]].detail
-        if isinstance(number, int):
-            found[number] = node
-    return found
-
-
-def impure_nodes(graph: ProgramGraph) -> set[int]:
-    """Return the nodes whose result may differ from that of an equal node.
-
-    They are impure themselves (random numbers, input, side effects), call impure computations, or
-    compute from such nodes.
-    """
-    labels = {label for label in range(len(graph.labels.parts)) if _is_impure(graph.labels, label)}
-    if labels.isdisjoint(graph.label):
-        return set()
-    found: set[int] = set()
-    computations: set[int] = set()
-    for computation in graph.callees_first():
-        for node in graph.order(computation):
-            if (
-                graph.label[node] in labels
-                or not found.isdisjoint(graph.operands[node])
-                or any(called in computations for _, called in graph.callees.get(node, ()))
-            ):
-                found.add(node)
-                computations.add(computation)
-    return found
-
-
-def _is_impure(labels: Labels, label: int) -> bool:
-    parts = labels.parts[label]
-    if opcode_traits(parts.opcode).is_impure:
-        return True
-    attributes = labels.attributes[parts.attributes]
-    return _SIDE_EFFECT in attributes and attributes[_SIDE_EFFECT][1] == "true"
-
-
-Link: TypeAlias = "tuple[object, ...]"
-"""Number of operands of each node of a computation, the operands, and the result, by position.
-
-Equal for two computations with the same edges, node by node.
-"""
+# ---- one graph ---------------------------------------------------------------------------------
 
 _VIEW = -2
 """Node of a row that is a view."""
@@ -355,100 +299,128 @@ _VIEW = -2
 _LARGE = 1 << 12
 """Keys of more bytes are stored as a digest."""
 
+_ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
+"""Attributes that name an applied computation; print styles exchange them."""
 
-class GraphOperands:
-    """Nodes, operands and views of a graph.
+_THREAD = "execution_thread"
+_ASYNC_THREAD = "async_execution_thread"
+_MAIN_THREAD = '"main"'
+
+
+def program_graph(module: HloModule, labels: Labels, *, with_sugar: bool = False) -> ProgramGraph:
+    """Return the graph of a module.
 
     Args:
-        graph: The graph, still empty.
-        without: Positions of computations that have no nodes.
-
-    Attributes:
-        node_of: Node of each row; negative for a row without node.
-        links: Link of each computation.
-        view_rows: Rows of all views.
-        has_other_nodes: Whether the nodes are not just the rows.
+        module: The module.
+        labels: Labels of both modules.
+        with_sugar: Whether a computation that an async-start wraps is part of it.
     """
+    return _Builder(module, labels, with_sugar=with_sugar).graph
 
-    def __init__(self, graph: ProgramGraph, without: Collection[int]) -> None:
-        module = graph.module
-        self.node_of = [NOTHING] * (len(module.columns) + 1)  # one more: the node of `NOTHING`
-        self.links: list[Link] = []
-        self.view_rows = module.opcodes.places_of({"get-tuple-element"})
-        self.has_other_nodes = True
-        self._graph = graph
-        self._edges = module.links
+
+class _Builder:
+    """Builder of one graph."""
+
+    def __init__(self, module: HloModule, labels: Labels, *, with_sugar: bool) -> None:
+        self.graph = ProgramGraph(module, labels)
+        self._module = module
+        self._labels = labels
+        self._reader = module.reader
+        labels.axes[id(module.reader)] = axis_numbers(module)
         self._flow = value_flow(module)
-        self._number(without)
-        self._graph.operands = self._operands()
-        self._add_views_and_roots(without)
-        self._find_links()
+        self._wrapped = dict(self._find_wrapped()) if with_sugar else {}
+        self._inner: dict[int, str] = {}
+        self._view_rows = module.opcodes.places_of({"get-tuple-element"})
+        self._node_of = [NOTHING] * (len(module.columns) + 1)  # one more: the node of `NOTHING`
+        self._number_nodes()
+        self._find_operands()
+        self._find_views_and_roots()
+        self._number_edges()
+        self._label_nodes()
+        self._find_callees()
+        if labels.counted.controls:
+            self._find_controls()
+        self._label_computations()
+        number_bodies(self.graph)
+        if module.has_entry:
+            self.graph.entry = module.entry.place
 
-    def _number(self, without: Collection[int]) -> None:
+    # ---- edges ---------------------------------------------------------------------------------
+
+    def _number_nodes(self) -> None:
         """Number the nodes in text order, computation by computation."""
-        graph, node_of = self._graph, self.node_of
-        for row in self.view_rows:
+        graph, node_of = self.graph, self._node_of
+        nodes: list[int] = []
+        for row in self._view_rows:
             node_of[row] = _VIEW
-        for position, rows in enumerate(graph.module.computation_columns.all_rows()):
-            first = len(graph.rows)
-            if position in without:
+        for position, rows in enumerate(self._module.computation_columns.all_rows()):
+            first = len(nodes)
+            if position in self._wrapped:
                 graph.wrapped.extend(rows)
-            elif self.view_rows:
-                graph.rows += [row for row in rows if node_of[row] != _VIEW]
+            elif self._view_rows:
+                nodes += [row for row in rows if node_of[row] != _VIEW]
             else:
-                graph.rows += rows
-            graph.nodes.append(range(first, len(graph.rows)))
-        graph.owner += chain.from_iterable(
-            map(repeat, range(len(graph.nodes)), map(len, graph.nodes))
-        )
-        self.has_other_nodes = graph.rows != list(range(len(node_of) - 1))
-        if not self.has_other_nodes:
-            node_of[:-1] = graph.rows
-            return
-        for node, row in enumerate(graph.rows):
+                nodes += rows
+            graph.nodes.append(range(first, len(nodes)))
+        for node, row in enumerate(nodes):
             node_of[row] = node
+        graph.rows = array("i", nodes)
+        owners = map(repeat, range(len(graph.nodes)), map(len, graph.nodes))
+        graph.owner = array("i", chain.from_iterable(owners))
 
-    def _operands(self) -> NodeOperands:
-        """Return the nodes that are the operands of each node."""
-        graph, edges = self._graph, self._edges
-        offsets = edges.operand_offsets
-        nodes = edges.operand_rows[:]
-        if self.has_other_nodes:
-            nodes = array("i", map(self.node_of.__getitem__, nodes))
-        special = set(edges.operand_elements)
-        if self.view_rows:
-            through = compress(range(len(nodes)), map(eq, nodes, repeat(_VIEW)))
-            special.update(bisect_right(offsets, edge) - 1 for edge in through)
-        for row in sorted(special):
-            elements = edges.operand_elements.get(row, repeat(()))
-            found = list(map(self.behind, edges.operands_of(row), elements))
+    def _find_operands(self) -> None:
+        """Find the nodes that are the operands of each node."""
+        graph, links, node_of = self.graph, self._module.links, self._node_of
+        offsets = links.operand_offsets
+        is_whole = graph.rows == array("i", range(len(node_of) - 1))
+        nodes = links.operand_rows[:]
+        if not is_whole:
+            nodes = array("i", map(node_of.__getitem__, nodes))
+        special = set(links.operand_elements)
+        through = compress(range(len(nodes)), map(eq, nodes, repeat(_VIEW)))
+        special.update(bisect_right(offsets, edge) - 1 for edge in through)
+        for row in special:
+            if node_of[row] < 0:
+                continue
+            elements = links.operand_elements.get(row, repeat(()))
+            found = list(map(self._behind, links.operands_of(row), elements))
             nodes[offsets[row] : offsets[row + 1]] = array("i", [node for node, _ in found])
-            if self.node_of[row] >= 0 and any(index for _, index in found):
-                graph.indices[self.node_of[row]] = tuple(index for _, index in found)
+            if any(index for _, index in found):
+                graph.indices[node_of[row]] = tuple(index for _, index in found)
         counts = list(map(sub, islice(offsets, 1, None), offsets))
-        if self.has_other_nodes:
-            if graph.rows == sorted(graph.rows):
-                is_kept = bytearray(b"\1") * len(nodes)
-                for row in compress(range(len(counts)), map(gt, repeat(0), self.node_of)):
-                    is_kept[offsets[row] : offsets[row + 1]] = bytes(counts[row])
-                nodes = array("i", compress(nodes, is_kept))
-            else:  # computations inside others
-                edges_of = (range(offsets[row], offsets[row + 1]) for row in graph.rows)
-                nodes = array("i", map(nodes.__getitem__, chain.from_iterable(edges_of)))
-            counts = list(map(counts.__getitem__, graph.rows))
-        return NodeOperands(nodes, counts)
+        if is_whole:
+            graph.operands = NodeOperands(nodes, counts)
+            return
+        if list(graph.rows) == sorted(graph.rows):
+            is_kept = bytearray(b"\1") * len(nodes)
+            for row in compress(range(len(counts)), map(gt, repeat(0), node_of)):
+                is_kept[offsets[row] : offsets[row + 1]] = bytes(counts[row])
+            operands = array("i", compress(nodes, is_kept))
+        else:  # computations inside others
+            edges = (range(offsets[row], offsets[row + 1]) for row in graph.rows)
+            operands = array("i", map(nodes.__getitem__, chain.from_iterable(edges)))
+        graph.operands = NodeOperands(operands, map(counts.__getitem__, graph.rows))
 
-    def _add_views_and_roots(self, without: Collection[int]) -> None:
+    def _behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
+        """Return the node behind an element of a row, and the tuple index into its result."""
+        if self._node_of[row] != _VIEW:
+            return self._node_of[row], index
+        value = self._flow.unpacked(row)
+        return self._node_of[value.row], (*value.element, *index)
+
+    def _find_views_and_roots(self) -> None:
         """Add all views, and the result of each computation."""
-        graph, owners = self._graph, self._edges.owners
-        rows = (row for row in self.view_rows if owners[row] not in without)
-        graph.views += [View(row, *self.behind(row, ())) for row in rows]
-        for position, root in enumerate(self._edges.roots):
-            graph.roots.append(self.behind(NOTHING if position in without else root, ()))
+        links = self._module.links
+        rows = [row for row in self._view_rows if links.owners[row] not in self._wrapped]
+        self.graph.views = [View(row, *self._behind(row, ())) for row in rows]
+        self.graph.roots = [
+            self._behind(NOTHING if position in self._wrapped else root, ())
+            for position, root in enumerate(links.roots)
+        ]
 
-    def _find_links(self) -> None:
-        """Find the link of each computation; places count from its first node."""
-        graph = self._graph
+    def _number_edges(self) -> None:
+        """Number the edges of each computation: operands and result, from its first node on."""
+        graph, numbers = self.graph, self._labels.edges
         firsts = [nodes.start for nodes in graph.nodes]
         operands, ends = graph.operands.nodes, graph.operands.offsets
         counts = array("i", map(sub, islice(ends, 1, None), ends))
@@ -463,234 +435,107 @@ class GraphOperands:
             position = graph.owner[node]
             pair = (node - firsts[position], graph.indices[node])
             indices.setdefault(position, []).append(pair)
-        # labels say how many counts there are, and so where the places begin
-        keys = map(add, slices(counts, graph.nodes), slices(places, edges))
-        for position, key, (root, index) in zip(range(len(firsts)), keys, graph.roots, strict=True):
+        # the number of nodes, which labels show, is that of the counts: places begin after these
+        keys = map(add, _slices(counts, graph.nodes), _slices(places, edges))
+        for position, (key, (root, index)) in enumerate(zip(keys, graph.roots, strict=True)):
             root = root - firsts[position] if root >= 0 else NOTHING
-            own = tuple(indices[position]) if position in indices else ()
-            self.links.append((digest(key), own, root, index))
-
-    def behind(self, row: int, index: ShapeIndex) -> tuple[int, ShapeIndex]:
-        """Return the node behind an element of a row, and the tuple index into its result."""
-        if self.node_of[row] != _VIEW:
-            return self.node_of[row], index
-        value = self._flow.unpacked(row)
-        return self.node_of[value.row], (*value.element, *index)
-
-
-def slices(numbers: array[int], places: Iterable[range]) -> Iterator[bytes]:
-    """Yield ranges of numbers as bytes, equal for equal numbers."""
-    data, size = numbers.tobytes(), numbers.itemsize
-    for part in places:
-        yield data[part.start * size : part.stop * size]
-
-
-def digest(data: bytes) -> bytes:
-    """Return bytes that are equal for equal data, and short."""
-    return data if len(data) < _LARGE else blake2b(data, digest_size=16).digest()
-
-
-_ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
-"""Attributes that name an applied computation; print styles exchange them."""
-
-_THREAD = "execution_thread"
-_ASYNC_THREAD = "async_execution_thread"
-_MAIN_THREAD = '"main"'
-
-
-def program_graph(
-    module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool = False
-) -> ProgramGraph:
-    """Return the graph of a module.
-
-    Args:
-        module: The module.
-        labels: Labels of both modules.
-        hints: Operation paths of both modules.
-        with_sugar: Whether a computation that an async-start wraps is part of it.
-    """
-    return _Builder(module, labels, hints, with_sugar=with_sugar).graph
-
-
-class _LabelTable(dict[tuple[int, int, int, int, "Hashable"], int]):
-    """Label of each distinct combination of opcode, shape, attributes, config and detail."""
-
-    def __init__(self, labels: Labels, opcodes: Sequence[str], shapes: Sequence[int]) -> None:
-        super().__init__()
-        self._labels = labels
-        self._opcodes = opcodes
-        self._shapes = shapes
-
-    def __missing__(self, key: tuple[int, int, int, int, Hashable]) -> int:
-        opcode, shape, attributes, config, detail = key
-        parts = LabelParts(self._opcodes[opcode], self._shapes[shape], attributes, config, detail)
-        number = self[key] = self._labels.label(parts)
-        return number
-
-
-class _Builder:
-    """Builder of one graph."""
-
-    def __init__(
-        self, module: HloModule, labels: Labels, hints: dict[str, int], *, with_sugar: bool
-    ) -> None:
-        self.graph = ProgramGraph(module=module, labels=labels, hints=hints)
-        self._module = module
-        self._labels = labels
-        self._reader = module.reader
-        labels.axes[id(module.reader)] = axis_numbers(module)
-        self._wrapped: dict[int, tuple[HloInstruction, AttributeText]] = {}
-        self._inner: dict[int, str] = {}
-        if with_sugar:
-            self._wrapped = dict(self._find_wrapped())
-        self._operands = GraphOperands(self.graph, self._wrapped.keys())
-        views = self._operands.view_rows
-        self._describe(AttributeColumns(labels, module, views))
-        self._find_callees()
-        if labels.with_controls:
-            self._find_controls()
-        self._describe_computations()
-        edges = labels.edges
-        self.graph.edges = [edges.setdefault(link, len(edges)) for link in self._operands.links]
-        number_bodies(self.graph)
-        if module.has_entry:
-            self.graph.entry = module.entry.place
-
-    # ---- labels --------------------------------------------------------------------------------
-
-    def _describe(self, attributes: AttributeColumns) -> None:
-        """Set the label of each node, and keep its channel."""
-        graph, module = self.graph, self._module
-        size = len(module.columns)
-        is_whole = not self._operands.has_other_nodes
-        node_of = self._operands.node_of
-        details = self._details()
-        configs: Sequence[int] | Iterator[int] = repeat(-1)
-        if attributes.configs:
-            configs = [-1] * size
-            for row, config in attributes.configs.items():
-                configs[row] = config
-        opcodes, texts = module.opcodes, module.shape_texts
-        shapes = [self._labels.shape(text, self._reader) for text in texts.different]
-        known = _LabelTable(self._labels, opcodes.different, shapes)
-        parts = zip(opcodes.numbers, texts.numbers, attributes.keys, configs, details, strict=False)
-        found = list(map(known.__getitem__, parts))
-        graph.label = found if is_whole else list(map(found.__getitem__, graph.rows))
-        special = self._special(attributes.irregular)
-        for row in sorted({*special, *attributes.channels}):
-            node = node_of[row]
-            if node >= 0 and row in special:
-                graph.label[node] = self._label(node)
-            elif node >= 0:
-                graph.channels[node] = attributes.channels[row]
-
-    def _details(self) -> list[Hashable]:
-        """Return the number or literal of each parameter or constant; keep the parameters."""
-        module = self._module
-        text, spans = module.columns.source.text, module.columns.spans
-        found: list[Hashable] = [None] * len(module.columns)
-        numbers: dict[str, int | None] = {}
-        literals: dict[str, Hashable] = {}
-        parameters = []
-        for row in module.opcodes.places_of({"parameter", "constant"}):
-            base = row * STRIDE
-            inside = text[spans[base + OPERANDS] : spans[base + OPERANDS_END]]
-            if module.opcodes[row] == "constant":
-                if inside not in literals:
-                    literals[inside] = self._labels.literal(inside)
-                found[row] = literals[inside]
-                continue
-            parameters.append(self._operands.node_of[row])
-            if inside not in numbers:
-                numbers[inside] = HloInstruction(module.entry, row).parameter_number
-            found[row] = numbers[inside]
-        self.graph.parameters = sorted(node for node in parameters if node >= 0)
-        return found
-
-    def _special(self, irregular: Sequence[int]) -> set[int]:
-        """Return rows that must be read one by one."""
-        special = {*irregular, *self._module.columns.overlays}
-        if self._wrapped:
-            opcodes = self._module.opcodes
-            ends = {"async-update", "async-done"}
-            special.update(opcodes.places_of(ends.union(filter(_starts, opcodes.different))))
-        return special
-
-    def _label(self, node: int) -> int:
-        """Return the label of a node that is read alone, and keep its channel."""
-        graph, columns, row = self.graph, self._module.columns, self.graph.rows[node]
-        instruction = graph.instruction(node)
-        opcode = instruction.opcode
-        overlay = columns.overlays.get(row)
-        if overlay is not None and overlay.attributes is not None:
-            attributes, config = self._labels.attribute_list(overlay.attributes, self._reader)
-        else:
-            text = columns.attributes_text(row)
-            attributes, config = self._labels.attribute_text(text, self._reader)
-        if self._wrapped:
-            opcode, attributes = self._sugared(node, opcode, attributes)
-        detail: object = None
-        if opcode == "constant":
-            detail = self._labels.literal(instruction.operand_text)
-        elif opcode == "parameter":
-            detail = instruction.parameter_number
-        shape = self._labels.shape(instruction.shape_text, self._reader)
-        if attributes.channel is not None:
-            graph.channels[node] = attributes.channel
-        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
-
-    # ---- edges ---------------------------------------------------------------------------------
+            edge_key = _short(key), tuple(indices.get(position, ())), root, index
+            graph.edges.append(numbers.setdefault(edge_key, len(numbers)))
 
     def _find_callees(self) -> None:
-        """Find the computations that each node calls."""
-        if not self._wrapped:
-            self._take_calls()
-            return
-        for row in dict.fromkeys(self._module.links.calls.rows):
-            node = self._operands.node_of[row]
-            found = self._calls_of(row) if node >= 0 else ()
-            if found:
-                callees = tuple((_ROLES.get(call.role, call.role), call.place) for call in found)
-                self.graph.callees[node] = callees
-
-    def _take_calls(self) -> None:
-        """Find the same where no computation is part of an async-start."""
-        calls, node_of = self._module.links.calls, self._operands.node_of
-        found: dict[int, list[tuple[str, int]]] = {}
+        """Find the computations that each node calls; in sugar those of the wrapped operation."""
+        calls, found = self._module.links.calls, dict[int, list[tuple[str, int]]]()
         for row, place, role in zip(calls.rows, calls.places, calls.roles, strict=True):
-            node = node_of[row]
-            if node >= 0 and place != NOTHING:
-                found.setdefault(node, []).append((_ROLES.get(role, role), place))
-        self.graph.callees.update((node, tuple(called)) for node, called in found.items())
-
-    def _calls_of(self, row: int) -> list[Call]:
-        """Return the calls of a row; in sugar those of the wrapped operation."""
-        calls, opcode = self._module.links.calls, self._module.opcodes[row]
-        found = [call for call in calls.of_row(row) if call.place != NOTHING]
-        wrapped = [c.place for c in found if c.place in self._wrapped and _starts(opcode)]
-        if not wrapped:
-            return found
-        if opcode != "async-start":
-            return [call for call in found if call.place != wrapped[0]]
-        root, _ = self._wrapped[wrapped[0]]
-        return [call for call in calls.of_row(root.row) if call.place != NOTHING]
+            node = self._node_of[row]
+            if node < 0 or place == NOTHING:
+                continue
+            called = [(role, place)]
+            if place in self._wrapped and _starts(self._module.opcodes[row]):
+                called = []
+                if self._module.opcodes[row] == "async-start":
+                    root, _ = self._wrapped[place]
+                    called = [(c.role, c.place) for c in calls.of_row(root.row)]
+            for name, computation in called:
+                if computation != NOTHING:
+                    found.setdefault(node, []).append((_ROLES.get(name, name), computation))
+        self.graph.callees = {node: tuple(called) for node, called in found.items()}
+        self.graph.callers = sorted(self.graph.callees)
 
     def _find_controls(self) -> None:
         """Find the control predecessors of each node; for a view the node behind it."""
-        operands = self._operands
         for row, before in self._module.links.control_predecessors.items():
-            node = operands.node_of[row]
+            node = self._node_of[row]
             if node >= 0:
-                nodes = [operands.behind(other, ())[0] for other in before]
-                found = dict.fromkeys(other for other in nodes if other >= 0)
-                self.graph.controls[node] = tuple(found)
+                nodes = dict.fromkeys(self._behind(other, ())[0] for other in before)
+                self.graph.controls[node] = tuple(other for other in nodes if other >= 0)
 
-    def _describe_computations(self) -> None:
+    # ---- labels --------------------------------------------------------------------------------
+
+    def _label_nodes(self) -> None:
+        """Set the label of each node, and keep its channel."""
+        graph, module, labels, node_of = self.graph, self._module, self._labels, self._node_of
+        opcodes, texts = module.opcodes, module.shape_texts
+        attributes = attribute_columns(labels, module, frozenset(self._view_rows))
+        shapes = [labels.shape(text, self._reader) for text in texts.different]
+        details = self._details()
+        columns = opcodes.numbers, texts.numbers, attributes.keys, attributes.configs, details
+        numbers = Memo[tuple[int, int, int, int, "Hashable"], int](
+            lambda parts: labels.label(
+                LabelParts(opcodes.different[parts[0]], shapes[parts[1]], *parts[2:])
+            )
+        )
+        found = list(map(numbers.__getitem__, zip(*columns, strict=True)))
+        graph.label.extend(map(found.__getitem__, graph.rows))
+        for row, channel in attributes.channels.items():
+            if node_of[row] >= 0:
+                graph.channels[node_of[row]] = channel
+        special = {*attributes.irregular, *module.columns.overlays}
+        if self._wrapped:
+            ends = {"async-update", "async-done"}
+            special.update(opcodes.places_of(ends.union(filter(_starts, opcodes.different))))
+        for row in sorted(special):
+            if node_of[row] >= 0:
+                graph.label[node_of[row]] = self._label(node_of[row])
+
+    def _details(self) -> Sequence[Hashable]:
+        """Return the number or literal of each parameter or constant; keep the parameters."""
+        opcodes, columns, node_of = self._module.opcodes, self._module.columns, self._node_of
+        found: list[Hashable] = [None] * len(columns)
+        known: dict[tuple[str, str], Hashable] = {}
+        for row in opcodes.places_of({"parameter", "constant"}):
+            key = opcodes[row], columns.text(row, OPERANDS, OPERANDS_END)
+            if key not in known:
+                known[key] = self._detail(HloInstruction(self._module.entry, row))
+            found[row] = known[key]
+        nodes = map(node_of.__getitem__, opcodes.places_of({"parameter"}))
+        self.graph.parameters = sorted(node for node in nodes if node >= 0)
+        return found
+
+    def _detail(self, instruction: HloInstruction) -> Hashable:
+        if instruction.opcode == "constant":
+            return self._labels.literal(instruction.operand_text)
+        return instruction.parameter_number if instruction.opcode == "parameter" else None
+
+    def _label(self, node: int) -> int:
+        """Return the label of a node that is read alone, and keep its channel."""
+        instruction = self.graph.instruction(node)
+        pairs = instruction.attribute_list
+        attributes, config = self._labels.attribute_list(pairs, self._reader)
+        opcode = instruction.opcode
+        if self._wrapped:
+            opcode, attributes = self._sugared(node, opcode, attributes)
+        if attributes.channel is not None:
+            self.graph.channels[node] = attributes.channel
+        shape = self._labels.shape(instruction.shape_text, self._reader)
+        detail = self._detail(instruction)
+        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
+
+    def _label_computations(self) -> None:
         """Add the attributes of a computation to the label of its result.
 
         Without its thread, if the caller runs in the same one or has named it.
         """
-        graph, reader = self.graph, self._reader
+        graph, labels, reader = self.graph, self._labels, self._reader
         pairs = {
             position: reader.attributes(computation.attributes_text)
             for position, computation in enumerate(self._module.computations)
@@ -701,23 +546,14 @@ class _Builder:
             for _, computation in called:
                 callers.setdefault(computation, node)
         for position, own in pairs.items():
-            thread = self._thread_of(callers.get(position), pairs)
+            thread, caller, root = _MAIN_THREAD, callers.get(position), graph.roots[position][0]
+            if caller is not None:
+                named = labels.attributes[graph.parts(caller).attributes].get(_ASYNC_THREAD)
+                outer = dict(pairs.get(graph.owner[caller], ()))
+                thread = named[1] if named else outer.get(_THREAD, _MAIN_THREAD)
             new = [pair for pair in own if pair != (_THREAD, thread)]
-            root = graph.roots[position][0]
             if new and root >= 0:
-                graph.label[root] = self._labels.with_more(graph.label[root], new, reader)
-
-    def _thread_of(
-        self, caller: int | None, pairs: Mapping[int, tuple[tuple[str, str], ...]]
-    ) -> str:
-        """Return the thread in which a caller runs its computations, as written."""
-        if caller is None:
-            return _MAIN_THREAD
-        attributes = self._labels.parts[self.graph.label[caller]].attributes
-        says = self._labels.attributes[attributes].get(_ASYNC_THREAD)
-        if says is not None:
-            return says[1]
-        return dict(pairs.get(self.graph.owner[caller], ())).get(_THREAD, _MAIN_THREAD)
+                graph.label[root] = labels.with_more(graph.label[root], new, reader)
 
     # ---- async sugar ---------------------------------------------------------------------------
 
@@ -741,8 +577,7 @@ class _Builder:
 
     def _find_wrapped(self) -> Iterator[tuple[int, tuple[HloInstruction, AttributeText]]]:
         """Yield the computations of a single operation that an async-start wraps."""
-        module = self._module
-        calls = module.links.calls
+        module, calls = self._module, self._module.links.calls
         for row, position in zip(calls.rows, calls.places, strict=True):
             opcode = module.opcodes[row]
             if position == NOTHING or not _starts(opcode):
@@ -751,14 +586,6 @@ class _Builder:
             if root is not None and _is_wrapped(root, opcode):
                 attributes, _ = self._labels.attribute_list(root.attribute_list, self._reader)
                 yield position, (root, attributes)
-
-
-def number_bodies(graph: ProgramGraph) -> None:
-    """Number the computations of a graph, equal ones alike; callees do not count."""
-    bodies = graph.labels.bodies
-    labels = slices(array("i", graph.label), graph.nodes)
-    keys = zip(map(digest, labels), graph.edges, strict=True)
-    graph.bodies = [bodies.setdefault(key, len(bodies)) for key in keys]
 
 
 def _starts(opcode: str) -> bool:
@@ -780,5 +607,72 @@ def _is_wrapped(root: HloInstruction, opcode: str) -> bool:
             numbers[instruction.name] = instruction.parameter_number
         elif not instruction.is_root:
             return False
-    found = [numbers.get(name) for name in root.operand_names]
-    return found == list(range(len(numbers)))
+    return [numbers.get(name) for name in root.operand_names] == list(range(len(numbers)))
+
+
+def number_bodies(graph: ProgramGraph) -> None:
+    """Number the computations of a graph, equal ones alike; callees do not count."""
+    bodies = graph.labels.bodies
+    keys = zip(map(_short, _slices(graph.label, graph.nodes)), graph.edges, strict=True)
+    graph.bodies = array("i", [bodies.setdefault(key, len(bodies)) for key in keys])
+
+
+def _slices(numbers: array[int], places: Iterable[range]) -> Iterator[bytes]:
+    """Yield ranges of numbers as bytes, equal for equal numbers."""
+    data, size = numbers.tobytes(), numbers.itemsize
+    for part in places:
+        yield data[part.start * size : part.stop * size]
+
+
+def _short(data: bytes) -> bytes:
+    """Return bytes that are equal for equal data, and short."""
+    return data if len(data) < _LARGE else blake2b(data, digest_size=16).digest()
+
+
+# ---- two graphs --------------------------------------------------------------------------------
+
+GraphPair: TypeAlias = "tuple[ProgramGraph | None, ProgramGraph | None]"
+
+NO_GRAPHS: Final[GraphPair] = (None, None)
+
+
+def graph_alone(module: HloModule) -> ProgramGraph:
+    """Return the graph of a module that is compared with one of the same print style."""
+    style = style_of(module)
+    return program_graph(module, Labels(counted_between(style, style)))
+
+
+def graph_pair(
+    base: HloModule, head: HloModule, known: GraphPair = NO_GRAPHS
+) -> tuple[ProgramGraph, ProgramGraph]:
+    """Return both graphs, without what only one of the texts prints.
+
+    Args:
+        base: Module of the base.
+        head: Module of the head.
+        known: Graphs of both that were made alone, or None.
+    """
+    styles = style_of(base), style_of(head)
+    sugared = [style.has_sugar for style in styles]
+    has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
+    counted = counted_between(*styles)
+    alone = [graph for graph in known if graph and graph.labels.counted == counted]
+    if len(alone) == 2 and not has_sugar:
+        mine, yours = alone
+        _join(mine, yours)
+    else:
+        labels = Labels(counted)
+        mine, yours = (program_graph(one, labels, with_sugar=has_sugar) for one in (base, head))
+    return mine, yours
+
+
+def _join(base: ProgramGraph, head: ProgramGraph) -> None:
+    """Give the graph of the head the labels of the base."""
+    own, labels = head.labels, base.labels
+    labels.axes[id(head.module.reader)] = axis_numbers(head.module)
+    numbers = labels.adopt(own)
+    head.label = array("i", map(numbers.__getitem__, head.label))
+    edges = [labels.edges.setdefault(key, len(labels.edges)) for key in own.edges]
+    head.edges = array("i", map(edges.__getitem__, head.edges))
+    head.labels = labels
+    number_bodies(head)

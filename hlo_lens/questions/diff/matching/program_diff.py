@@ -1,10 +1,11 @@
 """Changes between two programs, instruction by instruction; equal edits are grouped.
 
-Instructions are matched (`matching`), partners compared (`comparison`), and the rest is added or
-removed. Every instruction of both texts is counted once: the base has ``unchanged + changed + moved
-+ removed`` instructions, the head the same with ``added``. Instructions that one text prints and
-the other leaves out for the same program are among these, but no edit (``left_out_base`` of the
-removed ones, ``left_out_head`` of the added ones).
+One pipeline: labels and edges of two graphs (`labels`, `graphs`), hashes of them (`fingerprints`),
+pairs (`matching`), changes and noise of partners (`comparison`), edits as types (`edits`), and here
+their sums and groups. Every instruction of both texts is counted once: the base has ``unchanged +
+changed + moved + removed`` instructions, the head the same with ``added``. Instructions that one
+text prints and the other leaves out for the same program are among these, but no edit
+(``left_out_base`` of the removed ones, ``left_out_head`` of the added ones).
 
 *Moved* instructions are in another computation: in or out of a loop, a branch, a fusion. Another
 position in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
@@ -17,67 +18,71 @@ Limits: literals that the dump prints as dots are taken to be equal, and counted
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from itertools import compress, repeat
 from operator import ge
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
-from hlo_lens.questions.diff.matching.comparison import Comparison, match_views, view_changes
-from hlo_lens.questions.diff.matching.edit_groups import EditGroup, edit_groups
-from hlo_lens.questions.diff.matching.edits import Added, Change, Changed, Moved, Noise, Removed
-from hlo_lens.questions.diff.matching.graph_pair import NO_GRAPHS, graph_pair
-from hlo_lens.questions.diff.matching.headers import module_changes
+from hlo_lens.hlo.opcodes import Produced, opcode_traits
+from hlo_lens.questions.diff.matching.comparison import (
+    Comparison,
+    NoiseCount,
+    match_views,
+    name_kind,
+    out_of_order,
+    view_changes,
+)
+from hlo_lens.questions.diff.matching.edits import (
+    Added,
+    Change,
+    Changed,
+    Moved,
+    Noise,
+    Removed,
+    in_base,
+    in_head,
+    module_changes,
+)
+from hlo_lens.questions.diff.matching.fingerprints import share_bodies
+from hlo_lens.questions.diff.matching.graphs import NO_GRAPHS, graph_pair, operation_path
 from hlo_lens.questions.diff.matching.matching import matching
-from hlo_lens.questions.diff.matching.noise import NoiseCount, out_of_order
-from hlo_lens.render.result import Records
+from hlo_lens.render.result import Records, Unit, sum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.questions.diff.matching.edits import Edit
-    from hlo_lens.questions.diff.matching.graph_pair import GraphPair
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
+    from hlo_lens.questions.diff.matching.graphs import GraphPair, ProgramGraph
     from hlo_lens.questions.diff.matching.matching import Matching
 
 
-class Partners(Mapping[tuple[str, str], tuple[str, str]]):
-    """Computation and instruction of one program to those of the other, made when asked for.
-
-    If several instructions have one name, as in hand-written text, the last one with a partner.
-
-    Args:
-        mine: Module whose names are the keys.
-        yours: Module whose names are the values.
-        rows: Row of the one to row of the other.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditGroup:
+    """Equal edits.
 
     Attributes:
-        rows: The same.
+        changes: Their changes, in words; ``*`` for numbers that differ among them.
     """
 
-    def __init__(self, mine: HloModule, yours: HloModule, rows: Mapping[int, int]) -> None:
-        self._modules = mine, yours
-        self.rows = rows
-
-    @cached_property
-    def _row_of(self) -> dict[tuple[str, str], int]:
-        return {self._named(row, 0): row for row in self.rows}
-
-    def __getitem__(self, key: tuple[str, str]) -> tuple[str, str]:
-        return self._named(self.rows[self._row_of[key]], 1)
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._row_of)
-
-    def __len__(self) -> int:
-        return len(self._row_of)
-
-    def _named(self, row: int, side: int) -> tuple[str, str]:
-        instruction = self._modules[side].instruction(row)
-        return instruction.computation.name, instruction.name
+    edit: Annotated[str, "added, removed, changed or moved"]
+    instructions: Annotated[int, Unit.COUNT, "how many instructions, of this kind alone"]
+    inside: Annotated[int, Unit.COUNT, "further ones in fusions that came or went with them"]
+    opcode: Annotated[str, "their opcode"]
+    shape: Annotated[str | None, "shape of the first, without layout"]
+    what: Annotated[str | None, "what changed; the shape of what came or went"]
+    where: Annotated[str, "entry, loop, branch or fusion that holds them"]
+    op_name: Annotated[str | None, "operation path, with * for numbers that differ"]
+    source: Annotated[str | None, "innermost place in the user's program"]
+    result_bytes: Annotated[
+        int | None, Unit.BYTES, "what they produce in memory, logical, once per run"
+    ]
+    base: Annotated[tuple[str, ...], "names in the base, the first few"]
+    head: Annotated[tuple[str, ...], "names in the head, the first few"]
+    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +102,7 @@ class ProgramDiff(Records[EditGroup]):
         module_changes: Changes of the module's header: donations, layouts that only the header has,
             partitions, other fields.
         ignored: Kinds of noise, and the number of instructions with each.
-        matched: Computation and instruction of the base to those of the head.
+        matched_rows: Rows of instructions of the base to those of the head.
         matched_computations: Computations of the base to those of the head, by name.
         unseen_literals: Number of constants whose value at least one text leaves out.
     """
@@ -114,7 +119,7 @@ class ProgramDiff(Records[EditGroup]):
     edits: tuple[Edit, ...] = field(repr=False)
     module_changes: tuple[Change, ...]
     ignored: Mapping[Noise, int]
-    matched: Partners = field(repr=False)
+    matched_rows: Mapping[int, int] = field(repr=False)
     matched_computations: Mapping[str, str] = field(repr=False)
     unseen_literals: int
 
@@ -137,15 +142,16 @@ def program_diff(
         heed: Kinds of noise that count as changes.
         known: Graphs of both made by `graph_alone`, or None; they are changed here.
     """
-    mine, yours = graphs = graph_pair(base, head, known)
+    mine, yours = graph_pair(base, head, known)
+    for graph in (mine, yours):
+        share_bodies(graph)
     # matched from the same side in either order of arguments
-    first, second = ((len(graph), graph.module.columns.source.text) for graph in graphs)
+    first, second = ((len(graph), graph.module.columns.source.text) for graph in (mine, yours))
     matched = matching(mine, yours) if first <= second else matching(yours, mine).mirrored()
-    found = _Edits(graphs, matched, frozenset(heed))
+    found = _Edits(matched, frozenset(heed))
     kinds = Counter(edit.kind for edit in found.edits)
-    before, after = base.computation_names, head.computation_names
     return ProgramDiff(
-        groups=edit_groups(graphs, found.edits, found.unmatched),
+        groups=_edit_groups((mine, yours), found.edits, found.unmatched),
         unchanged=found.unchanged,
         changed=kinds["changed"],
         added=kinds["added"] + found.left_out[1],
@@ -154,27 +160,27 @@ def program_diff(
         left_out_base=found.left_out[0],
         left_out_head=found.left_out[1],
         edits=tuple(found.edits),
-        module_changes=(*module_changes(*graphs, matched), *found.module_noise),
+        module_changes=(*module_changes(mine, yours, matched.base.partner), *found.module_noise),
         ignored={kind: found.ignored[kind] for kind in Noise if found.ignored[kind]},
-        matched=Partners(base, head, found.pairs),
+        matched_rows=found.pairs,
         matched_computations={
-            before[c]: after[d] for c, d in enumerate(matched.head_computation) if d >= 0
+            base.computation_names[computation]: head.computation_names[partner]
+            for computation, partner in enumerate(matched.base.computation)
+            if partner >= 0
         },
-        unseen_literals=_unseen_literals(*graphs, matched),
+        unseen_literals=_unseen_literals(mine, yours, matched.base.partner),
     )
 
 
-def _unseen_literals(base: ProgramGraph, head: ProgramGraph, matched: Matching) -> int:
+def _unseen_literals(base: ProgramGraph, head: ProgramGraph, head_of: Sequence[int]) -> int:
     """Return the number of matched constants whose value a text leaves out."""
-    if base.labels.with_literals:
+    if base.labels.counted.literals:
         return 0
     constants = {k for k, parts in enumerate(base.labels.parts) if parts.opcode == "constant"}
     return sum(
-        1
-        for mine, yours in enumerate(matched.head_of)
-        if yours >= 0
-        and base.label[mine] in constants
-        and "{...}" in (base.instruction(mine).operand_text, head.instruction(yours).operand_text)
+        "{...}" in (base.instruction(mine).operand_text, head.instruction(yours).operand_text)
+        for mine, yours in enumerate(head_of)
+        if yours >= 0 and base.label[mine] in constants
     )
 
 
@@ -191,71 +197,62 @@ class _Edits:
         ignored: Kinds of noise, and the number of instructions with each.
     """
 
-    def __init__(
-        self,
-        graphs: tuple[ProgramGraph, ProgramGraph],
-        matched: Matching,
-        heed: frozenset[Noise],
-    ) -> None:
-        self._graphs = graphs
+    def __init__(self, matched: Matching, heed: frozenset[Noise]) -> None:
         self._matched = matched
+        self._graphs = matched.base.graph, matched.head.graph
+        self._modules = self._graphs[0].module, self._graphs[1].module
         self._heed = heed
-        self._noise = NoiseCount(*graphs, matched.head_of, heed)
-        self._printed: dict[Noise, tuple[list[int], list[int]]] = {
-            Noise.PRINTING: (list(graphs[0].wrapped), list(graphs[1].wrapped)),
+        self._noise = NoiseCount(matched, heed)
+        self._aside: dict[Noise, tuple[list[int], list[int]]] = {  # rows that are no edits
+            Noise.PRINTING: (list(self._graphs[0].wrapped), list(self._graphs[1].wrapped)),
             Noise.COPIES: ([], []),
         }
-        self._aside: tuple[dict[int, Noise], dict[int, Noise]] = ({}, {})
+        self._kind_aside: tuple[dict[int, Noise], dict[int, Noise]] = {}, {}  # of nodes
         self.edits: list[Edit] = []
         self.unchanged = 0
         self.pairs: dict[int, int] = {}
         self.unmatched = self._unmatched(0), self._unmatched(1)
-        self._compare()
+        self._compare_nodes()
         self._compare_views()
         for side, nodes in enumerate(self.unmatched):
-            self._add_alone(side, map(graphs[side].rows.__getitem__, sorted(nodes)))
+            self._add_alone(side, map(self._graphs[side].rows.__getitem__, sorted(nodes)))
+        self.ignored = self._noise.counts
         self.left_out = [0, 0]
-        for kind, listed in self._printed.items():
+        for kind, listed in self._aside.items():
             for side, rows in enumerate(listed):
                 if kind in heed:
                     self._add_alone(side, rows)
                 else:
                     self.left_out[side] += len(rows)
-                    self._noise.counts[kind] += len(rows)
+                    self.ignored[kind] += len(rows)
         self.module_noise = tuple(self._module_noise())
-        self.ignored = self._noise.counts
 
     # ---- partners ------------------------------------------------------------------------------
 
-    def _compare(self) -> None:
+    def _compare_nodes(self) -> None:
         """Compare all partners: most together, those that may differ one by one."""
         base, head = self._graphs
-        matched, head_of = self._matched, self._matched.head_of
+        head_of = self._matched.base.partner
         mine = list(compress(range(len(head_of)), map(ge, head_of, repeat(0))))
         yours = list(map(head_of.__getitem__, mine))
         rows = list(map(base.rows.__getitem__, mine)), list(map(head.rows.__getitem__, yours))
         self.pairs.update(zip(*rows, strict=True))
-        comparison = Comparison(base, head, matched)
+        comparison = Comparison(self._matched)
         elsewhere = self._elsewhere()
-        moved = set(matched.moved)
+        moved = set(self._matched.moved)
         if Noise.INSTRUCTION_ORDER in self._heed:
             moved |= elsewhere
         else:
             self._noise.counts[Noise.INSTRUCTION_ORDER] += len(elsewhere)
-        roots = comparison.root_changes()
-        suspects: Collection[int] = mine
+        suspects: Iterable[int] = mine
         if not self._heed:
             self._noise.count(rows, (mine, yours))
-            found = comparison.suspects()
-            suspects = sorted(found.union(roots, moved, self._noise.mixed_channels))
+            suspects = sorted(comparison.suspects() | moved)
         for node in suspects:
             other = head_of[node]
-            changes = [
-                *comparison.changes(node, other),
-                *roots.get(node, ()),
-                *self._noise.channel_changes(node, other),
-                *(self._noise.changes(node, other) if self._heed else ()),
-            ]
+            changes = [*comparison.changes(node, other)]
+            if self._heed:
+                changes += self._noise.changes(base.rows[node], head.rows[other], (node, other))
             if changes or node in moved:
                 a, b = base.instruction(node), head.instruction(other)
                 kind = Moved if node in moved else Changed
@@ -265,9 +262,9 @@ class _Edits:
     def _elsewhere(self) -> set[int]:
         """Return the nodes of the base that are in another order in their computation."""
         base, head = self._graphs
-        matched, head_of = self._matched, self._matched.head_of
+        matched, head_of = self._matched, self._matched.base.partner
         found: set[int] = set()
-        for computation, partner in enumerate(matched.head_computation):
+        for computation, partner in enumerate(matched.base.computation):
             if partner < 0 or computation in matched.whole:
                 continue
             own, others = base.nodes[computation], head.nodes[partner]
@@ -278,74 +275,75 @@ class _Edits:
 
     def _compare_views(self) -> None:
         """Compare get-tuple-elements; those that only one text prints are left out."""
-        pairs, *alone = match_views(*self._graphs, self._matched)
+        pairs, *alone = match_views(self._matched)
         if pairs and not self._heed:
             base_rows, head_rows = zip(*pairs, strict=True)
             self._noise.count((base_rows, head_rows), ((), ()))
-        differ = view_changes(*self._graphs, pairs, self._matched)
-        a, b = (graph.module for graph in self._graphs)
+        differ = view_changes(self._matched, pairs)
+        self.pairs.update(pairs)
         for mine, yours in pairs:
-            self.pairs[mine] = yours
-            heeded = self._noise.of_rows(mine, yours) if self._heed else ()
+            heeded = self._noise.changes(mine, yours) if self._heed else ()
             changes = (*differ.get(mine, ()), *heeded)
             if changes:
-                one, other = a.instruction(mine), b.instruction(yours)
-                self.edits.append(Changed(base=one, head=other, changes=changes))
+                a, b = self._modules[0].instruction(mine), self._modules[1].instruction(yours)
+                self.edits.append(Changed(base=a, head=b, changes=changes))
             else:
                 self.unchanged += 1
         for side, views in enumerate(alone):
-            is_compact = _is_compact(self._graphs[1 - side])
+            other = self._graphs[1 - side]
+            # a compact text prints elements as %tuple#1, and only roots as instructions
+            is_compact = bool(other.indices) and all(
+                other.module.instruction(view.row).is_root
+                and not other.module.links.users_of(view.row)
+                for view in other.views
+            )
             for view in views:
-                kind = Noise.PRINTING if is_compact else self._aside[side].get(view.node)
+                kind = Noise.PRINTING if is_compact else self._kind_aside[side].get(view.node)
                 if kind is not None:
-                    self._printed[kind][side].append(view.row)
+                    self._aside[kind][side].append(view.row)
                 else:
                     self._add_alone(side, (view.row,))
 
     # ---- no partner ----------------------------------------------------------------------------
 
-    def _unmatched(self, side: int) -> set[int]:
+    def _unmatched(self, place: int) -> set[int]:
         """Return nodes without partner; those of copied computations are set aside."""
-        graph, matched = self._graphs[side], self._matched
-        partners = (matched.head_of, matched.base_of)[side]
-        if -1 not in partners:
+        side = self._matched.sides[place]
+        graph, content = side.graph, side.prints.content
+        if -1 not in side.partner:
             return set()
-        nodes = {node for node, partner in enumerate(partners) if partner < 0}
-        computations = (matched.head_computation, matched.base_computation)[side]
-        content = (matched.base_prints, matched.head_prints)[side].content
-        kept = {content[c] for c, partner in enumerate(computations) if partner >= 0}
+        nodes = {node for node, partner in enumerate(side.partner) if partner < 0}
+        kept = {content[c] for c, partner in enumerate(side.computation) if partner >= 0}
         reached = graph.reachable()
         of_gone = {c for node in nodes for _, c in graph.callees.get(node, ())}
         for computation in sorted({graph.owner[node] for node in nodes}):
             is_reached = computation in reached
-            if computations[computation] >= 0 or content[computation] not in kept:
-                continue
-            if is_reached and computation in of_gone:
+            is_copy = side.computation[computation] < 0 and content[computation] in kept
+            if not is_copy or (is_reached and computation in of_gone):
                 continue
             kind = Noise.COPIES if is_reached else Noise.PRINTING
             members = [node for node in graph.nodes[computation] if node in nodes]
-            self._printed[kind][side].extend(graph.rows[node] for node in members)
-            self._aside[side].update(dict.fromkeys(members, kind))
+            self._aside[kind][place].extend(graph.rows[node] for node in members)
+            self._kind_aside[place].update(dict.fromkeys(members, kind))
             nodes.difference_update(members)
         return nodes
 
     def _add_alone(self, side: int, rows: Iterable[int]) -> None:
         """Add the edits of added or removed rows."""
         for row in rows:
-            instruction = self._graphs[side].module.instruction(row)
+            instruction = self._modules[side].instruction(row)
             self.edits.append(Added(head=instruction) if side else Removed(base=instruction))
 
     # ---- the module ----------------------------------------------------------------------------
 
     def _module_noise(self) -> Iterator[Change]:
         """Count noise of computations and the module; yield what counts as change."""
-        base, head = (graph.module for graph in self._graphs)
-        partners = [(c, d) for c, d in enumerate(self._matched.head_computation) if d >= 0]
-        mine, yours = base.computation_names, head.computation_names
-        for before, after in ((base.name, head.name), *((mine[c], yours[d]) for c, d in partners)):
+        base, head = self._modules
+        partners = [(c, d) for c, d in enumerate(self._matched.base.computation) if d >= 0]
+        names = [(base.computation_names[c], head.computation_names[d]) for c, d in partners]
+        for before, after in ((base.name, head.name), *names):
             if before != after:
-                kind = self._noise.name_kind(before, after)
-                yield from self._noise.weighed([(kind, Change("name", before, after))])
+                yield from self._noise.weighed([(name_kind(before, after), "name", before, after)])
         moved = len(out_of_order([d for _, d in partners]))
         if moved and Noise.COMPUTATION_ORDER in self._heed:
             yield Change("order of computations", None, f"{moved} moved")
@@ -353,18 +351,222 @@ class _Edits:
             self._noise.counts[Noise.COMPUTATION_ORDER] += moved
 
 
-def _is_compact(graph: ProgramGraph) -> bool:
-    """Return whether a text prints elements as ``%tuple#1``, and only roots as instructions."""
-    module = graph.module
-    return bool(graph.indices) and all(
-        module.instruction(view.row).is_root and not module.links.users_of(view.row)
-        for view in graph.views
+# ---- groups of equal edits ---------------------------------------------------------------------
+
+_DEEPEST = 64
+_EXAMPLES = 3
+_NUMBER = re.compile(r"\d+")
+_NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|body|metadata)")
+"""Properties whose values have names, with numbers that differ from layer to layer."""
+
+
+class _Role(NamedTuple):
+    """Role of a computation.
+
+    Attributes:
+        text: In words: ``entry``, ``body of while.3``, ``fusion in body of while.3``.
+        general: The same without numbers and names of fusions, for grouping.
+        is_in_loop: Whether it runs in a loop.
+        is_embedded: Whether it runs as part of its caller: a fusion, a reducer, a comparator.
+        caller: The first node that calls it; -1 for none.
+    """
+
+    text: str
+    general: str
+    is_in_loop: bool = False
+    is_embedded: bool = False
+    caller: int = -1
+
+
+_Member: TypeAlias = "tuple[Edit, tuple[_Role | None, _Role | None]]"
+"""An edit with the roles of its computations in base and head."""
+
+
+class _Roles:
+    """Roles of the computations of one program, found when first asked for."""
+
+    def __init__(self, graph: ProgramGraph) -> None:
+        self._graph = graph
+        self._roles: dict[int, _Role] = {}
+        self._callers: dict[int, tuple[int, str, int]] = {}
+        for node in graph.callers:
+            for place, (role, computation) in enumerate(graph.callees[node]):
+                self._callers.setdefault(computation, (node, role, place))
+
+    def of(self, computation: int, depth: int = 0) -> _Role:
+        """Return the role of a computation."""
+        if computation not in self._roles:
+            caller = self._callers.get(computation)
+            if computation == self._graph.entry:
+                role = _Role("entry", "entry")
+            elif caller is None or depth > _DEEPEST:
+                role = _Role("not called", "not called")
+            else:  # its own callers may ask for it again
+                self._roles[computation] = _Role("calls itself", "calls itself")
+                role = self._inside(self.of(self._graph.owner[caller[0]], depth + 1), *caller)
+            self._roles[computation] = role
+        return self._roles[computation]
+
+    def _inside(self, outer: _Role, node: int, role: str, place: int) -> _Role:
+        opcode, name = self._graph.opcode(node), self._graph.instruction(node).name
+        traits, is_in_loop = opcode_traits(opcode), outer.is_in_loop
+        if opcode == "while":
+            text = f"{role} of {name}" + (f" in {outer.text}" if is_in_loop else "")
+            general, is_in_loop = _NUMBER.sub("*", text), True
+        elif opcode == "conditional":
+            text = f"branch {place} of {name} in {outer.text}"
+            general = f"branch of conditional in {outer.general}"
+        else:
+            what = opcode if traits.is_runner else f"{role} of {opcode}"
+            text = f"{what} {name} in {outer.text}"
+            general = f"{what} in {outer.general}"
+        return _Role(text, general, is_in_loop, not traits.is_control_flow, node)
+
+    def caller_in(self, computation: int, nodes: Set[int]) -> int:
+        """Return the outermost of some nodes that came or went with a computation, or -1."""
+        caller = -1
+        for _ in range(_DEEPEST):
+            role = self.of(computation)
+            if not role.is_embedded or role.caller not in nodes:
+                break
+            caller, computation = role.caller, self._graph.owner[role.caller]
+        return caller
+
+
+def _edit_groups(
+    graphs: tuple[ProgramGraph, ProgramGraph], edits: Iterable[Edit], unmatched: Sequence[Set[int]]
+) -> tuple[EditGroup, ...]:
+    """Return edits in groups: by result bytes, then count, largest first, then name.
+
+    Args:
+        graphs: Graphs of base and head.
+        edits: The edits.
+        unmatched: Nodes of base and head without partner.
+    """
+    roles = _Roles(graphs[0]), _Roles(graphs[1])
+    general = cache(general_text)
+    members: dict[Hashable, list[_Member]] = {}
+    key_of: dict[tuple[int, int], Hashable] = {}
+    inner: list[tuple[int, int]] = []
+    for edit in edits:
+        first = in_base(edit)
+        is_one_sided = isinstance(edit, Added | Removed)
+        if is_one_sided:
+            side = int(edit.base is None)
+            caller = roles[side].caller_in(first.computation.place, unmatched[side])
+            if caller >= 0:
+                inner.append((side, graphs[side].rows[caller]))
+                continue
+        before, after = (
+            None if instruction is None else found.of(instruction.computation.place)
+            for found, instruction in zip(roles, (edit.base, edit.head), strict=True)
+        )
+        wheres = tuple(role and role.general for role in (before, after))
+        path = _NUMBER.sub("*", _path(in_head(edit)))
+        changes = tuple(map(general, edit.changes))
+        shape = first.shape_text if is_one_sided else ""
+        key = edit.kind, first.opcode, wheres, path, changes, shape
+        members.setdefault(key, []).append((edit, (before, after)))
+        for side, instruction in enumerate((edit.base, edit.head)):
+            if instruction is not None:
+                key_of[side, instruction.row] = key
+    inside = Counter(key_of[place] for place in inner)
+    sizes: dict[tuple[str, str], int | None] = {}
+    groups = []
+    for equal, listed in members.items():
+        parts: list[int | None] = []
+        for edit, (before, after) in listed:
+            role, instruction = after or before, in_head(edit)
+            kind = instruction.opcode, instruction.shape_text
+            if kind not in sizes:
+                sizes[kind] = _produced_bytes(instruction)
+            parts.append(0 if role is not None and role.is_embedded else sizes[kind])
+        groups.append(_group(listed, inside[equal], sum_of(parts)))
+
+    def order(group: EditGroup) -> tuple[object, ...]:
+        size, is_idle = group.result_bytes or 0, opcode_traits(group.opcode).is_idle
+        count = group.instructions + group.inside
+        return -size, is_idle, -count, group.edit, group.opcode, group.where
+
+    return tuple(sorted(groups, key=order))
+
+
+def _produced_bytes(instruction: HloInstruction) -> int | None:
+    """Return the bytes of the new part of a result."""
+    traits, shape = opcode_traits(instruction.opcode), instruction.shape
+    if traits.is_end or (traits.is_view and not traits.is_start):
+        return 0
+    if shape is not None and traits.result_part is not Produced.ALL:
+        parts = shape.tuple_shapes
+        shape = parts[traits.result_part.value - 1] if len(parts) > 1 else shape
+    return None if shape is None else shape.size_bytes
+
+
+def _group(listed: Sequence[_Member], inside: int, result_bytes: int | None) -> EditGroup:
+    """Return the group of some edits with equal general texts."""
+    first = listed[0][0]
+    instruction = in_head(first)
+    texts = {tuple(map(str, edit.changes)) for edit, _ in listed}
+    words = str if len(texts) == 1 else general_text
+    changes = tuple(map(words, first.changes))
+    paths = {_path(in_head(edit)) for edit, _ in listed}
+    path = min(paths) if len(paths) == 1 else _NUMBER.sub("*", min(paths))
+    wheres = {_where(first.kind, *(role and role.text for role in roles)) for _, roles in listed}
+    general = _where(first.kind, *(role and role.general for role in listed[0][1]))
+    shape = None if instruction.shape is None else instruction.shape.to_text(layout=False)
+    source = instruction.source_location
+    base = [edit.base.name for edit, _ in listed if edit.base is not None]
+    head = [edit.head.name for edit, _ in listed if edit.head is not None]
+    return EditGroup(
+        edit=first.kind,
+        instructions=len(listed),
+        inside=inside,
+        opcode=in_base(first).opcode,
+        shape=shape,
+        what="; ".join(changes) or shape,
+        where=wheres.pop() if len(wheres) == 1 else general,
+        op_name=path.replace("\\'", "'").replace('\\"', '"') or None,
+        source=None if source is None else str(source),
+        result_bytes=result_bytes,
+        base=tuple(base[:_EXAMPLES]),
+        head=tuple(head[:_EXAMPLES]),
+        changes=changes,
     )
+
+
+def _where(kind: str, before: str | None, after: str | None) -> str:
+    """Return the computation of an edit in words; both of a moved instruction."""
+    return f"{before} -> {after}" if kind == "moved" else after or before or ""
+
+
+def _path(instruction: HloInstruction) -> str:
+    return operation_path(instruction.computation.module.columns, instruction.row)
+
+
+def general_text(change: Change) -> str:
+    """Return a change without the numbers that differ from layer to layer.
+
+    >>> from hlo_lens.questions.diff.matching.edits import Change
+    >>> general_text(Change("shape", "[2,64]", "[4,64]"))
+    'dimension 0: 2 -> 4'
+    >>> general_text(Change("operand 1", "add add.7", "copy copy.9"))
+    'operand 1 add add.* -> copy copy.*'
+    """
+    base, head = change.base or "", change.head or ""
+    if change.what == "shape" and base.startswith("["):
+        before, after = base.strip("[]").split(","), head.strip("[]").split(",")
+        if len(before) == len(after):
+            pairs = enumerate(zip(before, after, strict=True))
+            return ", ".join(f"dimension {k}: {a} -> {b}" for k, (a, b) in pairs if a != b)
+    if change.what.startswith("backend_config") or _NAMED.match(change.what):
+        texts = (_NUMBER.sub("*", side or "(none)") for side in (base, head))
+        return f"{change.what} {' -> '.join(texts)}"
+    return str(change)
 
 
 # ---- both texts side by side -------------------------------------------------------------------
 
-CONTEXT = 2
+_CONTEXT = 2
 """Unedited lines that are kept before and after an edited one."""
 
 
@@ -413,7 +615,7 @@ def side_by_side(diff: ProgramDiff, base: HloModule, head: HloModule) -> list[Co
     for mine, yours in names:
         rows, others = _rows(base, mine), _rows(head, yours)
         if any((0, row) in kinds for row in rows) or any((1, row) in kinds for row in others):
-            lines = _lines(rows, others, diff.matched.rows, kinds)
+            lines = _lines(rows, others, diff.matched_rows, kinds)
             pairs.append(ComputationPair(mine, yours, tuple(_shortened(lines))))
     return pairs
 
@@ -432,13 +634,14 @@ def _lines(
     """Return the lines: of partners at the place in the head, others where their text has them."""
     here = set(head)
     bases = {heads[row]: row for row in base if heads.get(row) in here}
-    alone = [row for row in reversed(base) if heads.get(row) not in here]
     place = {row: k for k, row in enumerate(base)}
+    alone = [row for row in reversed(base) if heads.get(row) not in here]
     lines = []
     for row in (*head, None):
         partner = None if row is None else bases.get(row)
-        is_end = row is None
-        while alone and (is_end or (partner is not None and place[alone[-1]] < place[partner])):
+        while alone and (
+            row is None or (partner is not None and place[alone[-1]] < place[partner])
+        ):
             lines.append(Line(kinds.get((0, alone[-1]), "removed"), alone.pop(), None))
         if row is not None:
             default = "added" if partner is None else "same"
@@ -449,7 +652,7 @@ def _lines(
 def _shortened(lines: Sequence[Line]) -> Iterator[Line]:
     """Yield the edited lines with those around them, and the number of lines left out between."""
     edited = [k for k, line in enumerate(lines) if line.kind != "same"]
-    kept = {k for at in edited for k in range(at - CONTEXT, at + CONTEXT + 1)}
+    kept = {k for at in edited for k in range(at - _CONTEXT, at + _CONTEXT + 1)}
     skipped = 0
     for k, line in enumerate((*lines, None)):
         if line is not None and k not in kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.diff.matching.digest import program_fingerprint
+from hlo_lens.questions.diff.matching.fingerprints import program_fingerprint
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.questions.diff.matching.programs import parsed
 

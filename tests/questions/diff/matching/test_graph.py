@@ -9,8 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.questions.diff.matching.graphs import program_graph
-from hlo_lens.questions.diff.matching.meanings import LabelParts, Labels
-from hlo_lens.questions.diff.matching.noise import without_names
+from hlo_lens.questions.diff.matching.labels import LabelParts, Labels
 from tests.corpus import read, sample_hlo
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import STYLES, print_module
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def graph_of(module: HloModule) -> ProgramGraph:
-    return program_graph(module, Labels(), {})
+    return program_graph(module, Labels())
 
 
 def behind(
@@ -84,7 +83,7 @@ def assert_as_read_one_by_one(text: str) -> None:
             assert names == [name for name in called if module.computation(name)]
             assert graph.channels.get(node) == attributes.channel
         assert next(nodes, None) is None
-    assert len(graph) == len(graph.label) == len(graph.operands) == count
+    assert len(graph) == len(graph.label) == count
 
 
 @settings(max_examples=80, deadline=None)
@@ -188,19 +187,3 @@ ENTRY e { ROOT p = f32[] parameter(0) }
     assert first[0] == first[1] != first[2] == first[3]
     second = graph_of(parse_hlo(text.replace("OPCODE", "cosine"))).bodies
     assert second[0] != second[1] != second[2] == second[3]
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ('{op_name="f"}', '{op_name="f"}'),
-        ('{scheduling_name="a.1"}', "{}"),
-        ('{op_name="f" scheduling_name="a.1" stack_frame_id=3}', '{op_name="f" stack_frame_id=3}'),
-        ('{op_name="f" deduplicated_name="b" scheduling_name="a"}', '{op_name="f"}'),
-        ('{op_name="\\"" scheduling_name="a"}', '{op_name="\\""}'),
-        ('{scheduling_name="a" scheduling_name="b"}', "{}"),
-        ('{scheduling_name="a', '{scheduling_name="a'),
-    ],
-)
-def test_names_are_removed_from_metadata(text: str, plain: str) -> None:
-    assert without_names(text) == plain

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.graph_pair import graph_alone, graph_pair
+from hlo_lens.questions.diff.matching.graphs import graph_alone, graph_pair
 from hlo_lens.questions.diff.matching.program_diff import program_diff
 from tests.questions.diff.matching.programs import changes_between
 from tests.strategies.modules import modules, novelties
@@ -40,7 +40,7 @@ def facts(found: ProgramDiff) -> tuple[object, ...]:
     counts = found.unchanged, found.changed, found.added, found.removed, found.moved
     left_out = found.left_out_base, found.left_out_head, found.unseen_literals
     listed = str(found.edits), str(found.groups), str(found.module_changes)
-    return counts, left_out, listed, found.ignored, dict(found.matched.rows)
+    return counts, left_out, listed, found.ignored, dict(found.matched_rows)
 
 
 def assert_same_from_graphs_alone(base: str, head: str) -> None:
@@ -96,4 +96,4 @@ def test_graphs_are_made_again_only_for_another_style(*, has_layouts: bool) -> N
     graphs = graph_pair(base, head, known)
     assert [one is other for one, other in zip(graphs, known, strict=True)] == [has_layouts] * 2
     assert graphs[0].labels is graphs[1].labels
-    assert graphs[0].labels.with_layouts is has_layouts
+    assert graphs[0].labels.counted.layouts is has_layouts

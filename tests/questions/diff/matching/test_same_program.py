@@ -127,7 +127,7 @@ def test_diff_of_swapped_programs_is_mirrored(mine: Module, yours: Module) -> No
         back.changed,
         back.moved,
     )
-    assert {(y, x) for x, y in forth.matched.items()} == set(back.matched.items())
+    assert {y: x for x, y in forth.matched_rows.items()} == back.matched_rows
     both = forth.unchanged + forth.changed + forth.moved
     assert both + forth.removed + forth.left_out_base == a.instruction_count
     assert both + forth.added + forth.left_out_head == b.instruction_count

@@ -85,3 +85,29 @@ def test_a_short_style_prints_configs() -> None:
     found = program_diff(parse_hlo(filled("", CONFIG)), parse_hlo(short(filled("", ""))))
     assert [str(c) for c in found.module_changes] == []
     assert [group.changes for group in found.groups] == [('backend_config {"a": 1} -> (none)',)]
+
+
+LITERAL = """HloModule m
+
+ENTRY %main {
+  %x = SHAPE parameter(0)
+  %c = SHAPE constant(LITERAL)
+  ROOT %r = SHAPE add(%x, %c), metadata={op_name="constant({...})"}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "before", "after", "unseen"),
+    [
+        ("f32[11]{0}", "{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}", "{...}", 1),
+        ("s8[]", "7", "{...}", 1),
+        ("s8[]{:T(128)}", "7", "{...}", 1),
+        ("f32[4]{0}", "{1, 2, 3, 4}", "{1, 2, 3, 5}", 0),
+    ],
+)
+def test_literals_as_dots_are_counted(shape: str, before: str, after: str, unseen: int) -> None:
+    text = LITERAL.replace("SHAPE", shape)
+    base, head = (parse_hlo(text.replace("LITERAL", value)) for value in (before, after))
+    found = program_diff(base, head)
+    assert (found.identical, found.unseen_literals) == (unseen > 0, unseen)

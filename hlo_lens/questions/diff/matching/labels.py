@@ -1,0 +1,595 @@
+"""Labels: what an instruction means by itself, as numbers that two modules share.
+
+A label is opcode, shape, attributes, backend config, and the literal of a constant or the number of
+a parameter. Names, channel ids and metadata are no part of it: names of computations are edges of
+the graph, and channel ids are kept beside it. Values are compared by meaning: shardings, device
+groups, configs and layouts may be spelled in several ways. A part that one of two texts never
+prints does not count (`Style`).
+
+Names of mesh axes have no meaning either: Shardy's attributes name axes of the meshes in the
+module's header, and axes are compared by the order in which the header first names them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import compress, repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from hlo_lens.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, STRIDE
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.text import CALLING_ATTRIBUTES
+from hlo_lens.shapes.named_sharding import ShardingKind
+from hlo_lens.shapes.shape import Layout, Shape
+from hlo_lens.shapes.shardy import MESHES, shardy_meshes
+from hlo_lens.text.errors import DumpSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.text import HloReader
+    from hlo_lens.shapes.sharding import HloSharding
+
+K = TypeVar("K", bound="Hashable")
+V = TypeVar("V")
+
+# ---- texts of attributes -----------------------------------------------------------------------
+
+METADATA_KEY = ", metadata={"
+CONFIG_KEY = ", backend_config="
+"""Starts of the two last parts of an attribute list."""
+
+_IRREGULAR = re.compile(rf"[\"\n\r\t\f\\/]|  |= | ,|{CONFIG_KEY}")
+"""Text that XLA never prints between an operand list and the metadata, except in strings."""
+
+_STRING_OR_SPACE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|/\*.*?\*/|//[^\n]*|\s+', re.DOTALL)
+
+
+def split_attributes(text: str) -> tuple[str, str, str | None] | None:
+    """Return the attributes before the metadata, the metadata, and the backend config.
+
+    The first part may be irregular. None if a string comes before the metadata, or anything but a
+    config after it: then the list must be parsed as a whole.
+    """
+    end = text.find(METADATA_KEY)
+    if end >= 0:
+        if text.find('"', 0, end) >= 0:
+            return None
+        close = text.find("}", end) + 1
+        metadata = text[end + len(METADATA_KEY) - 1 : close]
+    else:
+        end = close = text.find(CONFIG_KEY)
+        metadata = ""
+        if end < 0:
+            return text, "", None
+    if close == len(text):
+        return text[:end], metadata, None
+    config = close + len(CONFIG_KEY)
+    if text.startswith(CONFIG_KEY, close) and text.startswith(("{", '"'), config):
+        return text[:end], metadata, text[config:]
+    return None
+
+
+def is_irregular(attributes: str) -> bool:
+    """Return whether the text before the metadata contains what XLA does not print there."""
+    return _IRREGULAR.search(attributes) is not None
+
+
+def squeezed(text: str) -> str:
+    """Return a text without white space and comments outside strings."""
+    if " " not in text and "\n" not in text and "/" not in text and "\t" not in text:
+        return text
+    return _STRING_OR_SPACE.sub(lambda match: match[1] or "", text)
+
+
+# ---- meanings of values ------------------------------------------------------------------------
+
+SHARDY = "sdy"
+"""Part of all names and values that Shardy prints."""
+
+_QUOTED = re.compile(r'(\\?")([^"\\]*)\1')
+_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+
+
+def axis_numbers(module: HloModule) -> Mapping[str, str]:
+    """Return the axis names of the meshes in a header to their numbers."""
+    numbers: dict[str, str] = {}
+    for mesh in shardy_meshes(module.frontend_attributes.get(MESHES, "")).values():
+        for name in mesh.axis_names:
+            numbers.setdefault(name, f"axis {len(numbers)}")
+    return numbers
+
+
+def with_axis_numbers(text: str, numbers: Mapping[str, str]) -> str:
+    r"""Return a value of Shardy with numbers instead of axis names; other values as they are.
+
+    >>> with_axis_numbers(r'#sdy.sharding<@mesh, [{\"x\"}, {}]>', {"x": "axis 0"})
+    '#sdy.sharding<@mesh, [{\\"axis 0\\"}, {}]>'
+    """
+    if SHARDY not in text:
+        return text
+    return _QUOTED.sub(lambda m: f"{m[1]}{numbers.get(m[2], m[2])}{m[1]}", text)
+
+
+def config_meaning(
+    text: str, reader: HloReader, left_out: Set[str] = frozenset()
+) -> tuple[object, str]:
+    """Return a parsed configuration, and a text that is equal for equal ones.
+
+    A string that is not JSON (base64, flags of a backend) is compared as text. The order of keys
+    does not count, nor do the ids of barriers, which are assigned like channels (libtpu 0.0.42 to
+    0.0.51 print ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``).
+
+    Args:
+        text: The configuration as written.
+        reader: Reader of its module.
+        left_out: Fields of a JSON object that do not count.
+    """
+    written = text.strip()
+    plain = reader.string(written)
+    try:
+        value = json.loads(plain)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict | list):
+        return plain, plain if written.startswith('"') else squeezed(plain)
+    meaning = value
+    if isinstance(value, dict):
+        meaning = value = {name: field for name, field in value.items() if name not in left_out}
+        barrier = value.get("barrier_config")
+        if isinstance(barrier, dict):
+            without_id = {name: field for name, field in barrier.items() if name != "id"}
+            meaning = {**value, "barrier_config": without_id}
+    return value, json.dumps(meaning, sort_keys=True)
+
+
+def _sharding_key(sharding: HloSharding) -> Hashable:
+    if sharding.elements:
+        return tuple(map(_sharding_key, sharding.elements))
+    if sharding.kind is ShardingKind.UNKNOWN:  # of a form that is kept as text, too
+        return sharding.text
+    meaning = (
+        tuple(sorted(part.items())) if isinstance(part, dict) else part
+        for part in sharding.meaning()
+    )
+    return (*meaning, sharding.shard_group)
+
+
+_MEANINGS: Mapping[str, Callable[[str, HloReader], Hashable]] = {
+    "sharding": lambda value, reader: _sharding_key(reader.sharding(value)),
+    "replica_groups": lambda value, reader: reader.device_list(value).flattened_replica_groups(),
+    "source_target_pairs": lambda value, _: tuple(
+        sorted((int(a), int(b)) for a, b in _PAIR.findall(value))
+    ),
+    "frontend_attributes": lambda value, reader: frozenset(
+        reader.frontend_attributes(value).items()
+    ),
+}
+"""Attribute name to the meaning of its values; all others count as written."""
+
+_SHAPED = frozenset({"operand_layout_constraints", "outfeed_shape"})
+"""Attributes that contain shapes."""
+
+_NO_MEANING = frozenset(
+    {
+        *CALLING_ATTRIBUTES,
+        *("control-predecessors", "metadata", "origin", "original_value", "backend_config"),
+    }
+)
+"""Attributes without a part in the meaning: edges of the graph, and those that change nothing."""
+
+_NAMING = re.compile(
+    r"(?<=, )(?:(to_apply|calls|condition|body|true_computation|false_computation|select|scatter)"
+    r"=%?([\w.-]+)"
+    r"|(branch_computations|called_computations|calls|control-predecessors)=\{([^{}]*)\}"
+    r"|(channel_id)=(?P<channel>-?\d+|_))(?=,|$)"
+)
+"""Attributes whose values are names or channel ids, as XLA prints them."""
+
+_LONG_LITERAL = 10
+"""Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""
+
+
+def _nameless(match: re.Match[str]) -> str:
+    """Return an attribute with a mark instead of the computation or channel."""
+    return f"{match[1] or match[3] or match[5]}=_"
+
+
+# ---- labels ------------------------------------------------------------------------------------
+
+
+class Counted(NamedTuple):
+    """What counts in a comparison of two texts.
+
+    Attributes:
+        layouts: Layouts; not if one text prints none.
+        shapes: Shapes at all.
+        literals: Literals of more than ten elements; not if one text prints them as dots.
+        scalars: Other literals.
+        configs: Backend configs.
+        controls: Control predecessors.
+        left_out: Fields of backend configs that do not count.
+    """
+
+    layouts: bool = True
+    shapes: bool = True
+    literals: bool = True
+    scalars: bool = True
+    configs: bool = True
+    controls: bool = True
+    left_out: Set[str] = frozenset()
+
+
+EVERYTHING = Counted()
+
+
+class AttributeText(NamedTuple):
+    """The attribute list of an instruction, in parts.
+
+    Attributes:
+        key: Number of the meaning of all attributes, without those that name computations and
+            control predecessors; of a channel id only whether there is one.
+        channel: Channel id as written; None for none.
+    """
+
+    key: int
+    channel: str | None = None
+
+
+class LabelParts(NamedTuple):
+    """Parts of one label; the numbers are keys into `Labels`.
+
+    Attributes:
+        opcode: Opcode as written.
+        shape: Number of the shape.
+        attributes: Number of the attributes.
+        config: Number of the backend config; -1 for none.
+        detail: Literal of a constant or number of a parameter; None for others.
+    """
+
+    opcode: str
+    shape: int
+    attributes: int
+    config: int
+    detail: Hashable
+
+
+@dataclass(slots=True, eq=False)
+class Labels:
+    """Numbers of meanings, the same for both modules.
+
+    Attributes:
+        counted: What counts.
+        parts: Parts of each label.
+        shapes: Each shape; as text if it cannot be parsed.
+        attributes: Meaning and text of each attribute, for each attribute list.
+        configs: Value and text of each backend config.
+        edges: Numbers of the edges of computations (`ProgramGraph.edges`).
+        bodies: Numbers of whole computations (`ProgramGraph.bodies`).
+        axes: Numbers of the mesh axes of each module, by the reader of the module.
+    """
+
+    counted: Counted = EVERYTHING
+    parts: list[LabelParts] = field(default_factory=list)
+    shapes: list[Shape | str] = field(default_factory=list)
+    attributes: list[Mapping[str, tuple[Hashable, str]]] = field(default_factory=list)
+    configs: list[tuple[object, str]] = field(default_factory=list)
+    edges: dict[Hashable, int] = field(default_factory=dict)
+    bodies: dict[Hashable, int] = field(default_factory=dict)
+    axes: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    _labels: dict[LabelParts, int] = field(default_factory=dict)
+    _shape_texts: dict[str, int] = field(default_factory=dict)
+    _shape_keys: dict[Hashable, int] = field(default_factory=dict)
+    _attribute_keys: dict[Hashable, int] = field(default_factory=dict)
+    _attribute_texts: dict[str, AttributeText] = field(default_factory=dict)
+    _config_texts: dict[str, int] = field(default_factory=dict)
+    _config_keys: dict[str, int] = field(default_factory=dict)
+    _values: dict[tuple[str, str], Hashable] = field(default_factory=dict)
+
+    def label(self, parts: LabelParts) -> int:
+        """Return the number of a label."""
+        return _number(self._labels, parts, self.parts, parts)
+
+    def adopt(self, other: Labels) -> list[int]:
+        """Add the labels of another module for which the same counts; return their numbers here."""
+        shapes = [_number(self._shape_keys, shape, self.shapes, shape) for shape in other.shapes]
+        attributes = list(map(self._key, other.attributes))
+        configs = [
+            _number(self._config_keys, plain, self.configs, (value, plain))
+            for value, plain in other.configs
+        ]
+        return [
+            self.label(
+                parts._replace(
+                    shape=shapes[parts.shape],
+                    attributes=attributes[parts.attributes],
+                    config=parts.config if parts.config < 0 else configs[parts.config],
+                )
+            )
+            for parts in other.parts
+        ]
+
+    def shape(self, text: str, reader: HloReader) -> int:
+        """Return the number of the shape that a text prints."""
+        if text not in self._shape_texts:
+            shape: Shape | str = ""
+            if text and self.counted.shapes:
+                try:
+                    shape = self.plain_shape(reader.shape(text))
+                except DumpSyntaxError:
+                    shape = squeezed(text)
+            self._shape_texts[text] = _number(self._shape_keys, shape, self.shapes, shape)
+        return self._shape_texts[text]
+
+    def plain_shape(self, shape: Shape) -> Shape:
+        """Return a shape with the layouts that count; one that is not printed is descending."""
+        leaves = []
+        for _, leaf in shape.leaves():
+            layout = leaf.layout if self.counted.layouts else None
+            if self.counted.layouts and layout is None and leaf.dimensions:
+                layout = Layout(minor_to_major=tuple(range(len(leaf.dimensions) - 1, -1, -1)))
+            leaves.append(dataclasses.replace(leaf, layout=layout))
+        return shape.with_leaves(leaves)
+
+    def literal(self, text: str) -> Hashable:
+        """Return the meaning of a constant's literal."""
+        if not self.counted.scalars:
+            return "{...}"
+        plain = squeezed(text)
+        commas = plain.count(",") - plain.count("(")  # a complex number has a comma of its own
+        is_long = plain == "{...}" or commas >= _LONG_LITERAL
+        return "{...}" if is_long and not self.counted.literals else plain
+
+    def regular_attributes(self, text: str, reader: HloReader) -> AttributeText:
+        """Return the parts of a regular list without metadata and backend config.
+
+        Names are replaced by a mark first: what is left is parsed once per distinct text.
+        """
+        found = self._attribute_texts.get(text)
+        if found is not None:
+            return found
+        plain = _NAMING.sub(_nameless, text)
+        found = self._attribute_texts.get(plain)
+        if found is None:
+            found = self._read(reader.attributes(plain) if plain else (), reader)
+            self._attribute_texts[plain] = found
+        if "channel_id=" not in text:
+            return found
+        channels = [match["channel"] for match in _NAMING.finditer(text) if match["channel"]]
+        return AttributeText(found.key, channels[-1]) if channels else found
+
+    def attribute_list(
+        self, pairs: tuple[tuple[str, str], ...], reader: HloReader
+    ) -> tuple[AttributeText, int]:
+        """Return the parts of a parsed list, and the number of its backend config."""
+        config = next((value for name, value in pairs if name == "backend_config"), None)
+        return self._read(pairs, reader), -1 if config is None else self.config(config, reader)
+
+    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader) -> AttributeText:
+        found: dict[str, tuple[Hashable, str]] = {}
+        channel: str | None = None
+        for name, value in pairs:
+            if name in _NO_MEANING or name in found:
+                continue
+            if name == "channel_id":
+                channel = value
+                found[name] = ("", "")
+            else:
+                plain = with_axis_numbers(value, self.axes.get(id(reader), {}))
+                found[name] = (self._value(name, plain, reader), value)
+        return AttributeText(self._key(found), channel)
+
+    def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
+        """Return the attributes of an operation that an async-start wraps, with the start's own."""
+        found = {**self.attributes[inner.key], **self.attributes[outer.key]}
+        return AttributeText(self._key(found), inner.channel)
+
+    def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
+        """Return the number of a label with additional attributes."""
+        parts = self.parts[label]
+        more = {name: (self._value(name, value, reader), value) for name, value in pairs}
+        key = self._key({**self.attributes[parts.attributes], **more})
+        return self.label(parts._replace(attributes=key))
+
+    def _key(self, found: Mapping[str, tuple[Hashable, str]]) -> int:
+        """Return the number of the meaning of some attributes."""
+        meaning = frozenset((name, value) for name, (value, _) in found.items())
+        return _number(self._attribute_keys, meaning, self.attributes, found)
+
+    def _value(self, name: str, value: str, reader: HloReader) -> Hashable:
+        """Return the meaning of a value; the value as written if it cannot be read."""
+        if (name, value) not in self._values:
+            try:
+                if name in _SHAPED:  # a shape, or a list of shapes in braces
+                    shapes = f"({value[1:-1]})" if value.startswith("{") else value
+                    meaning: Hashable = self.plain_shape(reader.shape(shapes))
+                else:
+                    read = _MEANINGS.get(name)
+                    meaning = squeezed(value) if read is None else read(value, reader)
+            except (DumpSyntaxError, ValueError):
+                meaning = squeezed(value)
+            self._values[name, value] = meaning
+        return self._values[name, value]
+
+    def config(self, text: str, reader: HloReader) -> int:
+        """Return the number of a backend config; -1 if configs do not count."""
+        if not self.counted.configs:
+            return -1
+        if text not in self._config_texts:
+            value, plain = config_meaning(text, reader, self.counted.left_out)
+            number = _number(self._config_keys, plain, self.configs, (value, plain))
+            self._config_texts[text] = number
+        return self._config_texts[text]
+
+
+def _number(numbers: dict[K, int], key: K, listed: list[V], value: V) -> int:
+    """Return the number of a key; a new key is numbered, and its value added to the list."""
+    number = numbers.setdefault(key, len(listed))
+    if number == len(listed):
+        listed.append(value)
+    return number
+
+
+class AttributeColumns(NamedTuple):
+    """Attributes of each row.
+
+    Attributes:
+        keys: Number of the meaning.
+        configs: Number of the backend config; -1 for none.
+        channels: Row to its channel id as written, if it has one.
+        irregular: Rows that must be parsed as a whole; key and config have no meaning.
+    """
+
+    keys: list[int]
+    configs: list[int]
+    channels: dict[int, str]
+    irregular: list[int]
+
+
+class Memo(dict[K, V]):
+    """Values of a function, each found once."""
+
+    def __init__(self, function: Callable[[K], V]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, key: K) -> V:
+        value = self[key] = self._function(key)
+        return value
+
+
+def attribute_columns(labels: Labels, module: HloModule, without: Set[int]) -> AttributeColumns:
+    """Return the attributes of all rows, those of some rows as if they had none."""
+    text, spans, reader = module.columns.source.text, module.columns.spans, module.reader
+    starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
+    cuts = list(map(text.find, repeat(METADATA_KEY), starts, ends))
+    closes = map(text.find, repeat("}"), cuts, ends)
+    odd = [
+        row
+        for row, (cut, close, end) in enumerate(zip(cuts, closes, ends, strict=True))
+        if cut < 0 or close + 1 != end
+    ]
+    configs = [-1] * len(cuts)
+    for row in odd:
+        if row in without:
+            continue
+        if cuts[row] < 0 and text.find(CONFIG_KEY, starts[row], ends[row]) < 0:
+            cuts[row] = ends[row]
+            continue
+        head, _, config = split_attributes(text[starts[row] : ends[row]]) or ("", "", None)
+        cuts[row] = starts[row] + len(head)
+        if config is not None:
+            configs[row] = labels.config(config, reader)
+    for row in without:
+        cuts[row] = starts[row] + 1
+
+    def read(head: str) -> AttributeText | None:
+        is_regular = head and not is_irregular(head)
+        return labels.regular_attributes(head[1:], reader) if is_regular else None
+
+    lists = Memo(read)
+    keys = Memo[str, int](lambda head: -1 if (found := lists[head]) is None else found.key)
+    heads = list(map(text.__getitem__, map(slice, starts, cuts)))
+    columns = AttributeColumns(list(map(keys.__getitem__, heads)), configs, {}, [])
+    special = {head for head, found in lists.items() if found is None or found.channel is not None}
+    for row in compress(range(len(heads)), map(special.__contains__, heads)):
+        found = lists[heads[row]]
+        if found is None:
+            columns.irregular.append(row)
+        else:
+            columns.channels[row] = found.channel or ""
+    return columns
+
+
+# ---- print styles ------------------------------------------------------------------------------
+
+_CANONICAL_NAME = re.compile(r"tmp_\d+")
+_SCALAR = re.compile(r"\[\](?:\{[^{}]*\})?$")
+
+
+class Style(NamedTuple):
+    """Parts of a program that a text prints.
+
+    A text without backend configs or control predecessors is either of a style that leaves them out
+    or of a program that has none: the style must show in something else as well. Source:
+    HloPrintOptions (xla/hlo/ir/hlo_print_options.h): ShortParsable and Canonical leave out control
+    dependencies together with percent signs, signatures and metadata; Canonical, and the
+    fingerprints made from it, leave out backend configs too, and name instructions ``tmp_0``,
+    ``tmp_1``.
+
+    Attributes:
+        has_sugar: Whether an async operation is printed as ``X-start``.
+        has_wrapped: Whether one is printed as an async-start that calls a computation.
+        has_layouts: Whether any shape has a layout.
+        has_shapes: Whether any instruction has a shape.
+        dotted: Shapes of the constants whose literal is printed as dots; of long ones, or, in
+            fingerprints of modules, of scalars too.
+        leaves_out_configs: Whether no instruction of a canonical text has a backend config.
+        leaves_out_controls: Whether no instruction of a short text has control predecessors.
+        is_short: Whether there are no percent signs, signatures and metadata.
+        is_canonical: Whether it is short and instructions have numbers for names.
+    """
+
+    has_sugar: bool
+    has_wrapped: bool
+    has_layouts: bool
+    has_shapes: bool
+    dotted: frozenset[str]
+    leaves_out_configs: bool
+    leaves_out_controls: bool
+    is_short: bool
+    is_canonical: bool
+
+
+def style_of(module: HloModule) -> Style:
+    """Return the print style of a module's text."""
+    columns, shapes = module.columns, module.shape_texts
+    text, spans = columns.source.text, columns.spans
+    start, end = (spans[0], spans[-1]) if spans else (0, 0)
+    traits = {opcode: opcode_traits(opcode) for opcode in module.opcodes.different}
+    starts = {o for o, found in traits.items() if found.phase == "start" and o != "async-start"}
+    is_short = (
+        bool(spans)
+        and text[spans[NAME] - 1] != "%"
+        and text.find(METADATA_KEY, start, end) < 0
+        and not any(computation.signature_text for computation in module.computations)
+    )
+    is_canonical = is_short and all(
+        _CANONICAL_NAME.fullmatch(columns.name(row)) for row in range(len(columns))
+    )
+    constants = module.opcodes.places_of({"constant"})
+    return Style(
+        # the shape of an async-start begins with the tuple of the operands:
+        # ((f32[8]), f32[8]) all-gather-start
+        has_sugar=any(found.is_sugar for found in traits.values())
+        or any(shapes[row].startswith("((") for row in module.opcodes.places_of(starts)),
+        has_wrapped="async-start" in traits,
+        has_layouts=any("]{" in shape for shape in shapes.different),
+        has_shapes=any(shapes.different),
+        dotted=frozenset(
+            shapes[row] for row in constants if columns.text(row, OPERANDS, OPERANDS_END) == "{...}"
+        ),
+        leaves_out_configs=is_canonical and text.find("backend_config=", start, end) < 0,
+        leaves_out_controls=is_short and text.find("control-predecessors=", start, end) < 0,
+        is_short=is_short,
+        is_canonical=is_canonical,
+    )
+
+
+def counted_between(one: Style, other: Style) -> Counted:
+    """Return what counts in a comparison of two texts: what neither leaves out by its style."""
+    dotted = one.dotted | other.dotted
+    return Counted(
+        layouts=one.has_layouts == other.has_layouts,
+        shapes=one.has_shapes == other.has_shapes,
+        literals=not dotted,
+        scalars=not any(map(_SCALAR.search, dotted)),
+        configs=one.is_canonical == other.is_canonical
+        or not (one.leaves_out_configs or other.leaves_out_configs),
+        controls=one.is_short == other.is_short
+        or not (one.leaves_out_controls or other.leaves_out_controls),
+    )
