@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("dump_dir", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--compiled-text", action="store_true")
-    parser.add_argument("--edit", help="one of those of programs/pairs.py; writes no expect.json")
+    parser.add_argument("--edit", help="one of those of pairs or plants; writes no expect.json")
     options = parser.parse_args()
     edit = {} if options.edit is None else {"edit": options.edit}
     program = importlib.import_module(f"programs.{options.program}").build(

@@ -23,12 +23,19 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BACKENDS = ("cpu", "tpu", "gpu")
 PAIRS = "pairs"
-PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful", PAIRS)
+PLANTS = "plants"
+PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful", PAIRS, PLANTS)
 EDITS = (
     *("base", "added_all_gather", "lost_donation", "doubled_buffer", "moved_collective"),
     *("f32_upcast", "four_layers"),
 )
 """The edits of `programs/pairs.py`; each is compiled by itself."""
+
+PLANTED = (
+    *("embedding", "embedding_clean", "constraint", "constraint_clean", "merged", "specs"),
+    *("specs_clean", "undivided", "megatron_clean", "rolled_clean"),
+)
+"""The programs of `programs/plants.py`."""
 
 KEPT = re.compile(
     r"""\.before_optimizations\.txt$
@@ -38,9 +45,12 @@ KEPT = re.compile(
     re.VERBOSE,
 )
 
-KEPT_OF_PAIRS = re.compile(
-    r"[._]after_optimizations(-buffer-assignment | -live-range)?\.txt$", re.X
-)
+KEPT_OF_SETS = {
+    PAIRS: re.compile(r"[._]after_optimizations(-buffer-assignment | -live-range)?\.txt$", re.X),
+    PLANTS: re.compile(
+        r"[._](before_optimizations | after_optimizations(-buffer-assignment)?)\.txt$", re.X
+    ),
+}
 
 COMPILED_TEXT = {("cpu", "tp_mlp"), ("cpu_jax_0_12_0", "tp_mlp")}
 """The compiles whose `Compiled.as_text()` is kept too."""
@@ -118,19 +128,19 @@ def make(backend: str, program: str, name: str, out: Path) -> None:
                 keep(source, folder / source.name, compress=compress)
 
 
-def make_pairs(backend: str, name: str, out: Path) -> None:
-    """Compiles the base of the pairs and each edit of it: `<out>/pairs/<name>/<edit>.tar.xz`.
+def make_set(backend: str, program: str, name: str, out: Path) -> None:
+    """Compiles each program of a set: `<out>/<program>/<name>/<edit>.tar.xz`.
 
     Raises:
         subprocess.CalledProcessError: A compile failed; its messages are on stderr.
     """
-    folder = out / PAIRS / name
+    folder = out / program / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for edit in EDITS:
+    for edit in EDITS if program == PAIRS else PLANTED:
         with tempfile.TemporaryDirectory() as temporary:
             dump_dir = Path(temporary)
-            command = [sys.executable, str(HERE / "compile_program.py"), PAIRS, backend]
+            command = [sys.executable, str(HERE / "compile_program.py"), program, backend]
             command += [str(dump_dir), str(folder), "--edit", edit]
             variables = environment(backend, dump_dir, with_proto=False)
             variables["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "1"  # innermost lines: smaller files
@@ -138,7 +148,7 @@ def make_pairs(backend: str, name: str, out: Path) -> None:
             best = 9 | lzma.PRESET_EXTREME
             with tarfile.open(folder / f"{edit}.tar.xz", "w:xz", preset=best) as tar:
                 for source in sorted(dump_dir.iterdir()):
-                    if KEPT_OF_PAIRS.search(source.name):
+                    if KEPT_OF_SETS[program].search(source.name):
                         info = tarfile.TarInfo(source.name)
                         info.size = source.stat().st_size
                         with source.open("rb") as file:
@@ -191,8 +201,8 @@ def main() -> None:
     for backend in (backend for backend in chosen if backend in BACKENDS):
         name, out = options.name or backend, options.out.resolve()
         for program in options.programs:
-            if program == PAIRS:
-                make_pairs(backend, name, out)
+            if program in KEPT_OF_SETS:
+                make_set(backend, program, name, out)
                 continue
             make(backend, program, name, out)
             if (name, program) in PASSES:

@@ -371,6 +371,7 @@ class Product:
     is_opaque: bool = False
     branches: Branches = ()
     known_times: int = 1
+    row: int = -1
 
     @property
     def run_flops(
@@ -484,6 +485,7 @@ def flops(module: ModuleDump) -> Flops:
                 branches=runs.branches,
                 is_at_most=bool(runs.branches),
                 known_times=runs.of_single_trips,
+                row=instruction.row,
             )
         )
     products.sort(

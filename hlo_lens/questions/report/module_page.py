@@ -53,6 +53,7 @@ from hlo_lens.questions.sharding.page import (
 )
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.questions.snapshots.module_snapshot import module_facts
+from hlo_lens.questions.work.work import repeated_text, work, work_object
 from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
 from hlo_lens.render.table import Section, Sections, Table, table_of
@@ -270,11 +271,11 @@ def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
         yield "collectives", _collectives_text(dump)
         if shardings is not None and shardings.table.num_devices > 1:
             yield "replicated", replicated_text(shardings)
-        work = work_text(flops(dump), is_partial=facts.coverage.gaps > 0)
+        text = work_text(flops(dump), is_partial=facts.coverage.gaps > 0)
         devices = facts.evident_partitions or 1
         if dump.stage == BEFORE and devices > 1 and flops(dump).at_least:
-            work += f", before division over {devices} devices"
-        yield "work", work
+            text += f", before division over {devices} devices"
+        yield "work", "; ".join(filter(None, (text, repeated_text(work(dump)))))
     size = (
         f"{plural(facts.instructions, 'instruction')} in "
         f"{plural(facts.computations, 'computation')}"
@@ -562,6 +563,7 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
         "coverage": {**facts_object(summary(dump).coverage), "rows": gaps},
         "collectives": collectives_object(collectives(dump)),
         "memory": memory_object(memory_results(dump)),
+        "work": work_object(dump),
         "is_estimate_left_out": is_estimate_left_out(dump),
         "sharding": {"rows": sharding},
         "parameter_rows": values(signature.parameters) if has_parameters else None,
@@ -574,7 +576,9 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
 
 def _object_without_hlo(dump: ModuleDump) -> dict[str, object]:
     """Return the JSON object of a module without HLO text: its memory at most."""
-    rows = "sharding parameter_rows output_rows opcode_rows largest_instructions source_bytes log"
+    rows = (
+        "work sharding parameter_rows output_rows opcode_rows largest_instructions source_bytes log"
+    )
     return {
         **_facts_object(dump, name=dump.name),
         "memory": memory_object(memory_results(dump)),

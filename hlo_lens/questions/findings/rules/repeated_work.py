@@ -1,0 +1,224 @@
+"""Devices along a mesh axis compute the same products.
+
+What:
+    The axis divides an input of the program, or nothing, and matrix products whose operands are the
+    same on all devices along it: each device computes what the others do.
+
+Why it costs:
+    With an axis of n devices, a repeated product takes n times the share of the time that it needs,
+    and its operands and results take n times their memory. What is saved for the backward pass is
+    whole as well, and often what is sent.
+
+Fix:
+    Name the axis again after the first value that has lost it:
+    x = jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). An axis is lost where another
+    sharding takes its place (a table P("model", "fsdp") that tokens divided over fsdp are looked up
+    in), in a reshape that merges dimensions, a gather along the batch, a constraint P() left from
+    debugging, specs of shard_map without the axis, or in_shardings without the batch.
+
+Fine when:
+    The axis divides weights only, and values between blocks are whole on purpose, as in tensor
+    parallelism: what is repeated then is small.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hlo_lens.program.origins import InstructionPlaces, origins
+from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
+from hlo_lens.questions.findings.rule import ModuleRule
+from hlo_lens.questions.findings.values import first_use
+from hlo_lens.questions.memory.roles import STATE, WEIGHTS, argument_roles
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.work.lost_axis import Loss, lost_axis, names_of
+from hlo_lens.questions.work.work import mesh_axes, work
+from hlo_lens.shapes.named_sharding import partition_spec_text
+from hlo_lens.text.units import flops_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.hlo.metadata import SourceLocation
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.sharding.placement import ShardedValue
+    from hlo_lens.questions.work.lost_axis import LostAxis
+    from hlo_lens.questions.work.work import RepeatedProduct, Work
+
+_LEAST_SHARE = 0.05
+"""Share of a device's FLOP below which repeating them is by design."""
+
+_LEAST_OF_WEIGHTS = 0.15
+"""The same for an axis that divides weights alone."""
+
+_ERROR_SHARE = 0.25
+_MOST_LINES = 4
+
+
+def repeated_work(known: ModuleDump) -> Iterator[Finding]:
+    """Yield a finding for each mesh axis over which much is repeated, most first."""
+    found = work(known)
+    if not found.flops or not found.repeated_flops:
+        return
+    by_axis: dict[str, list[RepeatedProduct]] = defaultdict(list)
+    for product in found.products:
+        for axis in product.axis.split(",") if product.axis else ():
+            by_axis[axis].append(product)
+    inputs, weights = _parameters(known)
+    for axis, products in by_axis.items():
+        size = mesh_axes(known).sizes[axis]
+        repeated = sum(one.flops * (size - 1) // size for one in products)
+        only_weights = axis in weights and axis not in inputs
+        least = _LEAST_OF_WEIGHTS if only_weights else _LEAST_SHARE
+        if repeated >= least * found.flops:
+            yield _finding(known, found, axis, products, repeated)
+
+
+def _parameters(known: ModuleDump) -> tuple[dict[str, list[ShardedValue]], set[str]]:
+    """Return the inputs that each axis divides, and the axes of weights and optimizer state."""
+    shardings = sharding_results(known)
+    inputs: dict[str, list[ShardedValue]] = defaultdict(list)
+    weights: set[str] = set()
+    for value in () if shardings is None else shardings.table.values:
+        if value.value.kind != "parameter":
+            continue
+        for entry in value.spec or ():
+            for axis in (entry,) if isinstance(entry, str) else entry or ():
+                if _is_input(known, value.value.number):
+                    inputs[axis].append(value)
+                else:
+                    weights.add(axis)
+    return inputs, weights
+
+
+def _is_input(known: ModuleDump, number: int | None) -> bool:
+    return number is not None and argument_roles(known).of_number(number).role not in (
+        WEIGHTS,
+        STATE,
+    )
+
+
+def _finding(
+    known: ModuleDump, found: Work, axis: str, products: Sequence[RepeatedProduct], repeated: int
+) -> Finding:
+    size = mesh_axes(known).sizes[axis]
+    lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
+    inputs = _undivided_inputs(known, axis) if lost is not None and lost.loss is Loss.INPUT else []
+    place = None if lost is None else lost.place
+    if inputs:
+        place = first_use(known, inputs[0].value.number)
+    share = found.equal_share_flops
+    change, fix = _fix(known, axis, lost, inputs)
+    what = "" if lost is None or place is None else f": {_LOSSES[lost.loss]}"
+    return Finding(
+        message=(
+            f"{flops_text(repeated)} of {flops_text(found.flops or 0)} of a device are computed on "
+            f"{size} devices of {axis} alike{what}"
+        ),
+        fix=fix,
+        **at(place),
+        values=tuple(one.value.name or "" for one in inputs) or tuple(one.name for one in products),
+        evidence=(
+            *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
+            *_lines(known, products),
+        ),
+        changes=() if change is None else (change,),
+        saves=Saves.at_most(flops=repeated),
+        severity=(
+            Severity.ERROR if repeated >= _ERROR_SHARE * (found.flops or 0) else Severity.WARNING
+        ),
+    )
+
+
+_LOSSES = {
+    Loss.OPERATION: "its result has lost the axis",
+    Loss.CONSTRAINT: "the constraint leaves the axis out",
+    Loss.SHARD_MAP: "the specs of shard_map leave the axis out",
+    Loss.INPUT: "no input is divided over it",
+}
+
+
+def _undivided_inputs(known: ModuleDump, axis: str) -> list[ShardedValue]:
+    """Return the inputs whose first dimension an axis could divide, the largest first."""
+    shardings = sharding_results(known)
+    size = mesh_axes(known).sizes[axis]
+    found = [
+        value
+        for value in (() if shardings is None else shardings.table.values)
+        if value.value.kind == "parameter"
+        and _is_input(known, value.value.number)
+        and value.device_shape is not None
+        and value.device_shape.dimensions
+        and (value.device_shape.dimensions[0] or 1) % size == 0
+    ]
+    return sorted(found, key=lambda value: -(value.device_bytes or 0))
+
+
+def _fix(
+    known: ModuleDump, axis: str, lost: LostAxis | None, inputs: Sequence[ShardedValue]
+) -> tuple[Remedy | None, str]:
+    """Return the change that names the axis again, and its text."""
+    if inputs:
+        name = inputs[0].value.name or ""
+        old = [names_of(one) if one else () for one in inputs[0].spec or ()] or [()]
+        old[0] = (*old[0], axis)
+        old += [()] * (inputs[0].device_shape.rank - len(old)) if inputs[0].device_shape else []
+        spec = partition_spec_text(tuple((n if len(n) > 1 else n[0]) if n else None for n in old))
+        return Remedy(kind="shard", target=f"{name}={spec}"), f"in_shardings of {name}: {spec}"
+    if lost is None or lost.place is None:
+        return None, f"divide the values between products over {axis}"
+    line = f"{lost.place.file.rpartition('/')[2]}:{lost.place.line}"
+    if lost.loss is Loss.SHARD_MAP:
+        return None, f"name {axis} in in_specs and out_specs of shard_map at {line}"
+    if lost.loss is Loss.CONSTRAINT:
+        return Remedy(kind="constraint", target=f"drop {line}"), (
+            f"name {axis} in the PartitionSpec of with_sharding_constraint at {line}, or drop it"
+        )
+    spec = _spec_after(known, axis, lost.place)
+    return Remedy(kind="constraint", target=f"add {line}={spec}"), (
+        f"after {line}: x = jax.lax.with_sharding_constraint(x, {spec})"
+    )
+
+
+def _spec_after(known: ModuleDump, axis: str, place: SourceLocation) -> str:
+    """Return the spec that divides the batch of the largest value of a line.
+
+    The batch is the dimension that has the size of the one which the axis divides in an input, at
+    the same position if there are several; else the first.
+    """
+    before, size = known.before, mesh_axes(known).sizes[axis]
+    inputs, _ = _parameters(known)
+    batches = [
+        (number, value.global_shape.dimensions[number])
+        for value in inputs.get(axis, ())
+        for number, entry in enumerate(value.spec or ())
+        if entry and axis in names_of(entry) and value.global_shape is not None
+    ]
+    places = None if before is None else InstructionPlaces(before)
+    shapes = [
+        one.shape
+        for one in (() if before is None else before.instructions)
+        if places is not None and places.innermost(one.row) == place
+    ]
+    arrays = [one for one in shapes if one is not None and not one.is_tuple and one.dimensions]
+    if not arrays:
+        return partition_spec_text((axis,))
+    sizes = max(arrays, key=lambda one: one.element_count or 0).dimensions
+    likely = [n for n, length in batches if n < len(sizes) and sizes[n] == length]
+    likely += [n for _, length in batches for n, one in enumerate(sizes) if one == length]
+    likely += [n for n, one in enumerate(sizes) if (one or 1) % size == 0]
+    number = likely[0] if likely else 0
+    return partition_spec_text((*(None,) * number, axis, *(None,) * (len(sizes) - number - 1)))
+
+
+def _lines(known: ModuleDump, products: Sequence[RepeatedProduct]) -> tuple[str, ...]:
+    lines: dict[str, int] = defaultdict(int)
+    for one in products:
+        place = origins(known).place(one.row)
+        lines["[no source line]" if place is None else str(place)] += one.flops
+    ordered = sorted(lines.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(f"{line}: {flops_text(flops)}" for line, flops in ordered[:_MOST_LINES])
+
+
+RULE = ModuleRule("W001", repeated_work)

@@ -1,0 +1,248 @@
+"""Where a mesh axis is lost that divides the inputs: the first value that devices along it share.
+
+An axis divides an input, as ``fsdp`` a batch of tokens. A collective that makes what is computed
+from the input equal along the axis loses it; products after it are computed by all devices along
+the axis, unless another division takes its place. Of the collectives that repeated products depend
+on, the first in the order of execution is where the axis is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from hlo_lens.program.device_values import Marks
+from hlo_lens.program.origins import InstructionPlaces, origins
+from hlo_lens.program.summary import hlo_text
+from hlo_lens.program.value_flow import Value, value_flow
+from hlo_lens.questions.work.work import marked_values, mesh_axes
+from hlo_lens.shapes.shardy import (
+    IN_SHARDINGS,
+    MANUAL_AXES,
+    MESHES,
+    SHARDING,
+    shardy_axes,
+    shardy_meshes,
+    shardy_shardings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hlo_lens.hlo.metadata import SourceLocation
+    from hlo_lens.hlo.module import HloInstruction
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.device_values import Held
+    from hlo_lens.questions.work.work import MeshAxes, RepeatedProduct
+    from hlo_lens.shapes.mesh import Mesh
+    from hlo_lens.shapes.sharding import HloSharding
+
+_MOST = 256
+"""Collectives that are told apart."""
+
+_FEWEST_ELEMENTS = 64
+"""Elements of a result below which losing the axis is no cause: sums of a loss."""
+
+_NEAR = 60
+"""Values behind a constraint among which a line is looked for."""
+
+_SHARE = 0.5
+"""Least share of the repeated FLOP, of the most that one collective explains."""
+
+
+class Loss(StrEnum):
+    """What loses an axis."""
+
+    OPERATION = "operation"
+    CONSTRAINT = "constraint"
+    SHARD_MAP = "shard_map"
+    INPUT = "input"
+    """No input of the program is divided over it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostAxis:
+    """The first value that has lost an axis.
+
+    Attributes:
+        loss: What loses it.
+        place: Its line; None if not known.
+        row: Row of the collective that does; None for `Loss.INPUT`.
+    """
+
+    loss: Loss
+    place: SourceLocation | None = None
+    row: int | None = None
+
+
+class _AxisMarks(Marks):
+    """Bit 0 for what depends on an input that the axis divides, and one for each collective.
+
+    Args:
+        axis: The axis.
+        axes: Tells along which axes a value is the same.
+        module: The module.
+        is_input: Whether a parameter of the entry is an input, no weight or optimizer state.
+    """
+
+    def __init__(
+        self, axis: str, axes: MeshAxes, module: ModuleDump, is_input: Callable[[int], bool]
+    ) -> None:
+        self._axis, self._axes, self._is_input = axis, axes, is_input
+        self._module = hlo_text(module)
+        self.rows: list[int] = []
+
+    def of_parameter(self, number: int, held: Held) -> int:
+        """Return bit 0 for an input that the axis divides."""
+        return 1 if self._is_input(number) and self._axis not in self._axes.of(held) else 0
+
+    def of_collective(self, row: int, operand: Held, result: Held) -> int:
+        """Return the bit of a collective that loses the axis."""
+        is_lost = self._axis in self._axes.of(result) and self._axis not in self._axes.of(operand)
+        if not is_lost or not operand.marks & 1:
+            return 0
+        if row not in self.rows:
+            shape = self._module.instruction(row).shape
+            leaves = () if shape is None else shape.leaves()
+            most = max((leaf.element_count or 0 for _, leaf in leaves), default=0)
+            if len(self.rows) == _MOST or most < _FEWEST_ELEMENTS:
+                return 0
+            self.rows.append(row)
+        return 2 << self.rows.index(row)
+
+
+def lost_axis(
+    module: ModuleDump,
+    axis: str,
+    products: Sequence[RepeatedProduct],
+    is_input: Callable[[int], bool],
+) -> LostAxis | None:
+    """Return where an axis is lost for products that are repeated over it; None if not known.
+
+    Args:
+        module: The module.
+        axis: Name of a mesh axis.
+        products: The products.
+        is_input: Whether a parameter of the entry is an input, no weight or optimizer state.
+    """
+    marks = _AxisMarks(axis, mesh_axes(module), module, is_input)
+    values = marked_values(module, marks)
+    if values is None:
+        return None
+    explained = [0] * len(marks.rows)
+    is_divided = False
+    for product in products:
+        bits = values.read[product.row].marks
+        is_divided |= bool(bits & 1)
+        for number in range(len(explained)):
+            if bits >> number + 1 & 1:
+                explained[number] += product.repeated_flops
+    if not is_divided:
+        return LostAxis(loss=Loss.INPUT)
+    least = _SHARE * max(explained, default=0)
+    row = next((r for r, n in zip(marks.rows, explained, strict=True) if n and n >= least), None)
+    if row is None:
+        return None
+    place = origins(module).place(row)
+    stated = None if place is None else _annotation(module, axis, place)
+    return stated or LostAxis(loss=Loss.OPERATION, place=place, row=row)
+
+
+def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxis | None:
+    """Return the constraint or specs without an axis that are nearest to a line.
+
+    The partitioner gathers a value before it is computed where it is wanted whole later, or only
+    where the value is used.
+    """
+    before = module.before
+    if before is None:
+        return None
+    flow, places = value_flow(before), InstructionPlaces(before)
+    meshes = shardy_meshes(before.frontend_attributes.get(MESHES) or "")
+    nearest, found = _NEAR, None
+    for row in before.columns.rows_with_attribute_text("custom_call_target="):
+        instruction = before.instruction(row)
+        for number, axes in enumerate(_stated_axes(instruction, module, meshes)):
+            operand = flow.operand(row, number)
+            if axes is None or axis in axes or operand is None:
+                continue
+            for start, following in (
+                (flow.definition(operand), flow.sources),
+                (Value(row), lambda value: list(flow.users(value))),
+            ):
+                steps = _distance(start, following, nearest, lambda r: places.innermost(r) == place)
+                if steps < nearest:
+                    nearest, found = steps, instruction
+    if found is None:
+        return None
+    is_constraint = _target(found) == "Sharding"
+    return LostAxis(
+        loss=Loss.CONSTRAINT if is_constraint else Loss.SHARD_MAP,
+        place=places.innermost(found.row),
+    )
+
+
+def _distance(
+    start: Value,
+    following: Callable[[Value], Iterable[Value]],
+    most: int,
+    is_wanted: Callable[[int], bool],
+) -> int:
+    """Return the number of values that are visited before a wanted one; `most` if none is."""
+    waiting, seen = deque([start]), {start}
+    while waiting and len(seen) < most:
+        value = waiting.popleft()
+        if is_wanted(value.row):
+            return len(seen)
+        fresh = [one for one in following(value) if one not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return most
+
+
+def _target(instruction: HloInstruction) -> str:
+    return (instruction.attribute("custom_call_target") or "").strip('"')
+
+
+def _stated_axes(
+    instruction: HloInstruction, module: ModuleDump, meshes: Mapping[str, Mesh]
+) -> list[set[str] | None]:
+    """Return the axes that constraint or specs of a shard_map name, for each operand.
+
+    None where dimensions are open, so that the partitioner may add axes.
+    """
+    target, said = _target(instruction), instruction.frontend_attributes
+    if target == "xla.sdy.GlobalToLocalShape":
+        manual = set(shardy_axes(said.get(MANUAL_AXES, "")))
+        listed = shardy_shardings(said.get(IN_SHARDINGS, ""), meshes)
+        return [
+            None if axes is None else axes | _others(manual, module) for axes in map(_named, listed)
+        ]
+    if target != "Sharding":
+        return []
+    if SHARDING in said:
+        listed = shardy_shardings(said[SHARDING], meshes)
+        is_open = "?" in said[SHARDING]
+        return [None if is_open else _named(one) for one in listed]
+    sharding, mesh = instruction.sharding, mesh_axes(module).mesh
+    spec = None if sharding is None or mesh is None else sharding.to_partition_spec(mesh)
+    return [None if spec is None else {axis for one in spec if one for axis in names_of(one)}]
+
+
+def _named(sharding: HloSharding | None) -> set[str] | None:
+    named = None if sharding is None else sharding.named
+    if named is None:
+        return None
+    return {axis.axis for one in named.dim_shardings for axis in one.axes}
+
+
+def _others(manual: set[str], module: ModuleDump) -> set[str]:
+    """Return the axes that a shard_map leaves to the partitioner."""
+    return set(mesh_axes(module).sizes) - manual
+
+
+def names_of(entry: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the axes of one entry of a partition spec."""
+    return (entry,) if isinstance(entry, str) else entry

@@ -1,0 +1,353 @@
+"""FLOP of one device, an equal share of the whole program's, and those that devices repeat.
+
+FLOP are those of matrix products and convolutions in one run (`program/flops.py`). The whole
+program's are counted in the text from before optimizations, whose shapes are those of all devices
+together; a product inside ``shard_map``, which has the shapes of one device, counts once for each
+group of devices that compute it alike. An equal share is the whole over the number of devices.
+
+A product is repeated where several devices hold the same operands (`program/device_values.py`):
+of a device's FLOP the share 1 - different results / devices is what others compute as well. What
+is only padded, or computed at the edges of divided convolutions, is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.load.fact import fact
+from hlo_lens.load.module import ModuleDump
+from hlo_lens.program.device_values import MOST_DEVICES, DeviceValues, Held, Marks
+from hlo_lens.program.flops import flops
+from hlo_lens.program.signature import braces
+from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
+from hlo_lens.questions.collectives.operations import CollectiveOp, read_collectives
+from hlo_lens.questions.sharding.mesh_axes import module_meshes, strides_of
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.render.result import Records, Unit
+from hlo_lens.shapes.sharding import HloSharding
+from hlo_lens.shapes.shardy import (
+    IN_SHARDINGS,
+    MANUAL_AXES,
+    MESHES,
+    shardy_axes,
+    shardy_meshes,
+    shardy_shardings,
+)
+from hlo_lens.text.dump_kinds import BEFORE
+from hlo_lens.text.errors import HloLensError
+from hlo_lens.text.units import flops_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.shapes.replica_groups import Groups
+    from hlo_lens.shapes.shape import ShapeIndex
+
+
+_QUICKLY_COMPARED = 100_000
+"""Instructions of a text in which a first page compares the values of devices."""
+
+_LEAST_SHOWN = 0.005
+"""Share of a device's FLOP below which repeated ones are not worth a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedProduct:
+    """A product that several devices compute alike.
+
+    Attributes:
+        row: Row of the instruction.
+    """
+
+    name: Annotated[str, "the instruction"]
+    computation: Annotated[str, "computation that contains it"]
+    axis: Annotated[str, "mesh axes over which it is repeated, joined by commas"]
+    copies: Annotated[float, "devices that compute one result, on average"]
+    flops: Annotated[int, Unit.COUNT, "FLOP of a device in one run"]
+    repeated_flops: Annotated[int, Unit.COUNT, "those that another device computes as well"]
+    row: int = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(Records[RepeatedProduct]):
+    """Work of one device in one run of a program; None where not known.
+
+    Attributes:
+        products: Products that are repeated, the most FLOP first.
+        devices: Number of devices.
+        flops: FLOP of products.
+        equal_share_flops: FLOP of the whole program over the number of devices.
+        repeated_flops: FLOP that other devices compute as well.
+    """
+
+    KIND: ClassVar[str] = "work"
+    products: tuple[RepeatedProduct, ...]
+    devices: int
+    flops: int | None
+    equal_share_flops: int | None
+    repeated_flops: int | None
+
+    @property
+    def by_axis(self) -> dict[str, int]:
+        """Repeated FLOP by axes, most first."""
+        found: dict[str, int] = defaultdict(int)
+        for product in self.products:
+            found[product.axis] += product.repeated_flops
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+@fact
+def work(module: ModuleDump) -> Work:
+    """Return the work of one device; of a text of the whole program only the equal share.
+
+    Nothing is repeated where the FLOP of a device are an equal share of the program's.
+    """
+    devices = num_devices(module) * _replicas(module)
+    shardings = sharding_results(module)
+    own = flops(module).total
+    if devices == 1 or shardings is None:
+        return Work(products=(), devices=1, flops=own, equal_share_flops=own, repeated_flops=0)
+    if not shardings.found.is_per_device:
+        own, whole = None, whole_flops(module, devices)
+    else:
+        before = replace(
+            ModuleDump(name=module.name, kind=module.kind, stage=BEFORE),
+            module_text=module.before_text,
+        )
+        whole = None if module.before is None else whole_flops(before, devices)
+    share = None if whole is None else whole // devices
+    is_large = module.given.is_quick and hlo_text(module).instruction_count > _QUICKLY_COMPARED
+    products: tuple[RepeatedProduct, ...] = ()
+    repeated = 0 if own is not None and own == share else None
+    if own is not None and repeated is None and not is_large:
+        found = _repeated(module, devices)
+        products = found or ()
+        repeated = None if found is None else sum(one.repeated_flops for one in products)
+    return Work(
+        products=products,
+        devices=devices,
+        flops=own,
+        equal_share_flops=share,
+        repeated_flops=repeated,
+    )
+
+
+def _repeated(module: ModuleDump, devices: int) -> tuple[RepeatedProduct, ...] | None:
+    """Return the products that several devices compute alike, the most FLOP first."""
+    values = device_values(module)
+    if values is None:
+        return None
+    axes = mesh_axes(module)
+    products = []
+    for product in flops(module).products:
+        held = values.read.get(product.row)
+        if held is None or not product.run_flops or held.count == devices:
+            continue
+        products.append(
+            RepeatedProduct(
+                name=product.name,
+                computation=product.computation,
+                axis=",".join(axes.of(held)),
+                copies=devices / held.count,
+                flops=product.run_flops,
+                repeated_flops=product.run_flops * (devices - held.count) // devices,
+                row=product.row,
+            )
+        )
+    products.sort(key=lambda one: (-one.repeated_flops, one.computation, one.name))
+    return tuple(products)
+
+
+def work_object(module: ModuleDump) -> dict[str, object]:
+    """Return the JSON object of the work of a module; null where not known."""
+    found = work(module)
+    is_known = found.repeated_flops is not None
+    rows = [{"axis": axis or None, "flops": n} for axis, n in found.by_axis.items()]
+    return {
+        "flops": found.flops,
+        "equal_share_flops": found.equal_share_flops,
+        "repeated_flops": found.repeated_flops,
+        "repeated": rows if is_known else None,
+    }
+
+
+def repeated_text(found: Work) -> str:
+    """Return the equal share and what is repeated; empty where nothing is, or it is not known."""
+    if not found.flops or not found.repeated_flops:
+        return ""
+    if found.repeated_flops < _LEAST_SHOWN * found.flops:
+        return ""
+    share = found.equal_share_flops
+    equal = "" if share is None else f"an equal share is {flops_text(share)}: "
+    axes = ", ".join(axis or "part of the devices" for axis in found.by_axis)
+    copies = max(round(one.copies) for one in found.products)
+    repeated = flops_text(found.repeated_flops)
+    return f"{equal}{repeated} are computed on up to {copies} devices at once ({axes})"
+
+
+def _replicas(module: ModuleDump) -> int:
+    return 1 if module.hlo is None else module.hlo.replica_count
+
+
+def whole_flops(module: ModuleDump, devices: int) -> int | None:
+    """Return the FLOP of all devices together, from a text of the whole program."""
+    found = flops(module)
+    if found.total is None:
+        return None
+    hlo = module.hlo
+    if hlo is None or devices > MOST_DEVICES:
+        return None
+    values = DeviceValues(
+        hlo,
+        devices,
+        lambda *_: [0] * devices if _replicas(module) == 1 else range(devices),
+        _groups(module),
+        _local_parts(hlo, devices),
+    )
+    total = 0
+    for product in found.products:
+        held = values.read.get(product.row)
+        total += (product.run_flops or 0) * (1 if held is None else held.count)
+    return total
+
+
+@fact
+def device_values(module: ModuleDump) -> DeviceValues | None:
+    """Return which devices hold the same values; None for too many devices."""
+    return marked_values(module, None)
+
+
+def marked_values(module: ModuleDump, marks: Marks | None) -> DeviceValues | None:
+    """Return which devices hold the same values, with bits that they carry."""
+    devices = num_devices(module) * _replicas(module)
+    if devices > MOST_DEVICES:
+        return None
+    shardings = sharding_results(module)
+    placed: dict[tuple[int | None, str], Sequence[object] | None] = {}
+    tiles: dict[str, Sequence[object] | None] = {}
+    for value in () if shardings is None else shardings.table.values:
+        if value.value.kind == "parameter" and value.sharding is not None:
+            text = value.sharding.text
+            if text not in tiles:
+                tiles[text] = _tiles(value.sharding, devices)
+            placed[value.value.number, value.value.index] = tiles[text]
+
+    def parameter(number: int, index: ShapeIndex) -> Sequence[object] | None:
+        return placed.get((number, braces(index) if index else ""))
+
+    return DeviceValues(hlo_text(module), devices, parameter, _groups(module), marks=marks)
+
+
+def _tiles(sharding: HloSharding, devices: int) -> Sequence[object] | None:
+    try:
+        return [sharding.tile_of(device) for device in range(devices)]
+    except HloLensError:
+        return None
+
+
+def _groups(module: ModuleDump) -> Callable[[int], tuple[Groups | None, Groups | None]]:
+    """Return a function that returns groups and transfers of a collective by row."""
+    table = instruction_table(module)
+    kinds = {
+        opcode: kind
+        for opcode in table.different_opcodes
+        if (kind := opcode_traits(opcode).collective_kind) is not None
+    }
+    instructions = map(table.instruction, table.rows_of(kinds))
+    ops = [CollectiveOp(one, kinds[one.opcode], one, None, is_async=False) for one in instructions]
+    read = read_collectives(table.module, ops, num_devices(module))
+    found = {one.op.instruction.row: (one.devices.groups, one.devices.pairs) for one in read}
+    return lambda row: found.get(row, (None, None))
+
+
+def _local_parts(
+    module: HloModule, devices: int
+) -> Callable[[int], list[Sequence[object] | None] | None]:
+    """Return a function that tells which devices have the same part of an operand of shard_map."""
+    printed = (
+        module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
+    )
+    meshes = shardy_meshes(printed or "")
+
+    def parts(row: int) -> list[Sequence[object] | None] | None:
+        instruction = module.instruction(row)
+        target = (instruction.attribute("custom_call_target") or "").strip('"')
+        if target in ("xla.sdy.LocalToGlobalShape", "SPMDShardToFullShape"):
+            return []
+        if target == "xla.sdy.GlobalToLocalShape":
+            said = instruction.frontend_attributes
+            axes = set(shardy_axes(said.get(MANUAL_AXES, "")))
+            return [
+                None if one is None else _parts_over(one, axes, devices)
+                for one in shardy_shardings(said.get(IN_SHARDINGS, ""), meshes)
+            ]
+        if target == "SPMDFullToShardShape":
+            producer = instruction.producer(0)
+            sharding = None if producer is None else producer[0].sharding
+            return [None if sharding is None else _tiles(sharding, devices)]
+        return None
+
+    return parts
+
+
+def _parts_over(sharding: HloSharding, axes: set[str], devices: int) -> Sequence[object] | None:
+    """Return the tiles of devices over the manual axes among those that divide a value."""
+    named = sharding.named
+    if named is None:
+        return _tiles(sharding, devices)
+    dims = [
+        replace(dim, axes=tuple(axis for axis in dim.axes if axis.axis in axes))
+        for dim in named.dim_shardings
+    ]
+    kept = replace(named, dim_shardings=tuple(dims), replicated_axes=(), manual_axes=())
+    return _tiles(HloSharding.from_named(kept), devices)
+
+
+class MeshAxes:
+    """Mesh axes along which devices hold the same.
+
+    Attributes:
+        mesh: The mesh; None if there is none of all devices.
+        sizes: Size of each axis, most major first.
+    """
+
+    def __init__(self, module: ModuleDump, devices: int) -> None:
+        hlo = hlo_text(module)
+        meshes = module_meshes(
+            hlo, lambda: module.before, module.given.mesh, (), lambda: module.lowered_meshes
+        )
+        found = next((one for one in meshes if one.mesh.size == devices), None)
+        placed = None if found is None else found.positions((tuple(range(devices)),))
+        self.mesh = None if found is None else found.mesh
+        self._positions = placed[0] if placed else []
+        self._strides = strides_of(found.mesh) if found is not None and placed else []
+        self._names: dict[Held, tuple[str, ...]] = {}
+        self.sizes = {name: size for name, size, _ in self._strides}
+
+    def of(self, held: Held) -> tuple[str, ...]:
+        """Return the axes along which all devices hold the same; none if these are no axes."""
+        if held not in self._names:
+            self._names[held] = tuple(
+                name
+                for name, size, stride in self._strides
+                if size > 1 and self._is_same(held, size, stride)
+            )
+        return self._names[held]
+
+    def _is_same(self, held: Held, size: int, stride: int) -> bool:
+        seen: dict[int, int] = {}
+        for device, position in enumerate(self._positions):
+            across = position - position // stride % size * stride
+            if seen.setdefault(across, held.classes[device]) != held.classes[device]:
+                return False
+        return True
+
+
+@fact
+def mesh_axes(module: ModuleDump) -> MeshAxes:
+    """Return the axes of a module's mesh."""
+    return MeshAxes(module, num_devices(module) * _replicas(module))
