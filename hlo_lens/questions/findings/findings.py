@@ -33,7 +33,7 @@ from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.listing import ListingFacts
@@ -277,7 +277,27 @@ def all_findings(known: ModuleDump) -> Findings:
             found += (replace(one, code=rule.code, name=rule.name) for one in rule.find(known))
         except (MissingDumpError, DumpSyntaxError) as error:
             undecided.append((rule.code, str(error)))
-    return Findings(findings=judged(found, known), undecided=tuple(undecided))
+    roots = {rule.code for rule in rules if rule.is_root}
+    return Findings(findings=judged(_joined(found, roots), known), undecided=tuple(undecided))
+
+
+def _joined(found: Sequence[Finding], roots: Collection[str]) -> list[Finding]:
+    """Return findings with those on the axes of a root cause among its evidence."""
+    causes = [one for one in found if one.code in roots]
+    symptoms: dict[int, list[str]] = {k: [] for k in range(len(causes))}
+    others = []
+    for one in found:
+        cause = next((k for k, root in enumerate(causes) if {*root.axes} & {*one.axes}), None)
+        if one.code in roots:
+            continue
+        if cause is None:
+            others.append(one)
+        else:
+            symptoms[cause].append(f"{one.code} follows: {one.message}")
+    joined = [
+        replace(root, evidence=(*root.evidence, *symptoms[k])) for k, root in enumerate(causes)
+    ]
+    return [*joined, *others]
 
 
 def _unknown(known: ModuleDump) -> dict[str, str]:

@@ -94,10 +94,12 @@ class ModuleRule(_Rule):
     Attributes:
         find: Yields its findings.
         needs: `MEMORY` or `PEAK`, without which the rule is undecided; empty for neither.
+        is_root: Whether findings of other rules on its mesh axes are symptoms of its findings.
     """
 
     find: FindInModule
     needs: str = ""
+    is_root: bool = False
 
     @property
     def function(self) -> Callable[..., object]:

@@ -57,6 +57,12 @@ _SHOWN = 4
 _NO_ARRAYS = {"tuple", "parameter", "get-tuple-element", "constant"}
 
 
+def _is_result(instruction: HloInstruction) -> bool:
+    """Return whether an instruction takes a result of a call, loop or other tuple that is made."""
+    made = instruction.producer(0) if instruction.opcode == "get-tuple-element" else None
+    return made is not None and made[0].opcode not in _NO_ARRAYS
+
+
 def edit_constraint(
     edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
 ) -> list[ChangedPart]:
@@ -150,7 +156,7 @@ class _ConstraintEditor:
         here = [
             one
             for one in self.module.instructions
-            if line.made(one) and one.opcode not in _NO_ARRAYS
+            if line.made(one) and (one.opcode not in _NO_ARRAYS or _is_result(one))
         ]
         if not here:
             raise InapplicableError("no array is computed at this line")

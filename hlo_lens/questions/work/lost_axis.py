@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hlo_lens.shapes.sharding import HloSharding
 
 _MOST = 256
-"""Collectives that are told apart."""
+"""Collectives, and inputs, that are told apart."""
 
 _FEWEST_ELEMENTS = 64
 """Elements of a result below which losing the axis is no cause: sums of a loss."""
@@ -70,15 +70,17 @@ class LostAxis:
         loss: What loses it.
         place: Its line; None if not known.
         row: Row of the collective that does; None for `Loss.INPUT`.
+        inputs: For that, numbers of the parameters that the products depend on.
     """
 
     loss: Loss
     place: SourceLocation | None = None
     row: int | None = None
+    inputs: tuple[int, ...] = ()
 
 
 class _AxisMarks(Marks):
-    """Bit 0 for what depends on an input that the axis divides, and one for each collective.
+    """Bit 0 for what depends on an input that the axis divides, one for each collective and input.
 
     Args:
         axis: The axis.
@@ -93,10 +95,16 @@ class _AxisMarks(Marks):
         self._axis, self._axes, self._is_input = axis, axes, is_input
         self._module = hlo_text(module)
         self.rows: list[int] = []
+        self.inputs: list[int] = []
 
     def of_parameter(self, number: int, held: Held) -> int:
-        """Return bit 0 for an input that the axis divides."""
-        return 1 if self._is_input(number) and self._axis not in self._axes.of(held) else 0
+        """Return a bit for an input, and bit 0 for one that the axis divides."""
+        if not self._is_input(number):
+            return 0
+        if number not in self.inputs and len(self.inputs) < _MOST:
+            self.inputs.append(number)
+        own = 2 << _MOST + self.inputs.index(number) if number in self.inputs else 0
+        return own | (self._axis not in self._axes.of(held))
 
     def of_collective(self, row: int, operand: Held, result: Held) -> int:
         """Return the bit of a collective that loses the axis."""
@@ -132,15 +140,16 @@ def lost_axis(
     if values is None:
         return None
     explained = [0] * len(marks.rows)
-    is_divided = False
+    every = 0
     for product in products:
         bits = values.read[product.row].marks
-        is_divided |= bool(bits & 1)
+        every |= bits
         for number in range(len(explained)):
             if bits >> number + 1 & 1:
                 explained[number] += product.repeated_flops
-    if not is_divided:
-        return LostAxis(loss=Loss.INPUT)
+    if not every & 1:
+        used = [n for k, n in enumerate(marks.inputs) if every >> _MOST + 1 + k & 1]
+        return LostAxis(loss=Loss.INPUT, inputs=tuple(used))
     least = _SHARE * max(explained, default=0)
     row = next((r for r, n in zip(marks.rows, explained, strict=True) if n and n >= least), None)
     if row is None:

@@ -98,6 +98,7 @@ def _finding(
     return replace(
         found,
         **at(place),
+        axes=first.axes,
         evidence=(
             *found.evidence,
             f"{first.name} of {first.operand}, before optimizations: {axes} divides it "

@@ -104,7 +104,7 @@ def _finding(
 ) -> Finding:
     size = mesh_axes(known).sizes[axis]
     lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
-    inputs = _undivided_inputs(known, axis) if lost is not None and lost.loss is Loss.INPUT else []
+    inputs = [] if lost is None else _undivided_inputs(known, axis, lost.inputs)
     place = None if lost is None else lost.place
     if inputs:
         place = first_use(known, inputs[0].value.number)
@@ -118,6 +118,7 @@ def _finding(
         ),
         fix=fix,
         **at(place),
+        axes=(axis,),
         values=tuple(one.value.name or "" for one in inputs) or tuple(one.name for one in products),
         evidence=(
             *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
@@ -139,15 +140,15 @@ _LOSSES = {
 }
 
 
-def _undivided_inputs(known: ModuleDump, axis: str) -> list[ShardedValue]:
-    """Return the inputs whose first dimension an axis could divide, the largest first."""
+def _undivided_inputs(known: ModuleDump, axis: str, numbers: Sequence[int]) -> list[ShardedValue]:
+    """Return those of some inputs whose first dimension an axis could divide, largest first."""
     shardings = sharding_results(known)
     size = mesh_axes(known).sizes[axis]
     found = [
         value
         for value in (() if shardings is None else shardings.table.values)
         if value.value.kind == "parameter"
-        and _is_input(known, value.value.number)
+        and value.value.number in numbers
         and value.device_shape is not None
         and value.device_shape.dimensions
         and (value.device_shape.dimensions[0] or 1) % size == 0
@@ -221,4 +222,4 @@ def _lines(known: ModuleDump, products: Sequence[RepeatedProduct]) -> tuple[str,
     return tuple(f"{line}: {flops_text(flops)}" for line, flops in ordered[:_MOST_LINES])
 
 
-RULE = ModuleRule("W001", repeated_work)
+RULE = ModuleRule("W001", repeated_work, is_root=True)

@@ -147,6 +147,7 @@ def _finding(known: ModuleDump, savings: Sequence[Saving], roles: ArgumentRoles)
         saves=_saves(known, size, first.axis_size),
         severity=None if _is_fault(known, first, size, roles) else Severity.INFO,
         has_cost=True,
+        axes=(first.axis,) if is_argument and role not in (STATE, WEIGHTS) else (),
         changes=tuple(
             Remedy(kind="shard", target=f"{name}={_spec(one)}")
             for name, one in zip(names, savings, strict=True)
