@@ -8,7 +8,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.log import LogText, parse_log
 from hlo_lens.logs.out_of_memory import FailedAllocation
 from tests import corpus
 from tests.timing import cpu_seconds
@@ -523,5 +523,12 @@ LONG_LINES = {
 
 @pytest.mark.parametrize("part", LONG_LINES.values(), ids=LONG_LINES)
 def test_one_long_line_costs_no_more_than_its_length(part: str) -> None:
-    text = f"{FIRST}\n{part * (200_000 // len(part))}"
+    text = f"{FIRST}\n{part * (100_000 // len(part))}"
     assert cpu_seconds(lambda: parse_log(text)) < 4
+
+
+def test_a_message_in_a_line_of_megabytes_is_read() -> None:
+    text = f"{'step 1, loss 2.5 ' * 500_000}{FIRST.splitlines()[0]} {'step 1, loss 2.5 ' * 500_000}"
+    logs: list[LogText] = []
+    assert cpu_seconds(lambda: logs.append(parse_log(text))) < 8
+    assert [message.memory_space for message in logs[0].compile_ooms] == ["hbm"]
