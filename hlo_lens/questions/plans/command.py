@@ -151,24 +151,24 @@ def lint(
     with progress_bar("reading") as progress:
         modules = reading.read(path, progress)
     with progress_bar("compiling" if prove else "judging") as progress:
-        found = lint_modules(
+        findings = lint_modules(
             modules,
             sieve=sieve,
             progress=progress,
             means=compiling.means if prove else None,
             targets=() if target is None else (target,),
         )
-    ci.write(found.report, output, found.annotations)
+    ci.write(findings.report, output, findings.annotations)
     reading.judge(modules)
     least = sieve.settings.fail_on
     if least is None:
         return
     context = click.get_current_context()
-    if found.reaches(least):
+    if findings.reaches(least):
         context.exit(exit_codes.RULE_FAILED)
-    for text in found.open_questions:
+    for text in findings.open_questions:
         click.echo(f"hlo-lens: error: --fail-on cannot be decided: {printable(text)}", err=True)
-    if found.open_questions:
+    if findings.open_questions:
         context.exit(exit_codes.UNPARSABLE)
 
 
@@ -228,10 +228,10 @@ def fit(
     )
     modules = select_modules(read_dump(path).modules, pattern)
     with progress_bar("compiling") as progress:
-        found = fit_modules(modules, wanted, means=compiling.means, path=path, progress=progress)
-    output.write(found.report)
-    if not found.fits:
-        context.exit(exit_codes.UNPARSABLE if found.is_undecided else exit_codes.RULE_FAILED)
+        plans = fit_modules(modules, wanted, means=compiling.means, path=path, progress=progress)
+    output.write(plans.report)
+    if not plans.fits:
+        context.exit(exit_codes.UNPARSABLE if plans.is_undecided else exit_codes.RULE_FAILED)
 
 
 _COMMAND = "hlo_lens.command"
@@ -311,7 +311,7 @@ def bisect(
     from hlo_lens.questions.plans.bisect import bisect as api
 
     with progress_bar("compiling") as progress:
-        found = api(
+        answer = api(
             path,
             good=good,
             bad=bad,
@@ -325,7 +325,7 @@ def bisect(
             minutes=compiling.minutes,
             progress=progress,
         )
-    Output(format=format_, path_out=None, rows=0, color="auto").write(found.report)
-    if found.bisection.problem:
-        click.echo(f"hlo-lens: error: {printable(found.bisection.problem)}", err=True)
+    Output(format=format_, path_out=None, rows=0, color="auto").write(answer.report)
+    if answer.bisection.problem:
+        click.echo(f"hlo-lens: error: {printable(answer.bisection.problem)}", err=True)
         ctx.exit(exit_codes.UNPARSABLE)

@@ -69,9 +69,9 @@ def search(
         limit_bytes: Bytes that it must fit in.
         compile_: Compiles combinations.
     """
-    found = _Search(base, limit_bytes, compile_)
-    rest = found.run(candidates)
-    return found.attempts, rest
+    state = _Search(base, limit_bytes, compile_)
+    rest = state.run(candidates)
+    return state.attempts, rest
 
 
 def worth_trying(

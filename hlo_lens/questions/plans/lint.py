@@ -175,11 +175,11 @@ def lint_modules(
     """
     copies = text_copies(modules)
     programs = [one for k, one in enumerate(modules) if k not in copies]
-    known = with_sifted_findings(programs, sieve)
-    found = [module_findings(one) for one in with_progress(known, progress)]
+    stated = with_sifted_findings(programs, sieve)
+    findings = [module_findings(one) for one in with_progress(stated, progress)]
     if means is not None:
-        found = proven_findings(known, found, means, targets=targets, progress=progress)
-    views = (_view(one, its, targets) for one, its in zip(known, found, strict=True))
+        findings = proven_findings(stated, findings, means, targets=targets, progress=progress)
+    views = (_view(one, its, targets) for one, its in zip(stated, findings, strict=True))
     return Lint(
         modules=tuple(
             _copy(one, modules[copies[k]]) if k in copies else next(views)
@@ -275,18 +275,18 @@ def read_baseline(path: str) -> dict[str, tuple[Finding, ...]]:
         DumpSyntaxError: If it is damaged, or of a newer version.
         UsageError: If it is a snapshot of a version without findings.
     """
-    found: dict[str, tuple[Finding, ...]] = {}
+    baseline: dict[str, tuple[Finding, ...]] = {}
     data = _lint_data(path) if Path(path).is_file() else None
     for name, findings in () if data is None else read_findings(data, path):
         known = (replace(one, suppressed=False) for one in findings)  # by an older baseline
-        found[plain_name(name)] = (*found.get(plain_name(name), ()), *known)
+        baseline[plain_name(name)] = (*baseline.get(plain_name(name), ()), *known)
     for module in load_side(path).modules if data is None else ():
         snapshot = module.snapshot
         if snapshot.facts.findings is None and "findings" in snapshot.outdated:
             raise UsageError(f"{path}: the snapshot was saved without findings: save it again")
         name = plain_name(snapshot.name)
-        found[name] = (*found.get(name, ()), *(snapshot.facts.findings or ()))
-    return found
+        baseline[name] = (*baseline.get(name, ()), *(snapshot.facts.findings or ()))
+    return baseline
 
 
 def _lint_data(path: str) -> dict[str, object] | None:

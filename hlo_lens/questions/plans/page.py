@@ -307,55 +307,55 @@ _FLAG_COLUMNS = (
 )
 
 
-def bisect_report(found: Bisection, diff: Report | None) -> Report:
+def bisect_report(search: Bisection, diff: Report | None) -> Report:
     """Return the report on a search.
 
     Args:
-        found: The search.
+        search: The search.
         diff: Report on the changes from the last good step to the first bad one; None without.
     """
     answer = "no answer"
-    if found.first_bad is not None and found.subject == "flags":
-        answer = f"{plural(len(found.flags), 'flag')} of those that differ"
-    elif found.first_bad is not None:
-        answer = f"first bad {found.first_bad.name}"
-    steps = [_step_row(step) for step in found.steps]
+    if search.first_bad is not None and search.subject == "flags":
+        answer = f"{plural(len(search.flags), 'flag')} of those that differ"
+    elif search.first_bad is not None:
+        answer = f"first bad {search.first_bad.name}"
+    steps = [_step_row(step) for step in search.steps]
     tables = [table_of("steps", "Steps, in the order of their compiles", _STEP_COLUMNS, steps)]
-    if found.flags or found.unknown:
-        flags: list[Row] = [(name, good, bad, "") for name, (good, bad) in found.flags.items()]
-        flags += [(name, None, None, why) for name, why in found.unknown.items()]
+    if search.flags or search.unknown:
+        flags: list[Row] = [(name, good, bad, "") for name, (good, bad) in search.flags.items()]
+        flags += [(name, None, None, why) for name, why in search.unknown.items()]
         title = "Flags: the cause, and those not tried"
-        shown = ("flag", "good", "bad", *(("why_not",) if found.unknown else ()))
+        shown = ("flag", "good", "bad", *(("why_not",) if search.unknown else ()))
         tables.append(table_of("flags", title, _FLAG_COLUMNS, flags, shown=shown))
     section = Section(
         title=f"hlo-lens bisect: {answer}",
-        facts=tuple(_search_facts(found)),
+        facts=tuple(_search_facts(search)),
         tables=tuple(tables),
-        notes=found.notes,
+        notes=search.notes,
     )
     return Report(
         kind="bisect",
         sections=(section, *(() if diff is None else diff.sections)),
-        data=_search_object(found, diff),
+        data=_search_object(search, diff),
     )
 
 
-def _search_facts(found: Bisection) -> Iterator[tuple[str, str]]:
-    good, bad = found.last_good, found.first_bad
-    if found.problem:
-        yield "no answer", found.problem
-    if found.subject == "flags" and bad is not None:
+def _search_facts(search: Bisection) -> Iterator[tuple[str, str]]:
+    good, bad = search.last_good, search.first_bad
+    if search.problem:
+        yield "no answer", search.problem
+    if search.subject == "flags" and bad is not None:
         yield "cause", bad.name
     elif good is not None and bad is not None:
         yield "first bad", f"{bad.name}: {bad.reason}"
         yield "last good", good.name
-    if found.candidates:
-        names = listed(list(found.candidates), 8)
+    if search.candidates:
+        names = listed(list(search.candidates), 8)
         yield "not known", f"{names} between them could not be judged; any may be the first bad one"
-    yield "rules", ", ".join(found.rules)
-    skipped = sum(step.outcome == SKIPPED for step in found.steps)
-    seconds = format_seconds(sum(step.seconds for step in found.steps))
-    yield "compiled", f"{plural(len(found.steps), 'step')}, {skipped} skipped, {seconds}"
+    yield "rules", ", ".join(search.rules)
+    skipped = sum(step.outcome == SKIPPED for step in search.steps)
+    seconds = format_seconds(sum(step.seconds for step in search.steps))
+    yield "compiled", f"{plural(len(search.steps), 'step')}, {skipped} skipped, {seconds}"
     if good is not None and bad is not None and good.dump and bad.dump:
         yield "next", f"hlo-lens diff {shell_word(good.dump)} {shell_word(bad.dump)}"
 
@@ -370,17 +370,17 @@ def _step_row(step: Step) -> Row:
     return step.name, step.outcome, good, value, step.seconds, reason
 
 
-def _search_object(found: Bisection, diff: Report | None) -> dict[str, object]:
-    good, bad = found.last_good, found.first_bad
+def _search_object(search: Bisection, diff: Report | None) -> dict[str, object]:
+    good, bad = search.last_good, search.first_bad
     return envelope(
         "bisect",
-        subject=found.subject,
-        rules=list(found.rules),
+        subject=search.subject,
+        rules=list(search.rules),
         first_bad=None if bad is None else bad.name,
         last_good=None if good is None else good.name,
-        candidates=list(found.candidates),
-        flags=[{"name": name, "good": a, "bad": b} for name, (a, b) in found.flags.items()],
-        flags_not_tried=[{"name": n, "why_not": why} for n, why in found.unknown.items()],
+        candidates=list(search.candidates),
+        flags=[{"name": name, "good": a, "bad": b} for name, (a, b) in search.flags.items()],
+        flags_not_tried=[{"name": n, "why_not": why} for n, why in search.unknown.items()],
         steps=[
             {
                 "name": step.name,
@@ -391,10 +391,10 @@ def _search_object(found: Bisection, diff: Report | None) -> dict[str, object]:
                 "seconds": step.seconds,
                 "dump": step.dump,
             }
-            for step in found.steps
+            for step in search.steps
         ],
-        problem=found.problem or None,
-        notes=list(found.notes),
+        problem=search.problem or None,
+        notes=list(search.notes),
         dumps={
             "last_good": None if good is None else good.dump,
             "first_bad": None if bad is None else bad.dump,

@@ -63,14 +63,16 @@ class EntryArrays:
 
     def arguments_of(self, pattern: str) -> list[int]:
         """Return the positions of the arguments whose name matches a pattern."""
-        return [place for place, name in enumerate(self.names) if matches(pattern, name)]
+        return [position for position, name in enumerate(self.names) if matches(pattern, name)]
 
     def results_of(self, pattern: str) -> list[int]:
         """Return the position of the result of a name: ``result{3}``, ``result[3]``, ``{3}``."""
         index = pattern.removeprefix("result").replace("[", "{").replace("]", "}")
         if not pattern.startswith(("result", "{")) or self.arguments_of(pattern):
             return []
-        return [place for place, value in enumerate(self.results) if value.value.index == index]
+        return [
+            position for position, value in enumerate(self.results) if value.value.index == index
+        ]
 
     def nothing_matches(self, pattern: str) -> str:
         """Return the reason why a change of no argument does not apply."""
@@ -97,13 +99,13 @@ class EntryArrays:
             make_result: Changes the result at a position; None where only arguments can change.
         """
         parts = [
-            part_of(kind, self.names[place], request, functools.partial(make, place))
-            for place in self.arguments_of(pattern)
+            part_of(kind, self.names[position], request, functools.partial(make, position))
+            for position in self.arguments_of(pattern)
         ]
         if make_result is not None:
-            for place in self.results_of(pattern):
-                name = result_name(self.results[place])
-                parts.append(part_of(kind, name, request, functools.partial(make_result, place)))
+            for position in self.results_of(pattern):
+                name = result_name(self.results[position])
+                parts.append(part_of(kind, name, request, functools.partial(make_result, position)))
         if parts:
             return parts
         why_not = self.nothing_matches(pattern)
@@ -117,7 +119,7 @@ class EntryArrays:
         flags = booleans(self.module.header.get(_OUTPUT, ""))
         if len(flags) == 1:
             flags *= len(self.results)
-        return frozenset(place for place, is_open in enumerate(flags) if is_open)
+        return frozenset(position for position, is_open in enumerate(flags) if is_open)
 
 
 def booleans(text: str) -> list[bool]:

@@ -125,10 +125,10 @@ def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) ->
         host = [f"host_{part}_bytes" for part in ("argument", "output", "alias", "temp")]
         pairs += zip(host, own.host_bytes, again.host_bytes, strict=False)
     known = [pair for pair in pairs if pair[1] is not None]
-    found = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
+    differences = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
     return Reproduction(
-        is_equal=not found,
+        is_equal=not differences,
         compared=len(known),
-        differences=found,
-        reasons=reasons if found else (),
+        differences=differences,
+        reasons=reasons if differences else (),
     )

@@ -313,25 +313,25 @@ class _Sharder:
         self.parameters = {one.parameter_number: one for one in self.module.entry.parameters}
         self.followers: dict[int, int] = {}
 
-    def shard_argument(self, place: int, spec: PartitionSpec) -> str:
+    def shard_argument(self, position: int, spec: PartitionSpec) -> str:
         """Shard an argument, and the result that has its memory."""
-        value = self.arrays.arguments[place]
+        value = self.arrays.arguments[position]
         chosen = self._chosen(value, spec)
         parameter = self.parameters[value.value.number]
         self.edits.line(parameter).attributes["sharding"] = chosen.hlo(_rank(value))
         if self.is_shardy:
             self._set_shardy(parameter, f"#sdy.sharding{chosen.shardy(_rank(value))}")
-        self._close("parameters", place, len(self.arrays.arguments))
-        if place not in self.followers:
+        self._close("parameters", position, len(self.arrays.arguments))
+        if position not in self.followers:
             return str(chosen)
-        self._set_result(self.followers[place], chosen)
-        name = result_name(self.arrays.results[self.followers[place]])
+        self._set_result(self.followers[position], chosen)
+        name = result_name(self.arrays.results[self.followers[position]])
         return f"{chosen}; {name}, which has its memory, follows"
 
-    def shard_result(self, place: int, spec: PartitionSpec) -> str:
+    def shard_result(self, position: int, spec: PartitionSpec) -> str:
         """Shard a result."""
-        chosen = self._chosen(self.arrays.results[place], spec)
-        self._set_result(place, chosen)
+        chosen = self._chosen(self.arrays.results[position], spec)
+        self._set_result(position, chosen)
         return str(chosen)
 
     def _chosen(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding:
@@ -362,39 +362,39 @@ class _Sharder:
             new = f"{{{entry}}}" if known == "{}" else f"{{{entry},{known[1:]}"
         self.edits.line(instruction).attributes["frontend_attributes"] = new
 
-    def _close(self, which: str, place: int, count: int) -> None:
+    def _close(self, which: str, position: int, count: int) -> None:
         """State that XLA does not choose the sharding of one argument or result."""
         flags = booleans(self.edits.header_value(_TO + which))
         flags = flags * count if len(flags) == 1 else flags
-        if place < len(flags) and flags[place]:
-            flags[place] = False
+        if position < len(flags) and flags[position]:
+            flags[position] = False
             shown = len(flags) > 1 or any(flags)  # XLA does not print {false}
             words = ",".join("true" if flag else "false" for flag in flags)
             self.edits.header[_TO + which] = f"{{{words}}}" if shown else ""
 
-    def _set_result(self, place: int, chosen: MeshSharding) -> None:
-        value, root = self.arrays.results[place], self.module.entry.root
+    def _set_result(self, position: int, chosen: MeshSharding) -> None:
+        value, root = self.arrays.results[position], self.module.entry.root
         if root is None:
             return
         if root.opcode == "tuple" and index_of(value):
-            self._set_element(root, place, chosen, _rank(value))
+            self._set_element(root, position, chosen, _rank(value))
         else:
             self._set_single(root, chosen, _rank(value))
-        self._close("output", place, len(self.arrays.results))
+        self._close("output", position, len(self.arrays.results))
 
     def _set_element(
-        self, root: HloInstruction, place: int, chosen: MeshSharding, rank: int
+        self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
     ) -> None:
         """Edit the sharding of one element of the result."""
         if self.is_shardy:
-            self._state_result(root, place, chosen, rank)
+            self._state_result(root, position, chosen, rank)
         known = self.edits.attribute(root, "sharding")
         if known is None and self.is_shardy:
             return
         words = ["{replicated}"] * (0 if root.shape is None else len(root.shape.tuple_shapes))
         elements = () if known is None else self.module.reader.sharding(known).elements
         words = [element.text for element in elements] or words
-        words[place] = chosen.hlo(rank)
+        words[position] = chosen.hlo(rank)
         self.edits.line(root).attributes["sharding"] = f"{{{', '.join(words)}}}"
 
     def _set_single(self, root: HloInstruction, chosen: MeshSharding, rank: int) -> None:
@@ -420,10 +420,10 @@ class _Sharder:
         )
 
     def _state_result(
-        self, root: HloInstruction, place: int, chosen: MeshSharding, rank: int
+        self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
     ) -> None:
         """Edit the custom call that states the sharding of a result, or add one."""
-        edits, made = self.edits, root.producer(place)
+        edits, made = self.edits, root.producer(position)
         if made is not None and not made[1] and is_result_call(made[0]):
             call = made[0]
             self._set_shardy(call, f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>")
@@ -433,10 +433,10 @@ class _Sharder:
                     edits.line(user).attributes["sharding"] = chosen.hlo(rank)
             return
         shapes = () if root.shape is None else root.shape.tuple_shapes
-        name, operand = edits.new_name(root), edits.operand(root, place)
-        line = self._result_call(name, operand, str(shapes[place]), chosen, rank)
+        name, operand = edits.new_name(root), edits.operand(root, position)
+        line = self._result_call(name, operand, str(shapes[position]), chosen, rank)
         edits.line(root).before.append(line)
-        edits.line(root).operands[place] = name
+        edits.line(root).operands[position] = name
 
     def _result_call(
         self, name: str, operand: str, shape: str, chosen: MeshSharding, rank: int

@@ -55,11 +55,11 @@ class DonatedPairs:
         """All donated arguments that a result can use."""
         return {*self.outputs, *self.donors}
 
-    def use(self, arrays: EntryArrays, place: int) -> str:
+    def use(self, arrays: EntryArrays, position: int) -> str:
         """Return what becomes of a donated argument's memory."""
-        if place not in self.outputs:
+        if position not in self.outputs:
             return "XLA may use its memory for any result (buffer_donor)"
-        return f"{result_name(arrays.results[self.outputs[place]])} has its memory"
+        return f"{result_name(arrays.results[self.outputs[position]])} has its memory"
 
 
 def pairs_of_text(arrays: EntryArrays) -> DonatedPairs:
@@ -68,11 +68,11 @@ def pairs_of_text(arrays: EntryArrays) -> DonatedPairs:
     results = {index_of(one): k for k, one in enumerate(arrays.results)}
     pairs = DonatedPairs()
     for alias in arrays.module.input_output_alias:
-        place = numbers.get((alias.parameter_number, alias.parameter_index))
+        position = numbers.get((alias.parameter_number, alias.parameter_index))
         output = results.get(alias.output_index)
-        if place is not None and output is not None:
-            pairs.outputs[place] = output
-            pairs.kinds[place] = alias.kind
+        if position is not None and output is not None:
+            pairs.outputs[position] = output
+            pairs.kinds[position] = alias.kind
     pairs.donors = {numbers[one] for one in arrays.module.buffer_donor if one in numbers}
     return pairs
 
@@ -112,14 +112,14 @@ def _same(
     Results of unknown sharding are compared by their whole shape.
     """
     waiting: dict[object, deque[int]] = defaultdict(deque)
-    for place in arguments:
-        if (key := _array(arrays.arguments[place], is_global=is_global)) is not None:
-            waiting[key].append(place)
+    for position in arguments:
+        if (key := _array(arrays.arguments[position], is_global=is_global)) is not None:
+            waiting[key].append(position)
     pairs = {}
-    for place in results:
-        key = _array(arrays.results[place], is_global=is_global or place in unknown)
+    for position in results:
+        key = _array(arrays.results[position], is_global=is_global or position in unknown)
         if key is not None and waiting.get(key):
-            pairs[waiting[key].popleft()] = place
+            pairs[waiting[key].popleft()] = position
     return pairs
 
 
@@ -136,9 +136,9 @@ def _paired(arrays: EntryArrays, donated: Sequence[int], free: Sequence[int]) ->
         else:
             pairs.donors.add(argument)
     sizes: dict[object, int] = defaultdict(int)  # free results by number of elements
-    for place in free:
-        if place not in pairs.outputs.values():
-            sizes[_elements(arrays.results[place], is_global=place in unknown)] += 1
+    for position in free:
+        if position not in pairs.outputs.values():
+            sizes[_elements(arrays.results[position], is_global=position in unknown)] += 1
     for argument in (one for one in donated if one not in same):
         size = _elements(arrays.arguments[argument])
         if unknown or sizes[size]:
@@ -154,8 +154,10 @@ def _paired_again(
     everything = range(len(arrays.results))
     if _paired(arrays, sorted(before.arguments), everything) == before:  # as JAX pairs them
         return _paired(arrays, sorted((before.arguments | added) - removed), everything)
-    kept = {place: output for place, output in before.outputs.items() if place not in removed}
-    free = [place for place in everything if place not in kept.values()]
+    kept = {
+        position: output for position, output in before.outputs.items() if position not in removed
+    }
+    free = [position for position in everything if position not in kept.values()]
     new = _paired(arrays, sorted(added), free)
     return DonatedPairs(kept | new.outputs, (before.donors - removed) | new.donors)
 
@@ -189,24 +191,24 @@ def edit_donation(
     """
     arrays = EntryArrays.of(edits.module)
     before = pairs_of_text(arrays)
-    removed = {place for pattern in undonate for place in arrays.arguments_of(pattern)}
-    asked = {place for pattern in donate for place in arrays.arguments_of(pattern)}
+    removed = {position for pattern in undonate for position in arrays.arguments_of(pattern)}
+    asked = {position for pattern in donate for position in arrays.arguments_of(pattern)}
     added = asked - before.arguments - removed
     after = before
     if added or removed & before.arguments:
         after = _paired_again(arrays, before, added, removed)
 
-    def donated(place: int) -> str:
-        if place in removed:
+    def donated(position: int) -> str:
+        if position in removed:
             raise InapplicableError("it is undonated too")
-        if place in before.arguments:
-            raise InapplicableError(f"already donated; {before.use(arrays, place)}")
-        if place not in after.arguments:
+        if position in before.arguments:
+            raise InapplicableError(f"already donated; {before.use(arrays, position)}")
+        if position not in after.arguments:
             raise InapplicableError("no free result has its shape or number of elements")
-        return after.use(arrays, place)
+        return after.use(arrays, position)
 
-    def undonated(place: int) -> str:
-        if place not in before.arguments:
+    def undonated(position: int) -> str:
+        if position not in before.arguments:
             raise InapplicableError("it is not donated")
         return "its memory is not reused for a result"
 
@@ -238,15 +240,15 @@ def _write(
     def index(value: ShardedValue) -> str:
         return index_text(index_of(value)) or "{}"
 
-    def address(place: int) -> str:
-        value = arrays.arguments[place]
+    def address(position: int) -> str:
+        value = arrays.arguments[position]
         return f"({value.value.number}, {index(value)}"
 
     aliases = [
-        f"{index(arrays.results[output])}: {address(place)}, {kinds.get(place, 'may-alias')})"
-        for place, output in sorted(pairs.outputs.items(), key=lambda pair: pair[1])
+        f"{index(arrays.results[output])}: {address(position)}, {kinds.get(position, 'may-alias')})"
+        for position, output in sorted(pairs.outputs.items(), key=lambda pair: pair[1])
     ]
-    donors = [f"{address(place)})" for place in sorted(pairs.donors)]
+    donors = [f"{address(position)})" for position in sorted(pairs.donors)]
     for name, entries in (("input_output_alias", aliases), ("buffer_donor", donors)):
         edits.header[name] = f"{{ {', '.join(entries)} }}" if entries else ""
 
@@ -295,37 +297,37 @@ class _TypeEditor:
         self.parameters = {one.parameter_number: one for one in edits.module.entry.parameters}
         self.stored: set[int] = set()
 
-    def store(self, place: int, new: str) -> str:
+    def store(self, position: int, new: str) -> str:
         """Store an argument, and the result that it becomes, as another type."""
-        value = self.arrays.arguments[place]
+        value = self.arrays.arguments[position]
         if value.value.number is None or index_of(value):
             raise InapplicableError("the arguments are passed as one tuple")
         if value.global_shape is None:
             raise InapplicableError("its shape is not known")
         old = value.global_shape.element_type
-        if old == new or place in self.stored:
+        if old == new or position in self.stored:
             raise InapplicableError(f"it is {new} already")
         if _family(old) != _family(new):
             raise InapplicableError(f"{old} is not stored as {new}")
-        result, root = self.becomes.get(place), self.module.entry.root
+        result, root = self.becomes.get(position), self.module.entry.root
         is_single = root is None or (root.opcode != "tuple" and root.attribute("sharding"))
         if result is not None and is_single:
             raise InapplicableError("the only result is not in a tuple")
-        self.stored.add(place)
-        self._store_argument(place, new, stays_root=result is None)
+        self.stored.add(position)
+        self._store_argument(position, new, stays_root=result is None)
         if result is None:
             return f"{old} is stored as {new}"
         self._store_result(result, old, new)
         name = result_name(self.arrays.results[result])
         return f"{old} is stored as {new}; so is {name}, which it becomes"
 
-    def _store_argument(self, place: int, new: str, *, stays_root: bool) -> None:
+    def _store_argument(self, position: int, new: str, *, stays_root: bool) -> None:
         """Give a parameter a new name and type; a conversion has its old ones."""
         edits, write = self.edits, self.edits.reference
-        parameter = self.parameters[self.arrays.arguments[place].value.number]
+        parameter = self.parameters[self.arrays.arguments[position].value.number]
         line, stored = edits.line(parameter), edits.new_name(parameter)
         line.name = stored
-        line.types[0] = edits.parameter_types[place] = new
+        line.types[0] = edits.parameter_types[position] = new
         mark = "ROOT " if parameter.is_root and stays_root else ""
         if mark:
             line.is_root = False
@@ -333,29 +335,29 @@ class _TypeEditor:
             f"{mark}{write(parameter.name)} = {parameter.shape_text} convert({write(stored)})"
         )
 
-    def _store_result(self, place: int, old: str, new: str) -> None:
+    def _store_result(self, position: int, old: str, new: str) -> None:
         """Convert a result last: before the tuple, or before what states its sharding."""
         edits, write, root = self.edits, self.edits.reference, self.module.entry.root
         assert root is not None  # checked by `store`
-        edits.result_types[place] = new
-        user, position, name = root, place, ""
+        edits.result_types[position] = new
+        user, operand_number, name = root, position, ""
         if root.opcode != "tuple":
             name, shape = edits.new_name(root), root.shape_text.replace(f"{old}[", f"{new}[", 1)
             edits.line(root).is_root = False
             convert = f"ROOT {write(name)} = {shape} convert({write(root.name)})"
             edits.last_of_entry().after.append(convert)
             return
-        made = root.producer(place)
+        made = root.producer(position)
         if made is not None and is_result_call(made[0]) and not made[1]:
-            user, position = made[0], 0
+            user, operand_number = made[0], 0
             edits.line(user).types[0] = new
             for row, _ in self.module.links.users_of(user.row):
                 copy = self.module.instruction(row)
                 if copy.opcode == "reshape":  # jax leaves it in the text; nothing uses it
                     edits.line(copy).types[0] = new
         shapes = () if root.shape is None else root.shape.tuple_shapes
-        shape = str(shapes[place]).replace(f"{old}[", f"{new}[", 1)
-        name, operand = edits.new_name(user), edits.operand(user, position)
+        shape = str(shapes[position]).replace(f"{old}[", f"{new}[", 1)
+        name, operand = edits.new_name(user), edits.operand(user, operand_number)
         edits.line(user).before.append(f"{write(name)} = {shape} convert({write(operand)})")
-        edits.line(user).operands[position] = name
-        edits.line(root).types[place] = new
+        edits.line(user).operands[operand_number] = name
+        edits.line(root).types[position] = new

@@ -256,20 +256,20 @@ def target_devices(request: dict[str, Any]) -> list[Any]:
     name, options = request["topology"], request["topology_options"]
     if request["backend"] == "tpu":
         options = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
-        found = topologies.get_topology_desc(platform="tpu", topology_name=name, **options)
-        return list(found.devices)
+        topology = topologies.get_topology_desc(platform="tpu", topology_name=name, **options)
+        return list(topology.devices)
     config = request["gpu_config"]
     for fields in ((), *_NEWER_FIELDS):
         for field in fields:
             config = without_field(config, field)
         given = {"target_config": config, "topology": name}
         try:
-            found = topologies.get_topology_desc(platform="cuda", topology_name="", **given)
+            topology = topologies.get_topology_desc(platform="cuda", topology_name="", **given)
         except Exception as error:
             if "GpuTargetConfig" not in str(error) or fields is _NEWER_FIELDS[-1]:
                 raise
         else:
-            return list(found.devices)
+            return list(topology.devices)
     return []
 
 
