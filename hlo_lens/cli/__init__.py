@@ -53,9 +53,9 @@ def _declared() -> Iterator[tuple[str, _Home]]:
 @functools.cache
 def commands() -> Mapping[str, _Home]:
     """Return module and purpose of each command: a function in the ``command.py`` of a room."""
-    found = dict(_declared())
+    homes = dict(_declared())
     rank = {name: place for place, name in enumerate(_FIRST)}
-    return {name: found[name] for name in sorted(found, key=lambda n: (rank.get(n, len(rank)), n))}
+    return {name: homes[name] for name in sorted(homes, key=lambda n: (rank.get(n, len(rank)), n))}
 
 
 _HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"

@@ -40,49 +40,45 @@ def help(topic: str | None) -> None:  # noqa: A001 # the command's name
 
     Topics are Markdown: rendered in a terminal, printed as they are into a pipe or file.
     """
-    files = _topics()
+    topics = _topics()
     with open_output(None) as out:
-        if topic is None:
-            _print_list(files, out)
-        else:
-            _print_topic(_text_of(topic, files), out)
+        if topic is not None:
+            _print_topic(_text_of(topic, topics), out)
+            return
+        width = max(map(len, topics))
+        for name, file in topics.items():  # with its title, which begins with the name
+            title = file.read_text("utf-8").partition("\n")[0].partition(": ")[2]
+            click.echo(f"{name:{width}}  {title}", out)
+        click.echo(
+            "\nhlo-lens help TOPIC prints one; hlo-lens COMMAND --help lists the options.", out
+        )
 
 
 def _topics() -> dict[str, Traversable]:
     """Return the files of the handbook by topic, sorted by name."""
-    found = {
+    topics = {
         file.name.removesuffix(".md"): file
         for file in (files("hlo_lens") / "manual").iterdir()
         if file.name.endswith(".md")
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(topics.items()))
 
 
 def _text_of(topic: str, topics: dict[str, Traversable]) -> str:
-    """Return the text of a topic; raises UnknownNameError with the nearest topics."""
+    """Return the text of a topic; raises UnknownNameError with the nearest topics.
+
+    Topics in which the word occurs are near too: the glossary, then by number of occurrences.
+    """
     if topic in topics:
         return topics[topic].read_text("utf-8")
-    near = did_you_mean(topic, topics)
-    if not near:
-        found = ", ".join(_topics_with(topic, topics)[:_TOPICS_SHOWN])
-        near = f"; topics with this word: {found}" if found else "; hlo-lens help lists the topics"
-    raise UnknownNameError(f"no topic {topic!r} in the handbook{near}")
-
-
-def _topics_with(word: str, topics: dict[str, Traversable]) -> list[str]:
-    """Return the topics in which a word occurs: the glossary, then by number of occurrences."""
-    counts = {name: file.read_text("utf-8").count(word) for name, file in topics.items()}
-    found = (name for name, count in counts.items() if count)
-    return sorted(found, key=lambda name: (name != "glossary", -counts[name]))
-
-
-def _print_list(topics: dict[str, Traversable], out: TextIO) -> None:
-    """Print a line for each topic: its name, and its title without the name."""
-    width = max(map(len, topics))
-    for name, file in topics.items():
-        title = file.read_text("utf-8").partition("\n")[0].partition(": ")[2]
-        click.echo(f"{name:{width}}  {title}", out)
-    click.echo("\nhlo-lens help TOPIC prints one; hlo-lens COMMAND --help lists the options.", out)
+    hint = did_you_mean(topic, topics)
+    if not hint:
+        counts = {name: file.read_text("utf-8").count(topic) for name, file in topics.items()}
+        having = [name for name, count in counts.items() if count]
+        having.sort(key=lambda name: (name != "glossary", -counts[name]))
+        names = ", ".join(having[:_TOPICS_SHOWN])
+        hint = f"; topics with this word: {names}" if names else "; hlo-lens help lists the topics"
+    raise UnknownNameError(f"no topic {topic!r} in the handbook{hint}")
 
 
 def _print_topic(text: str, out: TextIO) -> None:

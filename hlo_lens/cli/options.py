@@ -78,19 +78,19 @@ class Reading:
 
     def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
         """Return the modules that have a stage, at that stage; reports the number of others."""
-        found: list[ModuleDump] = []
+        at_stage: list[ModuleDump] = []
         errors: list[UnknownNameError] = []
         for module in modules:
             try:
-                found.append(module.at_stage(stage))
+                at_stage.append(module.at_stage(stage))
             except UnknownNameError as error:
                 errors.append(error)
-        if not found and errors:
+        if not at_stage and errors:
             raise errors[0]
         if errors:
             text = f"left out {len(errors)} without this stage: {errors[0]}"
             click.echo(printable_lines(text), err=True)
-        return tuple(found)
+        return tuple(at_stage)
 
     def judge(self, modules: Sequence[ModuleDump]) -> None:
         """Print the gaps on standard error; raise HloLensError if there are too many."""

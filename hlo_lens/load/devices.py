@@ -78,8 +78,8 @@ def joined_gpus(config: str | None) -> int:
         config: Text of the target configuration; None if not known.
     """
     name = _NAME.search(config or "")
-    found = (count for part, count in _RACKS.items() if name is not None and part in name[1])
-    return next(found, USUAL_GPUS)
+    racks = (count for gpu, count in _RACKS.items() if name is not None and gpu in name[1])
+    return next(racks, USUAL_GPUS)
 
 
 _GIB = 1 << 30
@@ -197,9 +197,9 @@ def parse_target(text: str) -> Target:
     if text == "cpu":
         return CPU
     kinds = {kind.name: kind for kind in TPU_KINDS}
-    found = _TPU_NAME.fullmatch(text)
-    if found is not None and found["kind"] in kinds:
-        return _tpu(kinds[found["kind"]], text, found["shape"], found["slices"])
+    tpu = _TPU_NAME.fullmatch(text)
+    if tpu is not None and tpu["kind"] in kinds:
+        return _tpu(kinds[tpu["kind"]], text, tpu["shape"], tpu["slices"])
     gpu = _GPU_NAME.fullmatch(text)
     if gpu is not None and gpu["kind"] in gpu_names():
         return gpu_target(gpu_config(gpu["kind"]), name=text, topology=gpu["shape"] or "")
@@ -317,8 +317,8 @@ def tpu_target(arguments: str) -> Target | None:
     )
     bounds: dict[str, list[int]] = {}
     for name, inside in _BOUNDS.findall(arguments):
-        found = dict(_AXIS.findall(inside))
-        bounds.setdefault(name, [int(found.get(axis, 1)) for axis in "xyz"])
+        sizes_of = dict(_AXIS.findall(inside))
+        bounds.setdefault(name, [int(sizes_of.get(axis, 1)) for axis in "xyz"])
     if kind is None or set(bounds) != {"chips_per_host", "host"}:
         return None
     sizes = [a * b for a, b in zip(bounds["chips_per_host"], bounds["host"], strict=True)]
@@ -399,10 +399,10 @@ def slices_of(assignment: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...
     The text of a slice counts its devices in this order: compared with texts of libtpu 0.0.51 for
     meshes of two slices whose devices take turns, and whose ids do not ascend.
     """
-    found: dict[int, list[int]] = {}
+    slices: dict[int, list[int]] = {}
     for number, device in enumerate(one for row in assignment for one in row):
-        found.setdefault(device // SLICE_STRIDE, []).append(number)
-    return tuple(tuple(found[key]) for key in sorted(found))
+        slices.setdefault(device // SLICE_STRIDE, []).append(number)
+    return tuple(tuple(slices[key]) for key in sorted(slices))
 
 
 class ChipPlace(NamedTuple):
@@ -449,14 +449,14 @@ def topology_of(target: Target, assignment: Sequence[Sequence[int]]) -> Topology
     counts = [int(size) for size in shape.split("x")]
     x, y, z = (*counts, 1, 1, 1)[:3]
     cores = cores_of(target)
-    found = []
+    places = []
     for device in (device for row in assignment for device in row):
         number, local = divmod(device, SLICE_STRIDE)
         chip, core = divmod(local, cores)
         if chip >= x * y * z:
             return None
-        found.append(ChipPlace(number, chip % x, chip // x % y, chip // (x * y), core))
-    if not found or len(set(found)) != len(found):
+        places.append(ChipPlace(number, chip % x, chip // x % y, chip // (x * y), core))
+    if not places or len(set(places)) != len(places):
         return None
     given = target.options.get("wrap")
     wraps = [*given, False, False, False] if isinstance(given, list) else [False] * 3
@@ -464,5 +464,5 @@ def topology_of(target: Target, assignment: Sequence[Sequence[int]]) -> Topology
         name=target.name,
         sizes=(x, y, z),
         wraps=(bool(wraps[0]), bool(wraps[1]), bool(wraps[2])),
-        places=tuple(found),
+        places=tuple(places),
     )

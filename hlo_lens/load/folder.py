@@ -179,9 +179,9 @@ def sort_files(
         for group in runs:
             group.settings = settings.get(key, {})
             group.mlir = lowered.get(key)
-    found = [group for runs in groups.values() for group in runs]
-    found.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
-    return _join_split(found)
+    ordered = [group for runs in groups.values() for group in runs]
+    ordered.sort(key=lambda g: (g.folder, -1 if g.number is None else g.number, g.key))
+    return _join_split(ordered)
 
 
 def _with_archives_open(
@@ -310,8 +310,8 @@ _NAME = re.compile(rb"^[ \t]*HloModule[ \t]+%?([\w.-]+)", re.MULTILINE)
 
 def _title_name(file: StoredFile) -> str | None:
     """Return the module name in the header of an HLO text; None if its beginning has none."""
-    found = _NAME.search(head_of(file))
-    return found[1].decode("ascii", "replace") if found else None
+    header = _NAME.search(head_of(file))
+    return header[1].decode("ascii", "replace") if header else None
 
 
 def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> Iterator[ModuleDump]:

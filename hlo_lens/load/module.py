@@ -216,15 +216,15 @@ class ModuleDump:
             UnknownNameError: If there is no such stage; the message lists the stages.
         """
         stages = self.stages
-        found = _stages_like(stages, wanted)
-        if len(found) == 1:
-            made = found[0].dump.get() or self
+        alike = _stages_like(stages, wanted)
+        if len(alike) == 1:
+            made = alike[0].dump.get() or self
             made.path, made.is_only = self.path, self.is_only
             return made
-        names = listed([stage.name for stage in (found or stages)], _STAGES_SHOWN)
-        what = "more than one stage matches" if found else "no stage"
+        names = listed([stage.name for stage in (alike or stages)], _STAGES_SHOWN)
+        what = "more than one stage matches" if alike else "no stage"
         there = f"there is {names}" if names else "the file names have none"
-        hint = "" if found else did_you_mean(wanted, [stage.name for stage in stages])
+        hint = "" if alike else did_you_mean(wanted, [stage.name for stage in stages])
         raise UnknownNameError(f"{self.name}: {what} {wanted!r}; {there}{hint}")
 
     @property
@@ -267,8 +267,8 @@ class ModuleDump:
 
     def setting(self, name: str) -> str | None:
         """Return the text on target or options with this end of its file name; None without it."""
-        found = self.settings.get(name)
-        return None if found is None else found.get()
+        text = self.settings.get(name)
+        return None if text is None else text.get()
 
     @property
     def lowered_meshes(self) -> tuple[Mesh, ...]:
@@ -334,18 +334,15 @@ class ModuleDump:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Parts that could not be read: in the HLO text and the texts read so far."""
-        found = [] if self.hlo is None else [*self.hlo.gaps]
         if self.hlo is None and self.buffers.assignment is not None:
             self.buffers.assignment.get()
-        if self.log is not None:
-            found += self.log.gaps
-        for text in self.buffers.parsed():
-            found += text.gaps
-        if self.lowered is not None:
-            found += self.lowered.gaps
-        if self.call_trees is not None:
-            found += self.call_trees.gaps
-        return tuple(dict.fromkeys(found))
+        texts: tuple[HasGaps | None, ...] = (
+            *(self.hlo, self.log),
+            *self.buffers.parsed(),
+            *(self.lowered, self.call_trees),
+        )
+        gaps = (gap for text in texts if text is not None for gap in text.gaps)
+        return tuple(dict.fromkeys(gaps))
 
 
 _STAGES_SHOWN = 12

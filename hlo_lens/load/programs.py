@@ -52,10 +52,10 @@ def modules_of(program: Program, *, module: str | None = None) -> tuple[ModuleDu
         UnknownNameError: If no module has such a name.
         UsageError: If `program` is none of these, or `module` is no regular expression.
     """
-    found = _read(program)
+    modules = _read(program)
     if module is None:
-        return tuple(found)
-    return select_modules(found, NamePattern(module))
+        return tuple(modules)
+    return select_modules(modules, NamePattern(module))
 
 
 def read_dump(path: str, *, progress: Progress | None = None) -> Dump:
@@ -102,14 +102,14 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
     Raises:
         UsageError: If there are several, or none.
     """
-    found = modules_of(program, module=module)
-    if len(found) != 1:
-        names = listed([one.name for one in found], _NAMES_SHOWN)
+    modules = modules_of(program, module=module)
+    if len(modules) != 1:
+        names = listed([one.name for one in modules], _NAMES_SHOWN)
         raise UsageError(
-            f"there are {len(found)} modules; choose one with module=, or pass one of "
+            f"there are {len(modules)} modules; choose one with module=, or pass one of "
             f"load(...).modules: {names}"
         )
-    return found[0]
+    return modules[0]
 
 
 def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.files import (
@@ -39,7 +41,7 @@ from hlo_lens.text.dump_kinds import (
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_prefixes import without_entries, without_leads, without_quotation
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.source import Source, cut_log_prefixes, decode
+from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,22 +110,22 @@ def buffer_parts(text: str) -> list[Part]:
         if row.kind is DumpKind.BUFFER_VALUES and places:
             places = [match.start() for match in _VALUES.finditer(text)]
         starts += [(place, row.part or "") for place in places]
-    found: list[Part] = []
+    parts: list[Part] = []
     for start, kind in sorted(starts):
-        if found and start < found[-1].end:
+        if parts and start < parts[-1].end:
             continue
         other = _OTHERS.search(text, start + 1)
-        found.append(Part(kind, start, len(text) if other is None else other.start()))
-    return found
+        parts.append(Part(kind, start, len(text) if other is None else other.start()))
+    return parts
 
 
 def _line_starts(text: str, word: str) -> list[int]:
-    found = [0] if text.startswith(word) else []
-    place = text.find(f"\n{word}") + 1
-    while place:
-        found.append(place)
-        place = text.find(f"\n{word}", place) + 1
-    return found
+    starts = [0] if text.startswith(word) else []
+    start = text.find(f"\n{word}") + 1
+    while start:
+        starts.append(start)
+        start = text.find(f"\n{word}", start) + 1
+    return starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,37 +186,31 @@ def around_modules(modules: Sequence[HloModule]) -> Around:
 
 
 def files_of_parts(
-    source: Source, parts: Sequence[Part], lines: Sequence[int]
+    source: Source, parts: Sequence[Part], lines: Sequence[int] | None
 ) -> list[dict[str, StoredFile]]:
-    """Return, for each module, the buffer-side texts between it and the next one: kind to file.
+    """Return the buffer-side texts of each module in a log, by kind.
+
+    The line numbers of such a file are those of the log.
 
     Args:
         source: The log.
         parts: Its buffer-side texts.
-        lines: First line of each module; texts before the first module belong to it too.
+        lines: First line of each module, to which the texts between it and the next one belong, and
+            those before the first to that. None without HLO: a repeated kind begins a module.
     """
-    found: list[dict[str, StoredFile]] = [{} for _ in lines]
+    modules: list[dict[str, StoredFile]] = [{} for _ in lines or ()]
     for part in parts:
         line = source.line_column(part.start)[0]
-        place = max((k for k, first in enumerate(lines) if first <= line), default=0)
-        found[place].setdefault(part.kind, _file(source, part, line))
-    return found
-
-
-def files_alone(source: Source, parts: Sequence[Part]) -> list[dict[str, StoredFile]]:
-    """Return the buffer-side texts of a log without HLO; a repeated kind begins another module."""
-    found: list[dict[str, StoredFile]] = []
-    for part in parts:
-        if not found or part.kind in found[-1]:
-            found.append({})
-        found[-1][part.kind] = _file(source, part, source.line_column(part.start)[0])
-    return found
-
-
-def _file(source: Source, part: Part, line: int) -> MemoryFile:
-    """Return a file of one buffer-side text; its line numbers are those of the log."""
-    text = "\n" * (line - 1) + source.text[part.start : part.end]
-    return MemoryFile(path=source.path, data=text.encode("utf-8", errors="surrogatepass"))
+        text = "\n" * (line - 1) + source.text[part.start : part.end]
+        file = MemoryFile(path=source.path, data=text.encode("utf-8", errors="surrogatepass"))
+        if lines is not None:
+            place = max((k for k, first in enumerate(lines) if first <= line), default=0)
+            modules[place].setdefault(part.kind, file)
+            continue
+        if not modules or part.kind in modules[-1]:
+            modules.append({})
+        modules[-1][part.kind] = file
+    return modules
 
 
 def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) -> BufferTexts:
@@ -265,10 +261,9 @@ def _parse(kind: DumpKind, source: Source) -> Any:
 def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRange | None:
     """Return the live ranges after the allocations (one file until April 2026), or None."""
     text = _source(file, source)
-    found: HloLiveRange | None = None
-    if any(f"\n{word}" in text.text for word in ROW_OF[DumpKind.LIVE_RANGE].headers):
-        found = _parse(DumpKind.LIVE_RANGE, text)
-    return found
+    has_ranges = any(f"\n{word}" in text.text for word in ROW_OF[DumpKind.LIVE_RANGE].headers)
+    ranges: HloLiveRange | None = _parse(DumpKind.LIVE_RANGE, text) if has_ranges else None
+    return ranges
 
 
 def later_buffers(read: Callable[[], BufferTexts]) -> BufferTexts:
@@ -427,7 +422,7 @@ def _text_modules(
 
         yield replace(named_by_file, lowered_text=already_read(parse_stablehlo(source)))
     elif parts:
-        for texts in files_alone(source, parts):
+        for texts in files_of_parts(source, parts, None):
             paths = {part: text.path for part, text in texts.items()}
             yield replace(named_by_file, parts=paths, buffers=buffer_texts(texts))
         yield from _around(file, around_parts(source, parts))
@@ -544,3 +539,35 @@ def proto_buffers(file: StoredFile) -> BufferTexts:
 
 def _buffers_of(file: StoredFile) -> BufferTexts:
     return next(modules_of(file)).buffers
+
+
+def reading_shares(folder: str | Path) -> dict[str, float]:
+    """Return the shares of the dumps in a folder read by patterns, by Lark and by neither.
+
+    Lines of another dump in the same file count as read by patterns, gaps as read by neither.
+    """
+    from hlo_lens.grammar.lines import READ_BY_LARK
+
+    count: Counter[str] = Counter(pattern=0, lark=0, neither=0)
+    for path in sorted(Path(folder).rglob("*.txt")):
+        source = clean(decode(path.read_bytes()), str(path))
+        kind = sniff(source.text)
+        if kind not in (DumpKind.HLO, *BUFFER_PARTS):
+            continue
+        before = READ_BY_LARK["characters"]
+        try:
+            read = _parse(kind, source)
+        except DumpSyntaxError:
+            count["neither"] += len(source.text)
+            continue
+        lark = READ_BY_LARK["characters"] - before
+        lines = source.text.splitlines(keepends=True)
+        neither = sum(
+            len(line)
+            for text in (read if isinstance(read, list) else [read])
+            for gap in text.gaps
+            for line in lines[gap.line - 1 : gap.line - 1 + gap.lines]
+        )
+        count.update(pattern=len(source.text) - lark - neither, lark=lark, neither=neither)
+    total = sum(count.values())
+    return {name: round(characters / total, 4) for name, characters in count.items()}

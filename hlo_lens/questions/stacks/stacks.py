@@ -145,7 +145,7 @@ def memory_call_tree(peak: PeakMemory) -> CallTree:
     )
 
 
-def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
+def wire_call_tree(module: HloModule, facts: Collectives) -> CallTree:
     """Return the bytes that leave each device in one run, by the stack of each collective.
 
     Combined collectives are divided over the stacks of what was combined.
@@ -161,14 +161,14 @@ def wire_call_tree(module: HloModule, found: Collectives) -> CallTree:
     }  # by their text in `Collective.stack`
 
     def stacks() -> Iterator[_StackAmount]:
-        for collective in found.collectives:
+        for collective in facts.collectives:
             for part in collective.parts:
                 stack = tuple(frames[text] for text in part.stack or ())
                 if not part.stack and part.source_file is not None:
                     stack = (SourceLocation(file=part.source_file, line=part.source_line),)
                 yield stack, part.wire_bytes_per_run, UNATTRIBUTED
 
-    tree, bounds = _stack_tree("wire-bytes", stacks()), found.known_wire_bytes
+    tree, bounds = _stack_tree("wire-bytes", stacks()), facts.known_wire_bytes
     return replace(tree, upper_bound=bounds.most) if bounds.is_at_most else tree
 
 
