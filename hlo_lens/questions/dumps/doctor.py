@@ -15,16 +15,16 @@ import os
 import re
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.load import EmptyDumpError, load
 from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.load.module import REFUSED, Dump, ModuleDump, SkippedFiles
 from hlo_lens.render.envelope import envelope
-from hlo_lens.render.result import Unit, columns_of, row_objects
+from hlo_lens.render.result import Records, Unit, columns_of
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.text.dump_kinds import AFTER, AS_TEXT, BEFORE, BUFFER_ROWS, DumpKind, title_of
 from hlo_lens.text.errors import HloLensError
@@ -319,6 +319,14 @@ class TextKind(NamedTuple):
     flag: Annotated[str, "the flag that writes it"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Texts(Records[TextKind]):
+    """Kinds of text that the modules of a dump can have."""
+
+    KIND: ClassVar[str] = "texts"
+    kinds: tuple[TextKind, ...] = ()
+
+
 def _text_kinds(modules: Sequence[ModuleDump]) -> Iterator[TextKind]:
     """Yield the kinds of text that XLA writes, with the number of modules that have each."""
 
@@ -508,7 +516,7 @@ def doctor_report(path: str | None) -> Report:
     variables = check_variables(os.environ, is_jax_imported="jax" in sys.modules)
     versions, cache = installed_versions(__version__), _cache_text()
     dump: Dump | None = None
-    texts: list[TextKind] = []
+    texts = Texts()
     findings: list[Finding] = []
     if path is not None:
         options = check_debug_options(debug_options(path) or "")
@@ -518,7 +526,7 @@ def doctor_report(path: str | None) -> Report:
             findings = [*_reasons(path, error), *options]
         else:
             numbered = [module for module in dump.modules if module.number is not None]
-            texts = list(_text_kinds(numbered))
+            texts = Texts(kinds=tuple(_text_kinds(numbered)))
             findings = [*options, *_dump_findings(dump, numbered)]
     sections = [] if path is None else [_dump_section(path, dump, texts, findings)]
     shown = ((name, version or "not installed") for name, version in versions.items())
@@ -541,7 +549,7 @@ def doctor_report(path: str | None) -> Report:
         files=None if dump is None else dump.files,
         modules=None if dump is None else len(dump.modules),
         skipped=[] if dump is None else [asdict(skipped) for skipped in dump.skipped],
-        texts=None if dump is None else row_objects(columns_of(TextKind), texts),
+        texts=None if dump is None else texts.objects(),
         findings=[finding._asdict() for finding in findings],
     )
     return Report(kind="doctor", sections=tuple(sections), data=data)
@@ -565,7 +573,7 @@ def _lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
 
 
 def _dump_section(
-    path: str, dump: Dump | None, texts: Sequence[TextKind], findings: Sequence[Finding]
+    path: str, dump: Dump | None, texts: Texts, findings: Sequence[Finding]
 ) -> Section:
     facts = [("modules", "none that can be read")]
     tables = [_findings_table("findings", findings)]
@@ -573,9 +581,9 @@ def _dump_section(
         facts = [("modules", str(len(dump.modules))), ("files", str(dump.files))]
         if dump.skipped:
             facts.append(("not read", ", ".join(f"{one.count} {one.kind}" for one in dump.skipped)))
-    if texts:
-        columns, shown = columns_of(TextKind), ("text", "modules", "of", "used_for", "flag")
-        tables.insert(0, table_of("texts", "Texts of the modules", columns, texts, shown=shown))
+    if texts.kinds:
+        shown = ("text", "modules", "of", "used_for", "flag")
+        tables.insert(0, Table.of(texts, title="Texts of the modules", shown=shown))
     return Section(title=path, facts=(*facts, *_lines(findings)), tables=tuple(tables))
 
 
