@@ -23,7 +23,7 @@ from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.render.result import Records, Row, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
@@ -105,17 +105,15 @@ def memory_by(peak: PeakMemory, by: str, roles: MemoryRoles | None = None) -> Me
 
     Args:
         peak: The values alive at the instant.
-        by: A key of `_LABELS`, or ``role``.
+        by: ``buffer``, ``opcode``, ``op``, ``source``, ``stack``, ``param``, ``category`` or
+            ``role``.
         roles: Roles of the values, for groups by role.
     """
     is_by_origin = by in ("op", "source", "stack")
     members: dict[str, list[LiveValue]] = defaultdict(list)
     for value in peak.live:
-        if by != "role":
-            label = _LABELS[by](peak, value)
-        elif roles is None:
-            label = UNATTRIBUTED
-        else:
+        label = _label(peak, value, by) if by != "role" else UNATTRIBUTED
+        if by == "role" and roles is not None:
             label = roles.of_value(value.value, value.allocation).role
         members[label].append(value)
     groups = []
@@ -139,59 +137,34 @@ def memory_by(peak: PeakMemory, by: str, roles: MemoryRoles | None = None) -> Me
     return MemoryBy(groups=tuple(groups), by=by, total_bytes=peak.total_bytes)
 
 
-def _by_origin(
-    label: Callable[[PeakMemory, LiveValue], str | None], parameters: str = PARAMETERS
-) -> Callable[[PeakMemory, LiveValue], str]:
-    """Return the label of a value, or that of all parameters."""
-
-    def labelled(peak: PeakMemory, value: LiveValue) -> str:
-        if value.category == "argument":
-            return parameters
-        return label(peak, value) or nameless_group(value.category)
-
-    return labelled
-
-
 def nameless_group(category: str | None) -> str:
     """Return the bracketed group of a value without a label."""
     return RESULTS if category == "output" else UNATTRIBUTED
 
 
-def _opcode(peak: PeakMemory, value: LiveValue) -> str | None:
+def _label(peak: PeakMemory, value: LiveValue, by: str) -> str:
+    """Return the label of a value at an instant, by a kind of group."""
+    if by in ("buffer", "category"):
+        return value.value if by == "buffer" else value.category
     maker = peak.makers.get(value.value)
-    return None if maker is None else maker.opcode
-
-
-def _source(peak: PeakMemory, value: LiveValue) -> str | None:
+    if by == "param":
+        number = value.parameter_number
+        name = maker.op_name if maker is not None and maker.opcode == "parameter" else None
+        text = f"{number}: {name}" if name else str(number)
+        return "[not an argument]" if number is None else text
+    if value.category == "argument":
+        return "parameter" if by == "opcode" else PARAMETERS
     origin = peak.origin_of(value)
-    return origin.source or origin.argument
-
-
-def _stack(peak: PeakMemory, value: LiveValue) -> str | None:
-    frames = peak.stack_of(value)
-    if not any(frame.function for frame in frames):
-        return peak.origin_of(value).source
-    return " < ".join(f"{frame.function or '?'} ({frame})" for frame in frames)
-
-
-def _by_param(peak: PeakMemory, value: LiveValue) -> str:
-    if value.parameter_number is None:
-        return "[not an argument]"
-    maker = peak.makers.get(value.value)
-    name = maker.op_name if maker is not None and maker.opcode == "parameter" else None
-    return f"{value.parameter_number}: {name}" if name else str(value.parameter_number)
-
-
-_LABELS: Mapping[str, Callable[[PeakMemory, LiveValue], str]] = {
-    "buffer": lambda _, value: value.value,
-    "opcode": _by_origin(_opcode, "parameter"),
-    "op": _by_origin(lambda peak, value: peak.origin_of(value).op_name),
-    "source": _by_origin(_source),
-    "stack": _by_origin(_stack),
-    "param": _by_param,
-    "category": lambda _, value: value.category,
-}
-"""Label of a value at an instant, by kind of group."""
+    if by == "opcode":
+        label = None if maker is None else maker.opcode
+    elif by == "stack":
+        frames = peak.stack_of(value)
+        has_functions = any(frame.function for frame in frames)
+        texts = (f"{frame.function or '?'} ({frame})" for frame in frames)
+        label = " < ".join(texts) if has_functions else origin.source
+    else:
+        label = origin.op_name if by == "op" else origin.source or origin.argument
+    return label or nameless_group(value.category)
 
 
 class Scope(NamedTuple):
