@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from hlo_lens.text.names import plain_name, split_source
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from hlo_lens.questions.snapshots.figures import SpacePeak
+    from hlo_lens.questions.sharding.annotations import Annotation
+    from hlo_lens.questions.snapshots.figures import AliveGroup, SpacePeak
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 
 T = TypeVar("T")
+Sourced = TypeVar("Sourced", "Annotation", "AliveGroup", "SpacePeak")
 
 
 def pair_items(
@@ -39,43 +42,40 @@ def pair_items(
         stages: Key functions, strictest first; None or "" excludes an item from a stage.
         order: Sort key of items with equal keys; equal for equal items.
     """
-    left, right = dict(enumerate(base)), dict(enumerate(head))
+    unpaired = dict(enumerate(base)), dict(enumerate(head))
     pairs: list[tuple[T | None, T | None]] = []
     for key_of in stages:
-        if not left or not right:
+        if not unpaired[0] or not unpaired[1]:
             break
-        mine, yours = _by_key(left, key_of, order), _by_key(right, key_of, order)
-        for key, places in mine.items():
-            for one, other in zip(places, yours.get(key, ()), strict=False):
-                pairs.append((left.pop(one), right.pop(other)))
-    return [
-        *pairs,
-        *((one, None) for one in left.values()),
-        *((None, one) for one in right.values()),
-    ]
+        before, after = (_by_key(items, key_of, order) for items in unpaired)
+        for key, indices in before.items():
+            for mine, yours in zip(indices, after.get(key, ()), strict=False):
+                pairs.append((unpaired[0].pop(mine), unpaired[1].pop(yours)))
+    pairs += [(item, None) for item in unpaired[0].values()]
+    pairs += [(None, item) for item in unpaired[1].values()]
+    return pairs
 
 
 def _by_key(
-    items: dict[int, T],
+    items: Mapping[int, T],
     key_of: Callable[[T], Hashable],
     order: Callable[[T], tuple[object, ...]],
 ) -> dict[Hashable, list[int]]:
-    found: dict[Hashable, list[int]] = {}
-    for place, item in items.items():
+    """Return the indices of items by key, those of equal keys in order; None before numbers."""
+    indices: dict[Hashable, list[int]] = {}
+    for index, item in items.items():
         key = key_of(item)
         if key not in (None, ""):
-            found.setdefault(key, []).append(place)
-    for places in found.values():
-        if len(places) > 1:
-            places.sort(key=lambda place: _comparable(order(items[place])))
-    return found
+            indices.setdefault(key, []).append(index)
 
+    def comparable(index: int) -> list[tuple[object, ...]]:
+        cells = order(items[index])
+        return [(c is not None, isinstance(c, str), 0 if c is None else c) for c in cells]
 
-def _comparable(parts: tuple[object, ...]) -> tuple[tuple[bool, bool, object], ...]:
-    """Return a sort key: None before numbers before text."""
-    return tuple(
-        (part is not None, isinstance(part, str), 0 if part is None else part) for part in parts
-    )
+    for same in indices.values():
+        if len(same) > 1:
+            same.sort(key=comparable)
+    return indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,8 @@ def pair_record(record: type[R], base: object, head: object, **own: object) -> R
     return cast("Callable[..., R]", record)(**own)
 
 
+# ---- files in folders of other names -----------------------------------------------------------
+
 _PACKAGE = "__init__.py"
 """File name that all packages have."""
 
@@ -144,19 +146,15 @@ def renamed_files(base: Iterable[str], head: Iterable[str]) -> dict[str, str]:
     {'main/train.py': 'feature/train.py'}
     """
     mine, yours = set(base), set(head)
-    before, after = _by_name(mine - yours), _by_name(yours - mine)
+    before, after = (defaultdict[str, list[str]](list) for _ in range(2))
+    for names, files in ((before, mine - yours), (after, yours - mine)):
+        for file in files:
+            names[file.rpartition("/")[2]].append(file)
     return {
-        found[0]: after[name][0]
-        for name, found in sorted(before.items())
-        if len(found) == len(after.get(name, ())) == 1 and name != _PACKAGE
+        files[0]: after[name][0]
+        for name, files in sorted(before.items())
+        if len(files) == len(after.get(name, ())) == 1 and name != _PACKAGE
     }
-
-
-def _by_name(files: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for file in files:
-        found[file.rpartition("/")[2]].append(file)
-    return found
 
 
 def renamed_source(source: str | None, files: Mapping[str, str]) -> str | None:
@@ -172,44 +170,48 @@ def with_folders_of(base: ModuleSnapshot, head: ModuleSnapshot) -> ModuleSnapsho
     files = renamed_files(_files(base), _files(head))
     if not files:
         return base
-    facts = base.facts
+
+    def moved(item: Sourced) -> Sourced:
+        return replace(item, source=renamed_source(item.source, files))
+
+    facts, annotations = base.facts, base.annotations
     if facts.collectives is not None:
         rows = tuple(
             replace(row, source_file=files.get(row.source_file or "", row.source_file))
             for row in facts.collectives.rows
         )
         facts = replace(facts, collectives=replace(facts.collectives, rows=rows))
-    annotations = base.annotations
-    if annotations is not None:
-        annotations = tuple(
-            replace(one, source=renamed_source(one.source, files)) for one in annotations
-        )
-    peaks = tuple(_renamed_peak(peak, files) for peak in base.peaks)
-    return replace(base, facts=facts, annotations=annotations, peaks=peaks)
-
-
-def _renamed_peak(peak: SpacePeak, files: Mapping[str, str]) -> SpacePeak:
-    groups = tuple(replace(one, source=renamed_source(one.source, files)) for one in peak.groups)
-    return replace(peak, source=renamed_source(peak.source, files), groups=groups)
+    return replace(
+        base,
+        facts=facts,
+        annotations=None if annotations is None else tuple(map(moved, annotations)),
+        peaks=tuple(
+            replace(moved(peak), groups=tuple(map(moved, peak.groups))) for peak in base.peaks
+        ),
+    )
 
 
 def _files(module: ModuleSnapshot) -> Iterator[str]:
     """Yield the files of a module's sources."""
-    sources = [one.source for one in module.annotations or ()]
-    for peak in module.peaks:
-        sources += [peak.source, *(one.source for one in peak.groups)]
-    for source in sources:
+    groups = [group.source for peak in module.peaks for group in peak.groups]
+    annotations = [annotation.source for annotation in module.annotations or ()]
+    for source in (*annotations, *(peak.source for peak in module.peaks), *groups):
         file, _ = split_source(source)
         if file is not None:
             yield file
     yield from (row.source_file for row in module.collectives or () if row.source_file)
 
 
+# ---- modules of two dumps ----------------------------------------------------------------------
+
 SIGNATURE_DIFFERS = "paired by name; shapes of parameters or results differ"
 IN_ORDER = "one of {count} modules of this name and signature, paired in their order"
 ONLY_ONES = "names differ; each side has one module"
 
 _NONE: Mapping[int, int] = MappingProxyType({})
+
+_Pair: TypeAlias = tuple[int, int, str]
+"""Index in the base, index in the head, and a note or an empty text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +226,7 @@ class ModulePairs:
         head_copies: The same in the head.
     """
 
-    pairs: tuple[tuple[int, int, str], ...]
+    pairs: tuple[_Pair, ...]
     removed: tuple[int, ...]
     added: tuple[int, ...]
     base_copies: tuple[int, ...] = ()
@@ -243,25 +245,20 @@ def pair_modules(
     Args:
         base: Modules before.
         head: Modules after.
-        base_copies: Indices of known copies in the base, each with that of the module it repeats;
-            modules with equal fingerprints are copies without being named here.
+        base_copies: Indices of copies in the base, each with that of the module it repeats; modules
+            with equal fingerprints are copies without being named here.
         head_copies: The same in the head.
     """
-    one, other = _Side(base, base_copies), _Side(head, head_copies)
-    left, right = one.distinct(range(len(base))), other.distinct(range(len(head)))
-    pairs: list[tuple[int, int, str]] = []
-    if len(left) == 1 == len(right):
-        same = plain_name(base[left[0]].name) == plain_name(head[right[0]].name)
-        if not same or len(base) == 1 == len(head):
-            pairs.append((left[0], right[0], "" if same else ONLY_ONES))
+    sides = _Side(base, base_copies), _Side(head, head_copies)
+    every = list(range(len(base))), list(range(len(head)))
+    pairs = [*_only_pair(sides, every, lambda module: plain_name(module.name), ONLY_ONES)]
     if not pairs:
-        mine, yours = _module_pairs_by_name(base), _module_pairs_by_name(head)
-        for name, places in mine.items():
-            if name in yours:
-                pairs += _of_one_name(one, other, places, yours[name])
+        mine, yours = (side.by_name() for side in sides)
+        for name in mine.keys() & yours.keys():
+            pairs += _pairs_of_name(sides, (mine[name], yours[name]))
         pairs.sort()
-    removed, fewer = one.alone([pair[0] for pair in pairs])
-    added, more = other.alone([pair[1] for pair in pairs])
+    removed, fewer = sides[0].alone([pair[0] for pair in pairs])
+    added, more = sides[1].alone([pair[1] for pair in pairs])
     return ModulePairs(
         pairs=tuple(pairs), removed=removed, added=added, base_copies=fewer, head_copies=more
     )
@@ -269,142 +266,135 @@ def pair_modules(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Modules of one side, and which are known as copies of others."""
+    """Modules of one side, by index, and which are copies of others."""
 
     modules: Sequence[ModuleSnapshot]
     copies: Mapping[int, int]
 
-    def is_copy(self, one: int, other: int) -> bool:
+    def by_name(self) -> dict[str, list[int]]:
+        """Return the modules of each name."""
+        names: dict[str, list[int]] = defaultdict(list)
+        for index, module in enumerate(self.modules):
+            names[plain_name(module.name)].append(index)
+        return names
+
+    def memory_rank(self, index: int) -> int:
+        """Return how much is known of a module's memory: 2 as XLA assigned it, 1 estimated, 0."""
+        memory = self.modules[index].facts.memory
+        return 0 if memory is None else 2 if memory.source == "buffer-assignment" else 1
+
+    def identity(self, index: int) -> tuple[str, str | None, str] | None:
+        """Return what modules of one program share; None if the program is not known."""
+        module = self.modules[index]
+        if module.fingerprint is None:
+            return None
+        return plain_name(module.name), module.signature, module.fingerprint
+
+    def is_copy(self, index: int, other: int) -> bool:
         """Return whether two modules are one program with the same memory.
 
         Memory from different sources (a dump, a text that the program printed) is not compared.
         """
-        if self.copies.get(one) == other or self.copies.get(other) == one:
+        if self.copies.get(index) == other or self.copies.get(other) == index:
             return True
-        mine, yours = self.modules[one], self.modules[other]
-        identity = _identity(mine)
-        if identity is None or identity != _identity(yours):
+        identity = self.identity(index)
+        if identity is None or identity != self.identity(other):
             return False
-        return _weight(mine) != _weight(yours) or mine.facts.memory == yours.facts.memory
+        memory, memory_of_other = (self.modules[k].facts.memory for k in (index, other))
+        return self.memory_rank(index) != self.memory_rank(other) or memory == memory_of_other
 
-    def distinct(self, places: Iterable[int]) -> list[int]:
-        """Return one place for each distinct program, the one with the best known memory, in order.
+    def best_first(self, indices: Iterable[int]) -> list[int]:
+        """Return modules, those with the best known memory first."""
+        return sorted(indices, key=lambda index: (-self.memory_rank(index), index))
+
+    def distinct(self, indices: Iterable[int]) -> list[int]:
+        """Return one index for each distinct program, the one with the best known memory, in order.
 
         Copies of a program are one unless their memory differs.
         """
-        chosen: list[int] = []
-        known: dict[object, list[int]] = defaultdict(list)
-        for place in sorted(places, key=lambda place: (-_weight(self.modules[place]), place)):
-            same = known[_identity(self.modules[self.copies.get(place, place)])]
-            if not any(self.is_copy(place, one) for one in same):
-                same.append(place)
-                chosen.append(place)
-        return sorted(chosen)
+        chosen: dict[object, list[int]] = defaultdict(list)
+        for index in self.best_first(indices):
+            same = chosen[self.identity(self.copies.get(index, index))]
+            if not any(self.is_copy(index, other) for other in same):
+                same.append(index)
+        return sorted(index for same in chosen.values() for index in same)
 
     def alone(self, paired: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the places of programs without partner, and those of copies."""
-        chosen = set(paired)
-        rest = [place for place in range(len(self.modules)) if place not in chosen]
-        others = [place for place in rest if not any(self.is_copy(place, one) for one in paired)]
-        left = self.distinct(others)
-        return tuple(left), tuple(sorted({*rest} - {*left}))
+        """Return the indices of programs without partner, and those of copies."""
+        rest = {*range(len(self.modules))}.difference(paired)
+        alone = self.distinct(k for k in rest if not any(self.is_copy(k, p) for p in paired))
+        return tuple(alone), tuple(sorted(rest.difference(alone)))
 
 
-def _identity(module: ModuleSnapshot) -> tuple[str, str | None, str] | None:
-    if module.fingerprint is None:
-        return None
-    return plain_name(module.name), module.signature, module.fingerprint
+_Sides: TypeAlias = tuple[_Side, _Side]
+_Indices: TypeAlias = tuple[list[int], list[int]]
 
 
-def _module_pairs_by_name(modules: Sequence[ModuleSnapshot]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for place, module in enumerate(modules):
-        found[plain_name(module.name)].append(place)
-    return found
+def _only_pair(
+    sides: _Sides, indices: _Indices, key: Callable[[ModuleSnapshot], object], note: str
+) -> Iterator[_Pair]:
+    """Yield the only programs of both sides, with a note if their keys differ.
+
+    Of several copies with equal keys those of like memory are paired, elsewhere.
+    """
+    only = [side.distinct(some) for side, some in zip(sides, indices, strict=True)]
+    if [len(one) for one in only] == [1, 1]:
+        (mine,), (yours,) = only
+        is_same = key(sides[0].modules[mine]) == key(sides[1].modules[yours])
+        if not is_same or [len(some) for some in indices] == [1, 1]:
+            yield mine, yours, "" if is_same else note
 
 
-def _of_one_name(
-    base: _Side,
-    head: _Side,
-    mine: Sequence[int],
-    yours: Sequence[int],
-) -> Iterator[tuple[int, int, str]]:
+def _pairs_of_name(sides: _Sides, indices: _Indices) -> Iterator[_Pair]:
     """Yield the pairs among modules of one name."""
-    left, right = base.distinct(mine), head.distinct(yours)
-    if len(left) == 1 == len(right):
-        same = base.modules[left[0]].signature == head.modules[right[0]].signature
-        if not same or len(mine) == 1 == len(yours):
-            yield left[0], right[0], "" if same else SIGNATURE_DIFFERS
-            return
-    for signature in dict.fromkeys(base.modules[place].signature for place in mine):
-        if signature is None:
-            continue
-        left = [place for place in mine if base.modules[place].signature == signature]
-        right = [place for place in yours if head.modules[place].signature == signature]
-        yield from _of_one_signature(base, head, left, right)
+    pairs = [*_only_pair(sides, indices, lambda module: module.signature, SIGNATURE_DIFFERS)]
+    yield from pairs
+    modules = sides[0].modules, sides[1].modules
+    signatures = dict.fromkeys(modules[0][k].signature for k in indices[0])
+    for signature in () if pairs else signatures:
+        if signature is not None:
+            mine = [k for k in indices[0] if modules[0][k].signature == signature]
+            yours = [k for k in indices[1] if modules[1][k].signature == signature]
+            yield from _pairs_of_signature(sides, mine, yours)
 
 
-def _of_one_signature(
-    base: _Side,
-    head: _Side,
-    left: list[int],
-    right: list[int],
-) -> Iterator[tuple[int, int, str]]:
+def _pairs_of_signature(sides: _Sides, mine: list[int], yours: list[int]) -> Iterator[_Pair]:
     """Yield the pairs among modules of one name and signature."""
-    if len(left) == 1 == len(right):
-        yield left[0], right[0], ""
+    base, head = sides
+    if len(mine) == 1 == len(yours):
+        yield mine[0], yours[0], ""
         return
-    count = max(len(left), len(right))
-    while (pair := _equal(base.modules, head.modules, left, right)) is not None:
-        one, other = pair
-        left = [p for p in left if p != one and not base.is_copy(p, one)]
-        right = [p for p in right if p != other and not head.is_copy(p, other)]
-        yield one, other, ""
-    left, right = base.distinct(left), head.distinct(right)
-    if len(left) == 1 == len(right):
-        yield left[0], right[0], ""
-    elif len(left) == len(right):
-        left.sort(key=lambda place: (-_weight(base.modules[place]), place))
-        right.sort(key=lambda place: (-_weight(head.modules[place]), place))
-        for one, other in zip(left, right, strict=True):
-            yield one, other, IN_ORDER.format(count=count)
+    count = max(len(mine), len(yours))
+    while (pair := _equal_programs(sides, mine, yours)) is not None:
+        mine = [k for k in mine if k != pair[0] and not base.is_copy(k, pair[0])]
+        yours = [k for k in yours if k != pair[1] and not head.is_copy(k, pair[1])]
+        yield *pair, ""
+    mine, yours = base.distinct(mine), head.distinct(yours)
+    if len(mine) == 1 == len(yours):
+        yield mine[0], yours[0], ""
+    elif len(mine) == len(yours):
+        for before, after in zip(base.best_first(mine), head.best_first(yours), strict=True):
+            yield before, after, IN_ORDER.format(count=count)
 
 
-def _equal(
-    base: Sequence[ModuleSnapshot],
-    head: Sequence[ModuleSnapshot],
-    left: Sequence[int],
-    right: Sequence[int],
-) -> tuple[int, int] | None:
+def _equal_programs(sides: _Sides, mine: list[int], yours: list[int]) -> tuple[int, int] | None:
     """Return a pair of equal programs, preferably with memory of one source and equal.
 
     A program may have copies with less known of its memory, such as a text that it printed itself;
     if no two sources are the same, the best of each side are paired.
     """
-    programs = {base[place].fingerprint for place in left} - {None}
-    common = programs & {head[place].fingerprint for place in right}
-    first = next(
-        (base[place].fingerprint for place in left if base[place].fingerprint in common), None
-    )
+    base, head = sides
+    common = {head.modules[k].fingerprint for k in yours} - {None}
+    prints = [base.modules[k].fingerprint for k in mine]
+    first = next((fingerprint for fingerprint in prints if fingerprint in common), None)
     if first is None:
         return None
-    return min(
-        (
-            (one, other)
-            for one in left
-            for other in right
-            if base[one].fingerprint == first == head[other].fingerprint
-        ),
-        key=lambda pair: (
-            _weight(base[pair[0]]) != _weight(head[pair[1]]),
-            -_weight(base[pair[0]]) - _weight(head[pair[1]]),
-            base[pair[0]].facts.memory != head[pair[1]].facts.memory,
-            pair,
-        ),
-    )
 
+    def order(pair: tuple[int, int]) -> tuple[object, ...]:
+        ranks = base.memory_rank(pair[0]), head.memory_rank(pair[1])
+        memory = base.modules[pair[0]].facts.memory, head.modules[pair[1]].facts.memory
+        return ranks[0] != ranks[1], -sum(ranks), memory[0] != memory[1], pair
 
-def _weight(module: ModuleSnapshot) -> int:
-    """Return how much is known of a module's memory: 2 as XLA assigned it, 1 estimated, 0."""
-    memory = module.facts.memory
-    return 0 if memory is None else 2 if memory.source == "buffer-assignment" else 1
+    mine = [k for k in mine if base.modules[k].fingerprint == first]
+    yours = [k for k in yours if head.modules[k].fingerprint == first]
+    return min(product(mine, yours), key=order)
