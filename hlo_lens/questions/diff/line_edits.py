@@ -1,4 +1,7 @@
-"""Calls of functions that came, went, or run another number of times.
+"""Edits of a program by line of the user's program, and calls that came, went or repeat more often.
+
+Lines are those of the head: a line of the base is paired with one of the head by the unchanged
+instructions of both, then by equal operations (`line_partners`).
 
 Instructions of a function that is called once more are on the lines of the function, which nobody
 edited: their call stacks have the line of the call. A line calls for all instructions that have it
@@ -60,8 +63,8 @@ class CallChange:
     """
 
     is_other_number: bool
-    added: Mapping[str, Counter[str]]
-    removed: Mapping[str, Counter[str]]
+    added: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    removed: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -103,33 +106,30 @@ def call_changes(
         known: Names of lines that have instructions of their own on one side only.
         functions: Function that a line is in.
     """
-    before = _renamed(before, names, _caller_names(before, after, votes, names, known))
+    callers = _caller_names(before, after, votes, names, known)
+    renamed: dict[Stack, Counter[str]] = defaultdict(Counter)
+    for stack, opcodes in before.items():
+        outer = tuple(callers[caller] for caller in stack[1:])
+        renamed[(names.get(stack[0], stack[0]), *outer)] += opcodes
+    before = renamed
     ratios = _ratios(before, after)
     one_sided = _one_sided(before, after, functions)
-    found: dict[str, tuple[dict[str, Counter[str]], dict[str, Counter[str]]]] = {}
+    found: dict[str, CallChange] = {}
     explained: dict[str, bool] = {}
     for stack in dict.fromkeys((*before, *after)):
-        one, other = (stacks.get(stack, Counter[str]()) for stacks in (before, after))
-        line = stack[0]
+        line, one, other = stack[0], *(s.get(stack, Counter[str]()) for s in (before, after))
         if line in known or one == other:
             continue
         function = functions.get(line, "")
-        callers = (c for c in reversed(stack[1:]) if c in ratios or (c, function) in one_sided)
-        caller = next(callers, None)
+        changed = (c for c in reversed(stack[1:]) if c in ratios or (c, function) in one_sided)
+        caller = next(changed, None)
         explained[line] = caller is not None and explained.get(line, True)
         if caller is not None:
-            added, removed = found.setdefault(caller, (defaultdict(Counter), defaultdict(Counter)))
-            added[line] += other - one
-            removed[line] += one - other
-    return CallChanges(
-        callers={
-            caller: CallChange(
-                is_other_number=bool(ratios.get(caller)), added=added, removed=removed
-            )
-            for caller, (added, removed) in found.items()
-        },
-        lines=frozenset(line for line, is_known in explained.items() if is_known),
-    )
+            change = found.setdefault(caller, CallChange(is_other_number=bool(ratios.get(caller))))
+            change.added[line] += other - one
+            change.removed[line] += one - other
+    lines = frozenset(line for line, is_explained in explained.items() if is_explained)
+    return CallChanges(callers=found, lines=lines)
 
 
 _FEWEST = 2
@@ -163,17 +163,17 @@ def _one_sided(before: Stacks, after: Stacks, functions: Mapping[str, str]) -> s
 
     The other side has all of its operations, by other calls: else the function was edited.
     """
-    (mine, base), (yours, head) = map(_made, (before, after))
-    one: dict[tuple[str, str], _Made] = defaultdict(Counter)  # by calling line and function
-    other: dict[tuple[str, str], _Made] = defaultdict(Counter)
-    for found, made in ((one, mine), (other, yours)):
-        for caller, operations in made.items():
+    sides = []
+    for by_caller, whole in map(_made, (before, after)):
+        calls: dict[tuple[str, str], _Made] = defaultdict(Counter)  # by calling line and function
+        for caller, operations in by_caller.items():
             for key, count in operations.items():
-                found[caller, functions.get(key[0], "")][key] += count
+                calls[caller, functions.get(key[0], "")][key] += count
+        sides.append((calls, whole))
     return {
         key
-        for here, there, many, few in ((one, other, base, head), (other, one, head, base))
-        for key, part in [*here.items()]
+        for (here, many), (there, few) in (sides, sides[::-1])
+        for key, part in here.items()
         if key not in there and all(map(few.__getitem__, part)) and _is_more(part, few, many)
     }
 
@@ -218,7 +218,6 @@ def _caller_names(
 ) -> dict[str, str]:
     """Return the names in the head of lines of the base that call."""
     kept = {mine: yours for mine, yours in names.items() if yours not in known}
-    own = {*kept.values()}
     mine, yours = (
         {
             caller: frozenset(f"{renames.get(line, line)} {opcode}" for line, opcode in made)
@@ -226,8 +225,8 @@ def _caller_names(
         }
         for stacks, renames in ((before, names), (after, {}))
     )
-    partner = line_partners(votes, mine, yours)
-    partner = {one: other for one, other in partner.items() if other not in own} | kept
+    pairs, own = line_partners(votes, mine, yours).items(), {*kept.values()}
+    partner = {one: other for one, other in pairs if other not in own} | kept
     there = {line for stack in after for line in stack}
     return {
         caller: partner.get(caller)
@@ -237,60 +236,29 @@ def _caller_names(
     }
 
 
-def _renamed(
-    stacks: Stacks, names: Mapping[str, str], callers: Mapping[str, str]
-) -> dict[Stack, Counter[str]]:
-    """Return stacks of the base with the names of their lines in the head."""
-    found: dict[Stack, Counter[str]] = defaultdict(Counter)
-    for stack, opcodes in stacks.items():
-        outer = tuple(callers[caller] for caller in stack[1:])
-        found[(names.get(stack[0], stack[0]), *outer)] += opcodes
-    return dict(found)
+# ---- loops and opcodes of lines ------------------------------------------------------------------
+
+Trips: TypeAlias = tuple[int, ...]
+"""Sorted trip counts of the loops of a line."""
 
 
-def caller_votes(pairs: Iterator[tuple[Stack, Stack]]) -> Counter[tuple[str, str]]:
-    """Return the calling lines of stacks of base and head, with their number."""
-    return Counter(
-        two
-        for one, other in pairs
-        if len(one) == len(other)
-        for two in zip(one[1:], other[1:], strict=True)
-    )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hlo_lens.hlo.module import HloModule
-
-    Trips = tuple[int, ...]
-
-
-def trips_by_line(module: HloModule, line: Callable[[int], str | None]) -> dict[str, Trips]:
-    """Return the sorted trip counts of the loops of each line with known ones.
-
-    Args:
-        module: The module.
-        line: Returns the line of a row.
-    """
+def _trips_by_line(lines: ModuleLines) -> dict[str, Trips]:
+    """Return the trip counts of the loops of each line with known ones."""
+    module = lines.module
     rows = module.opcodes.places_of({"while"})
     if not rows:
         return {}
     counts = trip_counts(InstructionTable(module), derives_printed=False).loops
     found: dict[str, list[int | None]] = defaultdict(list)
     for row, loop in zip(rows, counts, strict=True):
-        place = line(row)
+        place = lines.line(row)
         if place is not None:
             found[place].append(loop.trip_count)
     known = {place: [one for one in trips if one is not None] for place, trips in found.items()}
-    return {
-        place: tuple(sorted(trips))
-        for place, trips in known.items()
-        if len(trips) == len(found[place])
-    }
+    return {p: tuple(sorted(trips)) for p, trips in known.items() if len(trips) == len(found[p])}
 
 
-def changed_trips(
+def _changed_trips(
     before: Mapping[str, Trips], after: Mapping[str, Trips], names: Mapping[str, str]
 ) -> dict[str, tuple[Trips, Trips]]:
     """Return the lines with as many loops as before, of which some have another trip count.
@@ -360,12 +328,25 @@ class ModuleLines:
     def opcodes_by_line(self) -> dict[str, Counter[str]]:
         """Return the opcodes of the instructions of each line."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
+        for line, _, opcode, count in self._lines():
+            found[line][opcode] += count
+        return found
+
+    def functions(self) -> dict[str, str]:
+        """Return the function of each line: that of most of its instructions."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for line, function, _, count in self._lines():
+            if function:
+                found[line][function] += count
+        return {line: max(sorted(names), key=names.__getitem__) for line, names in found.items()}
+
+    def _lines(self) -> Iterator[tuple[str, str | None, str, int]]:
+        """Yield line, function and opcode of the instructions with a line, and their number."""
         for (key, opcode), count in self._opcodes_by_key.items():
             place = self.origins.places.innermost_of(key)
             line = None if place is None else self.name(place)
-            if line is not None:
-                found[line][opcode] += count
-        return found
+            if place is not None and line is not None:
+                yield line, place.function, opcode, count
 
     @cached_property
     def _opcodes_by_key(self) -> Counter[tuple[str | None, str]]:
@@ -390,16 +371,6 @@ class ModuleLines:
             if stack:
                 found[stack][opcode] += count
         return found
-
-    def functions(self) -> dict[str, str]:
-        """Return the function of each line: that of most of its instructions."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
-        for (key, _), count in self._opcodes_by_key.items():
-            place = self.origins.places.innermost_of(key)
-            line = None if place is None else self.name(place)
-            if line is not None and place is not None and place.function:
-                found[line][place.function] += count
-        return {line: max(sorted(names), key=names.__getitem__) for line, names in found.items()}
 
     def stack(self, row: int) -> Stack:
         """Return the lines of the user's program in the call stack of a row, innermost first."""
@@ -445,13 +416,11 @@ def is_of_shardy(instruction: HloInstruction) -> bool:
     return is_call and custom_call_target(instruction).startswith(_SHARDY)
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    Opcodes = Mapping[str, Counter[str]]
+Opcodes: TypeAlias = "Mapping[str, Counter[str]]"
+"""Opcodes of the instructions of each line."""
 
 
-def usual_growth(before: Opcodes, after: Opcodes, names: Mapping[str, str]) -> int:
+def _usual_growth(before: Opcodes, after: Opcodes, names: Mapping[str, str]) -> int:
     """Return how many times as many instructions most lines that grew have in the head; 1 for none.
 
     Args:
@@ -467,11 +436,13 @@ def usual_growth(before: Opcodes, after: Opcodes, names: Mapping[str, str]) -> i
     return ratios.most_common(1)[0][0] if ratios else 1
 
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+# ---- partners of lines -------------------------------------------------------------------------
 
-    Votes = Counter[tuple[str, str]]
-    Operations = Mapping[str, frozenset[str]]
+Votes: TypeAlias = "Counter[tuple[str, str]]"
+"""Line of the base and line of the head of unchanged instructions, with their number."""
+
+Operations: TypeAlias = "Mapping[str, frozenset[str]]"
+"""Opcodes of the operations of each line."""
 
 
 def line_partners(votes: Votes, before: Operations, after: Operations) -> dict[str, str]:
@@ -617,6 +588,23 @@ class LineEdits:
     sums: Counter[str] = field(default_factory=Counter)
     changes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
+    def add(self, edit: Edit) -> None:
+        """Count an edit."""
+        kind, instruction = edit.kind, in_head(edit)
+        self.kinds[kind] += 1
+        opcode = CONSTRAINT if is_constraint(instruction) else instruction.opcode
+        if kind in self.opcodes:
+            text = instruction.computation.module.columns.attributes_text(instruction.row)
+            if RECOMPUTED in text:
+                self.recomputed += 1 if kind == "added" else -1
+            elif opcode not in PLUMBING and not is_of_shardy(instruction):
+                self.opcodes[kind][opcode] += 1
+                if SUM in text:
+                    self.sums[kind] += 1
+        for change in edit.changes:
+            what = CONSTRAINT if opcode == CONSTRAINT and change.what == "sharding" else change.what
+            self.changes[what, change.base or "(none)", change.head or "(none)"] += 1
+
     def net(self, kind: str) -> Counter[str]:
         """Return the opcodes of one kind beyond those of the other: the rest was not matched."""
         other = "removed" if kind == "added" else "added"
@@ -706,7 +694,7 @@ def program_lines(
     is_small = len(rows) < _MOST_VOTES
     if is_small or any(mine.file != yours.file for mine, yours in unchanged):
         sides[0].files = renamed_files(*(side.named_files() for side in sides))
-    found = _edits_by_line(diff.edits, sides)
+    edits = _edits_by_line(diff.edits, sides)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
     voted = ((sides[0].name(one), sides[1].name(other)) for one, other in unchanged)
     votes = Counter((one, other) for one, other in voted if one and other)
@@ -716,16 +704,18 @@ def program_lines(
     ]
     partner = line_partners(votes, *operations)
     novel = {p for q, p in partner.items() if operations[0].get(q) != operations[1].get(p)}
-    joined, split = _joined(votes, partner, (before, after), found)
+    joined, split = _joined(votes, partner, (before, after), edits)
     kept = {*partner.values(), *split}
     partner.update(joined)
     gone = {p: f"{p} (base)" if p in after else p for p in before if p not in partner}
     names = {**partner, **gone}
     lines: dict[Place, LineEdits] = {}
-    for (side, place), edits in found.items():
+    for (side, place), listed in edits.items():
         name = names.get(place, place) if side == 0 and place is not None else place
-        _merge(lines.setdefault(name, LineEdits()), edits)
-    mine, yours = (trips_by_line(side.module, side.line) if is_source else {} for side in sides)
+        of_line = lines.setdefault(name, LineEdits())
+        for edit in listed:
+            of_line.add(edit)
+    mine, yours = (_trips_by_line(side) if is_source else {} for side in sides)
     new = {place: counts for place, counts in after.items() if place not in kept}
     recomputed = [
         sum(1 for _ in module.columns.rows_with_attribute_text(RECOMPUTED))
@@ -738,8 +728,8 @@ def program_lines(
         is_source=is_source,
         recomputed=(recomputed[0], recomputed[1]),
         shifted={mine: yours for mine, yours in names.items() if mine != yours},
-        trips=changed_trips(mine, yours, names),
-        growth=usual_growth(before, after, names),
+        trips=_changed_trips(mine, yours, names),
+        growth=_usual_growth(before, after, names),
         novel=frozenset(novel),
         calls=_calls(matched, sides, names, {*new, *gone.values()}) if is_source else NO_CALLS,
     )
@@ -747,18 +737,17 @@ def program_lines(
 
 def _edits_by_line(
     edits: tuple[Edit, ...], sides: tuple[ModuleLines, ModuleLines]
-) -> dict[tuple[int, Place], LineEdits]:
+) -> dict[tuple[int, Place], list[Edit]]:
     """Return the edits of the lines of each side, base first."""
-    found: dict[tuple[int, Place], LineEdits] = defaultdict(LineEdits)
+    found: dict[tuple[int, Place], list[Edit]] = defaultdict(list)
     edited: Counter[Place] = Counter()  # constraints by their own line
     for edit in edits:
         instruction = in_head(edit)
         if is_constraint(instruction):
             edited[sides[edit.head is not None].line(instruction.row)] += 1
     for edit in edits:
-        number, instruction = int(edit.head is not None), in_head(edit)
-        key = (number, sides[number].place(instruction, edited))
-        _count(found[key], edit, instruction)
+        side = int(edit.head is not None)
+        found[side, sides[side].place(in_head(edit), edited)].append(edit)
     return found
 
 
@@ -770,42 +759,23 @@ def _calls(
 ) -> CallChanges:
     """Return the changes of calls, without the lines that are known as new or gone."""
     base, head = sides
-    votes = caller_votes((base.stack(one), head.stack(other)) for one, other in unchanged)
+    stacks = ((base.stack(one), head.stack(other)) for one, other in unchanged)
+    votes = Counter(
+        pair
+        for one, other in stacks
+        if len(one) == len(other)
+        for pair in zip(one[1:], other[1:], strict=True)
+    )
     functions = {names.get(line, line): name for line, name in base.functions().items()}
     functions |= head.functions()
     return call_changes(base.stacks(), head.stacks(), votes, names, known, functions)
-
-
-def _count(found: LineEdits, edit: Edit, instruction: HloInstruction) -> None:
-    kind = edit.kind
-    found.kinds[kind] += 1
-    opcode = CONSTRAINT if is_constraint(instruction) else instruction.opcode
-    if kind in found.opcodes:
-        text = instruction.computation.module.columns.attributes_text(instruction.row)
-        if RECOMPUTED in text:
-            found.recomputed += 1 if kind == "added" else -1
-        elif opcode not in PLUMBING and not is_of_shardy(instruction):
-            found.opcodes[kind][opcode] += 1
-            found.sums[kind] += SUM in text
-    for change in edit.changes:
-        what = CONSTRAINT if opcode == CONSTRAINT and change.what == "sharding" else change.what
-        found.changes[what, change.base or "(none)", change.head or "(none)"] += 1
-
-
-def _merge(into: LineEdits, edits: LineEdits) -> None:
-    into.kinds += edits.kinds
-    into.recomputed += edits.recomputed
-    into.sums += edits.sums
-    into.changes += edits.changes
-    for kind, counts in edits.opcodes.items():
-        into.opcodes[kind].update(counts)
 
 
 def _joined(
     votes: Mapping[tuple[str, str], int],
     partner: Mapping[str, str],
     sides: Sequence[Mapping[str, Counter[str]]],
-    found: Mapping[tuple[int, Place], LineEdits],
+    edits: Mapping[tuple[int, Place], Sequence[Edit]],
 ) -> tuple[dict[str, str], set[str]]:
     """Return lines without partner whose instructions are on another line now, mostly unchanged.
 
@@ -816,9 +786,8 @@ def _joined(
     for pair, _ in sorted(votes.items(), key=lambda item: (-item[1], item[0])):
         for side, other in ((0, pair[1]), (1, pair[0])):
             place = pair[side]
-            edits = found.get((side, place))
             total = sides[side].get(place, Counter()).total()
-            is_edited = edits is not None and 0 < total <= 2 * edits.count
+            is_edited = (side, place) in edits and 0 < total <= 2 * len(edits[side, place])
             if place not in taken[side] and not is_edited:
                 most[side].setdefault(place, other)
     return most[0], set(most[1])
