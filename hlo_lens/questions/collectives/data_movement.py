@@ -19,7 +19,6 @@ from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
@@ -75,9 +74,27 @@ def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) 
     copies: list[HostCopy] = []
     if any(_ON_HOST in shape for shape in table.shape_texts):
         for row in table.rows_where(_may_copy):
-            copies.extend(_host_copy(table.instruction(row), calls, origins))
+            instruction = table.instruction(row)
+            source, target = _sides(instruction)
+            if source is None or target is None or _is_host(source) == _is_host(target):
+                continue
+            smaller = min(source.size_bytes or 0, target.size_bytes or 0) or None
+            direction = TO_HOST if _is_host(target) else TO_DEVICE
+            copies.append(_copy(instruction, direction, smaller, calls, origins))
     for row in table.rows_of({"custom-call", "infeed", "outfeed"}):
-        copies.extend(_asked_for(table.instruction(row), calls, origins))
+        instruction = table.instruction(row)
+        shape, is_to_host = instruction.shape, instruction.opcode == "outfeed"
+        if is_to_host:
+            shape = instruction.operand_shape(0)
+        elif instruction.opcode == "custom-call":
+            target_name = (instruction.attribute("custom_call_target") or "").strip('"')
+            if target_name not in _TARGETS:
+                continue
+            placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
+            is_to_host = target_name == "MoveToHost" or placement.endswith("host")
+        size = None if shape is None else shape.size_bytes
+        direction = TO_HOST if is_to_host else TO_DEVICE
+        copies.append(_copy(instruction, direction, size, calls, origins))
     return DataMovement(copies=tuple(copies))
 
 
@@ -85,49 +102,22 @@ def _may_copy(traits: OpcodeTraits) -> bool:
     return opcode_traits(traits.base).is_copying and traits.phase != "done"
 
 
-def _host_copy(
-    instruction: HloInstruction, calls: CallCounts, origins: Origins
-) -> Iterator[HostCopy]:
-    """Yield a copy if exactly one side of it is in host memory."""
+def _sides(instruction: HloInstruction) -> tuple[Shape | None, Shape | None]:
+    """Return the shapes of source and target of a copy; None where they cannot be read."""
+    traits = opcode_traits(instruction.opcode)
     try:
-        source, target = _sides(instruction, opcode_traits(instruction.opcode))
+        source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
+        target = instruction.shape
     except DumpSyntaxError:
-        return
-    if source is None or target is None or _is_host(source) == _is_host(target):
-        return
-    smaller = min(source.size_bytes or 0, target.size_bytes or 0) or None
-    yield _copy(instruction, TO_HOST if _is_host(target) else TO_DEVICE, smaller, calls, origins)
-
-
-def _sides(instruction: HloInstruction, traits: OpcodeTraits) -> tuple[Shape | None, Shape | None]:
-    source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
-    target = instruction.shape
+        return None, None
     if traits.phase == "start" and target is not None:
-        parts = target.tuple_shapes
         wanted = 0 if traits.produced is Produced.FIRST else 1
-        target = parts[wanted] if wanted < len(parts) else None
+        target = next(iter(target.tuple_shapes[wanted : wanted + 1]), None)
     return source, target
 
 
 def _is_host(shape: Shape) -> bool:
     return not shape.is_tuple and shape.is_in_host_memory
-
-
-def _asked_for(
-    instruction: HloInstruction, calls: CallCounts, origins: Origins
-) -> Iterator[HostCopy]:
-    """Yield an infeed, an outfeed, or a custom call that requests a move."""
-    shape, is_to_host = instruction.shape, instruction.opcode == "outfeed"
-    if is_to_host:
-        shape = instruction.operand_shape(0)
-    elif instruction.opcode == "custom-call":
-        target = (instruction.attribute("custom_call_target") or "").strip('"')
-        if target not in _TARGETS:
-            return
-        placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
-        is_to_host = target == "MoveToHost" or placement.endswith("host")
-    size = None if shape is None else shape.size_bytes
-    yield _copy(instruction, TO_HOST if is_to_host else TO_DEVICE, size, calls, origins)
 
 
 def _copy(

@@ -1,18 +1,23 @@
-"""Groups of collectives by kind, mesh axis, source line or loop.
+"""Groups of collectives by kind, mesh axis, source line or loop, and the nested loops of a program.
 
 Payload of groups is per program run, each collective counted as often as it runs, of branches that
-exclude each other the largest (`sums`), or per text, each once; bytes on the wire have a column for
-each. A sum with an unknown part is unknown.
+exclude each other the largest (`run_sum`), or per text, each once; bytes on the wire have a column
+for each. A sum with an unknown part is unknown.
+
+A level of a program is the entry, the body of a loop, or a branch of a conditional. Calls, fusions
+and async computations belong to the level that runs them. Communication of a level excludes that of
+loops inside it.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from hlo_lens.load.fact import fact
-from hlo_lens.program.origins import NO_ORIGIN, Origins, is_inferred, marked, origins
+from hlo_lens.program.origins import NO_ORIGIN, is_inferred, marked, origins
 from hlo_lens.program.runs import CallCounts, SumBounds, call_counts
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.value_flow import Value
@@ -31,10 +36,9 @@ from hlo_lens.render.result import Records, Unit, sum_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.module import HloComputation, HloInstruction
-    from hlo_lens.hlo.query import InstructionTable
+    from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.collective import Collective, Collectives
+    from hlo_lens.questions.collectives.collective import Collective
 
 
 _WIRE = ("wire_bytes_per_device", "wire_bytes_per_run")
@@ -201,10 +205,6 @@ LABELS: Mapping[str, Callable[[Collective], str]] = {
 }
 """Label functions of the groupings."""
 
-CHOICES = ("kind", "axis", "source", "loop", "op")
-"""Groupings that users can choose."""
-
-
 _DEEPEST = 64
 _MOST = 20_000
 """Most levels; a body that several levels run appears below each of them."""
@@ -258,98 +258,35 @@ class Loops(Records[LoopLevel]):
 def loops(module: ModuleDump) -> Loops:
     """Return the loops and branches of a module, with their communication."""
     table, calls = instruction_table(module), call_counts(module)
-    return Loops(levels=tuple(_Levels(table, collectives(module), calls, origins(module)).all()))
+    found, known_origins = collectives(module), origins(module)
+    trips = {(trip.computation, trip.loop): trip for trip in found.trips.loops}
+    inside: dict[str, list[HloInstruction]] = {}
+    for row in table.rows_where(lambda traits: traits.is_control_flow):
+        instruction = table.instruction(row)
+        inside.setdefault(instruction.computation.name, []).append(instruction)
+    listed: dict[str, list[Collective]] = {}
+    for collective in found.collectives:
+        listed.setdefault(_home(collective.computation, calls), []).append(collective)
 
-
-class _Levels:
-    """Walk of a program from its entry through all computations that it runs."""
-
-    def __init__(
-        self, table: InstructionTable, found: Collectives, calls: CallCounts, origins: Origins
-    ) -> None:
-        self._module = table.module
-        self._origins = origins
-        self._path: list[str] = []
-        self._shown = 0
-        self._calls = calls
-        self._trips = {(trip.computation, trip.loop): trip for trip in found.trips.loops}
-        self._inside: dict[str, list[HloInstruction]] = {}
-        for row in table.rows_where(lambda traits: traits.is_control_flow):
-            instruction = table.instruction(row)
-            self._inside.setdefault(instruction.computation.name, []).append(instruction)
-        self._collectives: dict[str, list[Collective]] = {}
-        for collective in found.collectives:
-            home = self._home(collective.computation)
-            self._collectives.setdefault(home, []).append(collective)
-
-    def _home(self, computation: str) -> str:
-        """Return the computation of the level that runs another one."""
-        for _ in range(_DEEPEST):
-            sites = self._calls.sites(computation)
-            if not sites or sites[0].role != "call":
-                break
-            computation = sites[0].caller.computation.name
-        return computation
-
-    def all(self) -> Iterator[LoopLevel]:
-        """Yield the entry and all levels inside it."""
-        entry = self._module.entry
-        if self._module.has_entry:
-            yield self._level(entry, 0, "entry", None, None)
-            yield from self._within(entry, 1)
-
-    def _within(self, computation: HloComputation, depth: int) -> Iterator[LoopLevel]:
-        if depth > _DEEPEST or len(self._path) > _DEEPEST or computation.name in self._path:
-            return
-        self._path.append(computation.name)
-        for instruction in self._inside.get(computation.name, ()):
-            for number, name in enumerate(self._run_by(instruction)):
-                called = self._module.computation(name)
-                if called is None or self._shown > _MOST:
-                    continue
-                self._shown += 1
-                if instruction.opcode in ("call", "async-start"):
-                    yield from self._within(called, depth)
-                    continue
-                is_loop = instruction.opcode == "while"
-                kind, branch = ("loop", None) if is_loop else ("branch", number)
-                yield self._level(called, depth, kind, instruction, branch)
-                yield from self._within(called, depth + 1)
-        self._path.pop()
-
-    def _run_by(self, instruction: HloInstruction) -> tuple[str, ...]:
-        """Return the computations that an instruction runs; for a loop only the body."""
-        if instruction.opcode == "while":
-            value = instruction.attribute("body")
-            return self._module.reader.names(value) if value else ()
-        return instruction.called_computations
-
-    def _level(
-        self,
-        computation: HloComputation,
-        depth: int,
-        kind: str,
-        instruction: HloInstruction | None,
-        branch: int | None,
+    def level(
+        depth: int, body: HloComputation, by: HloInstruction | None, number: int | None
     ) -> LoopLevel:
-        runs = self._calls.at(computation.place)
-        trip = None
-        if instruction is not None:
-            trip = self._trips.get((instruction.computation.name, instruction.name))
-        origin = NO_ORIGIN if instruction is None else self._origins.direct(Value(instruction.row))
-        own = tuple(self._collectives.get(computation.name, ()))
+        runs, own = calls.at(body.place), tuple(listed.get(body.name, ()))
+        trip = None if by is None else trips.get((by.computation.name, by.name))
+        origin = NO_ORIGIN if by is None else known_origins.direct(Value(by.row))
+        is_branch = by is not None and by.opcode != "while"
         return LoopLevel(
             depth=depth,
-            kind=kind,
-            loop=computation.name if instruction is None else instruction.name,
-            branch=branch,
-            computation=computation.name,
+            kind="entry" if by is None else "branch" if is_branch else "loop",
+            loop=body.name if by is None else by.name,
+            branch=number if is_branch else None,
+            computation=body.name,
             trip_count=None if trip is None else trip.trip_count,
             trip_source=None if trip is None else trip.trip_source,
             reason=None if trip is None or trip.trip_count is not None else trip.reason,
             times=runs.times,
             is_at_most=runs.is_at_most,
-            instructions=len(computation.rows),
+            instructions=len(body.rows),
             collectives=own,
             static_count=len(own),
             wire_bytes_per_trip=sum_of(c.wire_bytes_per_device for c in own),
@@ -358,3 +295,50 @@ class _Levels:
             source=origin.source,
             origin_basis=origin.basis,
         )
+
+    return Loops(levels=tuple(itertools.starmap(level, _bodies(table.module, inside))))
+
+
+def _home(computation: str, calls: CallCounts) -> str:
+    """Return the computation of the level that runs another one."""
+    for _ in range(_DEEPEST):
+        sites = calls.sites(computation)
+        if not sites or sites[0].role != "call":
+            break
+        computation = sites[0].caller.computation.name
+    return computation
+
+
+_Body: TypeAlias = "tuple[int, HloComputation, HloInstruction | None, int | None]"
+"""Depth of a level, its computation, what runs it, and its number among what that runs."""
+
+
+def _bodies(module: HloModule, inside: Mapping[str, Sequence[HloInstruction]]) -> Iterator[_Body]:
+    """Yield the entry and all levels inside it; `inside` is control flow by computation."""
+    if not module.has_entry:
+        return
+    shown, path = 0, list[str]()
+
+    def within(computation: HloComputation, depth: int) -> Iterator[_Body]:
+        nonlocal shown
+        if depth > _DEEPEST or len(path) > _DEEPEST or computation.name in path:
+            return
+        path.append(computation.name)
+        for instruction in inside.get(computation.name, ()):
+            names = instruction.called_computations
+            if instruction.opcode == "while":
+                value = instruction.attribute("body")
+                names = module.reader.names(value) if value else ()
+            for number, name in enumerate(names):
+                called = module.computation(name)
+                if called is None or shown > _MOST:
+                    continue
+                shown += 1
+                is_call = instruction.opcode in ("call", "async-start")
+                if not is_call:
+                    yield depth, called, instruction, number
+                yield from within(called, depth if is_call else depth + 1)
+        path.pop()
+
+    yield 0, module.entry, None, None
+    yield from within(module.entry, 1)
