@@ -583,7 +583,7 @@ class _Maker:
 
     def _fields(self, parts: CollectiveParts, sizes: _Sizes) -> dict[str, Any]:
         """Return the fields that all collectives of equal attributes, sizes and origin share."""
-        origin = self._origins.of(parts.op, parts.printed, sizes.payload_bytes)
+        origin = self._origins.of(parts.op, parts.text, sizes.payload_bytes)
         devices = parts.devices
         key = (id(devices), id(sizes), parts.kind, id(origin))
         if key not in self._common:  # the origin is kept, so that no other has its number

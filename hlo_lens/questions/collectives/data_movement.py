@@ -19,7 +19,6 @@ from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.program.origins import Origins

@@ -349,27 +349,15 @@ class CollectiveDevices(NamedTuple):
     slice_transfer: str | None
 
 
-class PrintedAttributes(NamedTuple):
-    """Attributes of a collective, one object for all of a kind that print the same.
-
-    Attributes:
-        text: Their text, without channel and applied computation.
-        devices: Its devices.
-        rendezvous: Name that the send and the recv of a transfer between slices have in common.
-    """
-
-    text: str
-    devices: CollectiveDevices
-    rendezvous: str | None
-
-
 class CollectiveParts(NamedTuple):
     """The instructions that perform one collective, and their printed attributes.
 
     Attributes:
         op: The operation.
         channel_id: Its channel; None if there is none.
-        printed: Its other attributes.
+        text: Its other attributes, without the applied computation.
+        devices: Its devices.
+        rendezvous: Name that the send and the recv of a transfer between slices have in common.
         is_scattered: Whether it is an all-reduce fused with the slice that each device keeps.
         answer: The recv of a send.
         further: Sends of the sizes and offsets of a ragged all-to-all.
@@ -378,16 +366,13 @@ class CollectiveParts(NamedTuple):
 
     op: CollectiveOp
     channel_id: int | None
-    printed: PrintedAttributes
+    text: str
+    devices: CollectiveDevices
+    rendezvous: str | None
     is_scattered: bool
     answer: CollectiveOp | None = None
     further: tuple[CollectiveParts, ...] = ()
     shift: CollectiveParts | None = None
-
-    @property
-    def devices(self) -> CollectiveDevices:
-        """Its devices."""
-        return self.printed.devices
 
     @property
     def kind(self) -> str:
@@ -422,7 +407,7 @@ def read_collectives(
         ops: Its collectives.
         partitions: Its number of partitions; None if unknown.
     """
-    read: dict[tuple[str, str, bool, str], PrintedAttributes] = {}
+    read: dict[tuple[str, str, bool, str], tuple[str, CollectiveDevices, str | None]] = {}
     devices: dict[tuple[object, ...], CollectiveDevices] = {}
     parts: list[CollectiveParts] = []
     for op in ops:
@@ -438,14 +423,14 @@ def read_collectives(
         if key not in read:
             found = _devices(op, channel_id, partitions, devices)
             rendezvous = instruction.frontend_attributes.get(_RENDEZVOUS)
-            read[key] = PrintedAttributes(text, found, rendezvous)
+            read[key] = text, found, rendezvous
         is_scattered = (
             instruction.opcode == "all-reduce"
             and instruction.computation.name.startswith(
                 "all-reduce-scatter"  # fused with the slice that each device keeps (TPU)
             )
         )
-        parts.append(CollectiveParts(op, channel_id, read[key], is_scattered))
+        parts.append(CollectiveParts(op, channel_id, *read[key], is_scattered))
     return parts
 
 
@@ -538,7 +523,7 @@ def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectivePart
     """Return collectives with the recv of each send between slices joined to it."""
     ends: dict[str, dict[tuple[int, str], list[CollectiveParts]]] = {"send": {}, "recv": {}}
     for parts in read:
-        name = parts.printed.rendezvous
+        name = parts.rendezvous
         if parts.devices.crosses_slices and parts.op.kind in ends and name is not None:
             key = (parts.op.instruction.computation.place, name)
             ends[parts.op.kind].setdefault(key, []).append(parts)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.program.origins import Origins, Stack
     from hlo_lens.program.runs import CallCounts
-    from hlo_lens.questions.collectives.operations import CollectiveOp, PrintedAttributes
+    from hlo_lens.questions.collectives.operations import CollectiveOp
     from hlo_lens.shapes.shape import Shape
 
 # ---- operations of the text from before optimizations ------------------------------------------
@@ -348,22 +348,20 @@ class CollectiveOrigins:
         self._stacks: dict[int, tuple[str, ...]] = {}
         self._own: dict[str, CollectiveOrigin | None] = {}
 
-    def of(
-        self, op: CollectiveOp, printed: PrintedAttributes, payload_bytes: int | None
-    ) -> CollectiveOrigin:
+    def of(self, op: CollectiveOp, printed: str, payload_bytes: int | None) -> CollectiveOrigin:
         """Return the origin of a collective of a payload; one object for equal metadata."""
         is_array = op.instruction.shape_text[:1].isalpha()
-        is_combined = not is_array or _COMBINED.search(printed.text) is not None
+        is_combined = not is_array or _COMBINED.search(printed) is not None
         if opcode_traits(op.kind).is_combinable and is_combined:
             whole = self._find(op)
             listed = self._members(op, whole, payload_bytes)
             members, stacks = tuple(zip(*listed, strict=True)) or ((), ())
             found = self._origin(whole, members, stacks)
             return _at_largest(found) if _COMBINED.search(whole.op_name or "") else found
-        if printed.text not in self._own:
+        if printed not in self._own:
             own = self._enough(op.instruction.row)
-            self._own[printed.text] = None if own is None else self._origin(own)
-        return self._own[printed.text] or self._origin(self._find(op))
+            self._own[printed] = None if own is None else self._origin(own)
+        return self._own[printed] or self._origin(self._find(op))
 
     def _origin(
         self,
