@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.query import rows_named
 from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins, origins, stack_texts
 from hlo_lens.program.value_flow import Value
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.layout import MemoryLayout
 
 
-_DIGITS = re.compile(r"\d+")
 _STEPS = 64
 """Loops around an instruction that are followed, at most."""
 
@@ -48,9 +47,7 @@ def values_of(module: HloModule | None, names: Iterable[str]) -> dict[str, Value
     parts = [(one, *one.partition("{")[::2]) for one in names]
     rows = rows_of_names(module, {name for _, name, _ in parts})
     return {
-        one: Value(rows[name], tuple(map(int, _DIGITS.findall(element))))
-        for one, name, element in parts
-        if name in rows
+        one: Value(rows[name], parse_index(element)) for one, name, element in parts if name in rows
     }
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
@@ -346,7 +347,6 @@ _INPUT_WORDS = {
 }
 _CACHE_WORDS = {"cache", "kv"}
 _INTEGER = re.compile(r"(?:pred|[su]\d+)\[")
-_NUMBER = re.compile(r"\d+")
 _FUNCTION_ARGUMENT = re.compile(r"args\[\d+\]|[A-Za-z_]\w*(?=[\[.]\D|\[)")
 
 
@@ -416,7 +416,7 @@ class ArgumentRoles:
             row = None if one.number is None else self._rows.get(one.number)
             if row is None:
                 continue
-            value = Value(row, _index(one.index))
+            value = Value(row, parse_index(one.index))
             output = one.aliased_with
             is_aliased = output is not None
             replacing = self._output(output) if output is not None else outputs.get(value)
@@ -424,7 +424,7 @@ class ArgumentRoles:
 
     def _output(self, index: str) -> Value | None:
         root = self._copies.module.entry.root_row
-        return None if root == NOTHING else Value(root, _index(index))
+        return None if root == NOTHING else Value(root, parse_index(index))
 
     def _replacing_outputs(self, signature: EntrySignature) -> dict[Value, Value]:
         """Return outputs without alias that are computed from an argument of their shape nearby.
@@ -433,14 +433,14 @@ class ArgumentRoles:
         computed from its input too.
         """
         aliased = {
-            _index(one.aliased_with)  # of a result that is no tuple, "{}" as the alias of ""
+            parse_index(one.aliased_with)  # of a result that is no tuple, "{}" as the alias of ""
             for one in signature.parameters
             if one.aliased_with is not None
         }
         if not aliased and BACKWARD not in self._copies.module.columns.source.text:
             return {}
         shapes = {
-            Value(self._rows[one.number], _index(one.index)): one.shape
+            Value(self._rows[one.number], parse_index(one.index)): one.shape
             for one in signature.parameters
             if one.number in self._rows
             and one.aliased_with is None
@@ -449,7 +449,11 @@ class ArgumentRoles:
         found: dict[Value, Value] = {}
         for one in signature.outputs:
             output = self._output(one.index)
-            if _index(one.index) in aliased or output is None or (one.size_bytes or 0) <= SCALAR:
+            if (
+                parse_index(one.index) in aliased
+                or output is None
+                or (one.size_bytes or 0) <= SCALAR
+            ):
                 continue
             for argument in self._nearby(output):
                 if argument not in found and shapes.get(argument) == one.shape:
@@ -464,10 +468,8 @@ class ArgumentRoles:
         for _ in range(_NEAR):
             before = []
             for value in waiting:
-                for one in map(
-                    self._steps.definition,
-                    self._steps.operands(value.row, _OPERANDS),
-                ):
+                operands = self._steps.operands(value.row, _OPERANDS)
+                for one in map(self._steps.definition, operands):
                     if one in seen:
                         continue
                     seen.add(one)
@@ -572,10 +574,6 @@ def _function_argument(name: str) -> str:
 
 def _words(name: str) -> set[str]:
     return set(_WORD.findall(name.lower()))
-
-
-def _index(text: str | None) -> tuple[int, ...]:
-    return tuple(map(int, _NUMBER.findall(text or "")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -833,10 +831,8 @@ def instruction_values(
         names[f"{name_of(maker.row)}{{{','.join(map(str, maker.element))}}}"] = None
     values = []
     for value in (laid[name] for name in names if name in laid):
-        allocation, role = (
-            allocations[value.allocation],
-            roles.of_value(value.name, value.allocation),
-        )
+        allocation = allocations[value.allocation]
+        role = roles.of_value(value.name, value.allocation)
         values.append(
             InstructionValue(
                 instruction=instruction.name,
