@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,6 +22,7 @@ from hlo_lens.questions.snapshots.snapshot_file import (
     read_snapshot_file,
 )
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.names import plain_name
 from hlo_lens.text.processes import start_second
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
-    from hlo_lens.questions.findings.settings import Sieve
     from hlo_lens.text.patterns import NamePattern
 
 _LONG = 1 << 19
@@ -87,8 +86,13 @@ class LoadedSide:
         """Return the side with the modules in whose names a pattern is found, as elsewhere."""
         if pattern is None:
             return self
-        exact = self._at_address(pattern)
-        return self._of(exact or [m for m in self.modules if _is_found(pattern, m)])
+        chosen = self._at_address(pattern) or [
+            module
+            for module in self.modules
+            if pattern.found_in(module.snapshot.name)
+            or (module.dump is not None and pattern.found_in(module.dump.name))
+        ]
+        return self._with(_with_dump_findings(chosen))
 
     def selected_with(self, other: LoadedSide, pattern: NamePattern | None) -> LoadedSide:
         """Return the same; an address that only the other side has selects its program here.
@@ -100,7 +104,8 @@ class LoadedSide:
         if pattern is None or chosen.modules:
             return chosen
         names = {module.snapshot.name for module in other._at_address(pattern)}
-        return self._of([module for module in self.modules if module.snapshot.name in names])
+        same = [module for module in self.modules if module.snapshot.name in names]
+        return self._with(_with_dump_findings(same))
 
     def _at_address(self, pattern: NamePattern) -> list[SideModule]:
         return [m for m in self.modules if m.dump and m.dump.address == pattern.text]
@@ -110,18 +115,18 @@ class LoadedSide:
         from hlo_lens.questions.diff.matching.graphs import graph_alone
 
         return self._with(
-            dataclasses.replace(one, graph=graph_alone(one.hlo))
-            if one.hlo is not None and len(one.hlo.columns) >= _MANY
-            else one
-            for one in self.modules
+            replace(module, graph=graph_alone(module.hlo))
+            if module.hlo is not None and len(module.hlo.columns) >= _MANY
+            else module
+            for module in self.modules
         )
 
     def without_graphs(self) -> LoadedSide:
         """Return the side without graphs, which take as much memory as the programs."""
-        return self._with(dataclasses.replace(one, graph=None) for one in self.modules)
+        return self._with(replace(one, graph=None) for one in self.modules)
 
     def _with(self, modules: Iterable[SideModule]) -> LoadedSide:
-        return dataclasses.replace(self, modules=tuple(modules))
+        return replace(self, modules=tuple(modules))
 
     def copies(self) -> Mapping[int, int]:
         """Return the places of texts that repeat another module, each with that of the module."""
@@ -131,9 +136,6 @@ class LoadedSide:
         """Return the side with each compile once."""
         copies = self.copies()
         return self._with(one for place, one in enumerate(self.modules) if place not in copies)
-
-    def _of(self, chosen: Iterable[SideModule]) -> LoadedSide:
-        return dataclasses.replace(self, modules=_with_dump_findings(tuple(chosen)))
 
     @property
     def source(self) -> str:
@@ -148,11 +150,6 @@ class LoadedSide:
     def names(self) -> list[str]:
         """Names of its modules, each once."""
         return list(dict.fromkeys(module.snapshot.name for module in self.modules))
-
-
-def _is_found(pattern: NamePattern, module: SideModule) -> bool:
-    names = (module.snapshot.name, *((module.dump.name,) if module.dump else ()))
-    return any(map(pattern.found_in, names))
 
 
 def load_sides(
@@ -196,8 +193,8 @@ def load_sides(
     if with_programs and (one.is_snapshot or other.is_snapshot):
         return _with_fingerprints(one), _with_fingerprints(other)
     # only their programs distinguish modules of one name and signature
-    counts = Counter(_keys(one)), Counter(_keys(other))
-    several = {key for key in (*counts[0], *counts[1]) if counts[0][key] > 1 or counts[1][key] > 1}
+    counts = [Counter(map(_key, side.modules)) for side in (one, other)]
+    several = {key for side in counts for key, count in side.items() if count > 1}
     return _with_fingerprints(one, of=several), _with_fingerprints(other, of=several)
 
 
@@ -314,40 +311,29 @@ def _modules_of(
     dumps: Sequence[ModuleDump], *, limits_estimate: bool, progress: Progress | None
 ) -> tuple[SideModule, ...]:
     """Return the modules of a dump with their snapshots, made one after another."""
-    from hlo_lens.questions.dumps.listing import needs_fingerprints
-    from hlo_lens.questions.findings.settings import Sieve
+    from hlo_lens.load.fact import plant
+    from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts, needs_fingerprints
+    from hlo_lens.questions.findings.findings import module_findings
+    from hlo_lens.questions.findings.settings import Sieve, sifted_module_findings
+    from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
 
     sieve = Sieve.usual()
-    is_hashed = needs_fingerprints(dumps)
-    made = (
-        _module_of(one, sieve, limits_estimate=limits_estimate, is_hashed=is_hashed)
-        for one in with_progress(dumps, progress)
-    )
-    return _with_dump_findings(tuple(made))
-
-
-def _module_of(
-    dump: ModuleDump, sieve: Sieve, *, limits_estimate: bool, is_hashed: bool
-) -> SideModule:
-    from hlo_lens.load.fact import plant
-    from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts
-    from hlo_lens.questions.findings.findings import module_findings
-    from hlo_lens.questions.findings.settings import sifted_module_findings
-    from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
-    from hlo_lens.text.names import plain_name
-
-    analysis = dump.stating(limits_estimate=limits_estimate)
-    findings = sifted_module_findings(analysis, sieve) if analysis.has_hlo else None
-    if findings is not None:
-        plant(analysis, module_findings, findings)
-    kept = module_snapshot(
-        analysis,
-        name=dump.title if analysis.has_hlo else plain_name(dump.name),
-        target=target_text(dump),
-        toolchain=compiler_text(dump),
-    )
-    listing = (hashed_facts if is_hashed else listing_facts)(analysis)
-    return SideModule(snapshot=kept, dump=dump, listing=listing, findings=findings)
+    list_facts = hashed_facts if needs_fingerprints(dumps) else listing_facts
+    modules: list[SideModule] = []
+    for dump in with_progress(dumps, progress):
+        stated = dump.stating(limits_estimate=limits_estimate)
+        findings = sifted_module_findings(stated, sieve) if stated.has_hlo else None
+        if findings is not None:
+            plant(stated, module_findings, findings)
+        kept = module_snapshot(
+            stated,
+            name=dump.title if stated.has_hlo else plain_name(dump.name),
+            target=target_text(dump),
+            toolchain=compiler_text(dump),
+        )
+        listing = list_facts(stated)
+        modules.append(SideModule(snapshot=kept, dump=dump, listing=listing, findings=findings))
+    return _with_dump_findings(modules)
 
 
 def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]:
@@ -360,38 +346,30 @@ def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]
     from hlo_lens.questions.findings.settings import Sieve, sifted_dump_findings
     from hlo_lens.questions.snapshots.module_snapshot import with_findings
 
-    others = sifted_dump_findings(facts, dumps, Sieve.usual())
-    none = Findings(findings=())
-    return tuple(
-        one
-        if one.findings is None
-        else dataclasses.replace(
-            one,
-            snapshot=with_findings(one.snapshot, together(one.findings, others.get(place, none))),
-        )
-        for place, one in enumerate(modules)
-    )
+    others, none = sifted_dump_findings(facts, dumps, Sieve.usual()), Findings(findings=())
+
+    def joined(index: int, module: SideModule) -> SideModule:
+        if module.findings is None:
+            return module
+        findings = together(module.findings, others.get(index, none))
+        return replace(module, snapshot=with_findings(module.snapshot, findings))
+
+    return tuple(joined(index, module) for index, module in enumerate(modules))
 
 
-_Key: TypeAlias = "tuple[str, str | None]"
+def _key(module: SideModule) -> tuple[str, str | None]:
+    return plain_name(module.snapshot.name), module.snapshot.signature
 
 
-def _keys(side: LoadedSide) -> list[_Key]:
-    from hlo_lens.text.names import plain_name
-
-    return [(plain_name(m.snapshot.name), m.snapshot.signature) for m in side.modules]
-
-
-def _with_fingerprints(side: LoadedSide, *, of: Collection[_Key] | None = None) -> LoadedSide:
+def _with_fingerprints(side: LoadedSide, *, of: Collection[object] | None = None) -> LoadedSide:
     """Return a side with fingerprints of the programs of some keys; of all for None."""
-    modules: list[SideModule] = []
-    for key, module in zip(_keys(side), side.modules, strict=True):
-        if of is not None and key not in of:
-            modules.append(module)
-            continue
-        known = dataclasses.replace(module.snapshot, fingerprint=fingerprint_of(module))
-        modules.append(dataclasses.replace(module, snapshot=known))
-    return dataclasses.replace(side, modules=tuple(modules))
+    modules = (
+        replace(module, snapshot=replace(module.snapshot, fingerprint=fingerprint_of(module)))
+        if of is None or _key(module) in of
+        else module
+        for module in side.modules
+    )
+    return replace(side, modules=tuple(modules))
 
 
 def fingerprint_of(module: SideModule) -> str | None:
