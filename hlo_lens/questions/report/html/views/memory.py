@@ -8,6 +8,8 @@ bytes that the roles have beyond the listed values.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.memory.layout import LaidValue
-    from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
+    from hlo_lens.questions.memory.layout import MemoryLayout, Occupant
+    from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.roles import RoleSeries
     from hlo_lens.questions.report.html.data import Strings, Subject
@@ -81,11 +83,17 @@ def _space(
     assert series is not None  # there is a schedule
     assert peak is not None
     held = layout.held_series(color) or []
-    instants = _representatives(held)
+    instants = None  # all are stored; of a long schedule the largest instant of each few
+    if len(held) > MOST_INSTANTS:
+        width = -(-len(held) // MOST_INSTANTS)
+        ranges = (range(k, min(k + width, len(held))) for k in range(0, len(held), width))
+        instants = [max(some, key=held.__getitem__) for some in ranges]
     schedule = layout.schedule or ()
-    values = _Values(analysis, peak)
     shown = range(len(schedule)) if instants is None else instants
     names = [schedule[t] if t < len(schedule) else None for t in shown]
+    totals = {space.color: space.total_bytes for space in memory.statement.spaces}
+    totals[DEFAULT_SPACE] = memory.statement.total_bytes
+    listed, folded, least = _temporaries(layout, peak)
     return {
         "color": color,
         "name": space_name(color, memory.backend),
@@ -93,151 +101,114 @@ def _space(
         "instants": None if instants is None else differences(instants),
         "schedule": strings.numbers(names),
         "peak": {"bytes": peak.total_bytes, "position": peak.position},
-        "total_bytes": _total(memory, color),
+        "total_bytes": totals.get(color),
         "changes": [
-            [_ROLE_NUMBERS[role], *_columns(series, role, instants)] for role in series.changes
+            [_ROLE_NUMBERS[role], *_role_changes(series, role, instants)] for role in series.changes
         ],
-        "values": values.columns(strings),
-        "folded": values.folded(shown),
-        "least_bytes": values.least,
+        "values": _value_columns(analysis, peak, layout, listed, strings),
+        "folded": _folded(folded, shown),
+        "least_bytes": least,
         "allocations": [
-            [one.index, one.size, one.category]
-            for one in layout.allocations
-            if one.color == color and one.category == "temp"
+            [allocation.index, allocation.size, allocation.category]
+            for allocation in layout.allocations
+            if allocation.color == color and allocation.category == "temp"
         ],
     }
 
 
-def _total(memory: MemoryResults, color: int) -> int | None:
-    if color == DEFAULT_SPACE:
-        return memory.statement.total_bytes
-    spaces = memory.statement.spaces
-    return next((space.total_bytes for space in spaces if space.color == color), None)
-
-
-def _representatives(held: Sequence[int]) -> list[int] | None:
-    """Return the largest instant of each few; None if all are stored."""
-    if len(held) <= MOST_INSTANTS:
-        return None
-    step = -(-len(held) // MOST_INSTANTS)
-    ranges = (range(k, min(k + step, len(held))) for k in range(0, len(held), step))
-    return [max(one, key=held.__getitem__) for one in ranges]
-
-
-def _columns(
+def _role_changes(
     series: RoleSeries, role: str, instants: Sequence[int] | None
 ) -> tuple[list[int], list[int]]:
     """Return the places at which the bytes of a role change, as differences, and the changes."""
-    changes = series.changes[role]
-    if instants is None:
-        return differences(changes), list(changes.values())
-    whole = series.series(role)
-    found = {}
-    last = 0
-    for place, instant in enumerate(instants):
-        if whole[instant] != last:
-            found[place] = whole[instant] - last
-            last = whole[instant]
-    return differences(found), list(found.values())
+    changes: Mapping[int, int] = series.changes[role]
+    if instants is not None:
+        whole = series.series(role)
+        sizes = [0, *(whole[instant] for instant in instants)]
+        steps = (after - before for before, after in pairwise(sizes))
+        changes = {place: step for place, step in enumerate(steps) if step}
+    return differences(changes), list(changes.values())
 
 
-class _Values:
-    """Values of a memory space that are listed, and the number of those that are not.
+def _temporaries(
+    layout: MemoryLayout, peak: PeakMemory
+) -> tuple[list[Occupant], list[Occupant], int]:
+    """Return the temporaries that are not alive at the peak, and the least bytes of listed ones.
 
-    Args:
-        analysis: The module.
-        peak: Memory held at the peak of the space; its values are all listed.
+    The first are listed, the second folded.
     """
+    alive = {(value.value, value.allocation) for value in peak.live if value.category == "temp"}
+    others = []
+    for occupant in layout.occupants(peak.color, is_temp=True):
+        value = layout.values[occupant.key]
+        if (value.name, value.allocation) not in alive:
+            others.append(occupant)
+    least = peak.total_bytes // LEAST_SHARE
+    large = [occupant for occupant in others if occupant.size >= max(1, least)]
+    large.sort(key=lambda occupant: (-occupant.size, occupant.start, occupant.key))
+    if len(large) > MOST_VALUES:
+        least = large[MOST_VALUES - 1].size + 1
+    chosen = {occupant.key for occupant in large[:MOST_VALUES]}
+    folded = [occupant for occupant in others if occupant.key not in chosen]
+    return large[:MOST_VALUES], folded, least
 
-    def __init__(self, analysis: ModuleDump, peak: PeakMemory) -> None:
-        memory = memory_results(analysis)
-        assert memory is not None
-        self._analysis = analysis
-        layout = memory.layout
-        self._listed: list[LiveValue] = sorted(peak.live, key=lambda one: -one.size_bytes)
-        known = {(one.value, one.allocation) for one in peak.live if one.category == "temp"}
-        self.least = peak.total_bytes // LEAST_SHARE
-        occupants = layout.occupants(peak.color, is_temp=True)
-        others = [one for one in occupants if _key(layout.values[one.key]) not in known]
-        large = [one for one in others if one.size >= max(1, self.least)]
-        large.sort(key=lambda one: (-one.size, one.start, one.key))
-        self._large = large[:MOST_VALUES]
-        if len(large) > MOST_VALUES:
-            self.least = self._large[-1].size + 1
-        chosen = {one.key for one in self._large}
-        self._folded = [one for one in others if one.key not in chosen]
-        self._values = layout.values
 
-    def folded(self, shown: Sequence[int]) -> Mapping[str, object] | None:
-        """Return the number of folded values over the stored instants, as changes."""
-        if not self._folded:
-            return None
-        changes: dict[int, int] = {}
-        for one in self._folded:
-            first, last = bisect_left(shown, one.start), bisect_left(shown, one.end + 1)
-            changes[first] = changes.get(first, 0) + 1
-            changes[last] = changes.get(last, 0) - 1
-        places = sorted(place for place, change in changes.items() if change)
-        return {
-            "count": len(self._folded),
-            "places": differences(places),
-            "changes": [changes[place] for place in places],
-        }
+def _folded(folded: Sequence[Occupant], shown: Sequence[int]) -> Mapping[str, object] | None:
+    """Return the number of folded values over the stored instants, as changes."""
+    if not folded:
+        return None
+    changes: Counter[int] = Counter()
+    for occupant in folded:
+        changes[bisect_left(shown, occupant.start)] += 1
+        changes[bisect_left(shown, occupant.end + 1)] -= 1
+    places = sorted(place for place, change in changes.items() if change)
+    return {
+        "count": len(folded),
+        "places": differences(places),
+        "changes": [changes[place] for place in places],
+    }
 
-    def columns(self, strings: Strings) -> Mapping[str, Sequence[object]]:
-        """Return the listed values as columns."""
-        rows = [
-            (
-                *(one.value, one.size_bytes, one.offset, one.allocation),
-                *(one.start, one.end, one.category, one.shape),
-            )
-            for one in self._listed
-        ]
-        for occupant in self._large:
-            value = self._values[occupant.key]
-            rows.append(
-                (
-                    *(value.name, value.size, value.offset, value.allocation),
-                    *(occupant.start, occupant.end, "temp", value.shape_text),
-                )
-            )
-        found = list(zip(*rows, strict=True)) or [()] * _CELLS
-        names, sizes, offsets, allocations, starts, ends, categories, shapes = found
-        return {
-            "name": strings.numbers(names),
-            "size": sizes,
-            "offset": offsets,
-            "allocation": allocations,
-            "start": starts,
-            "end": ends,
-            "category": strings.numbers(categories),
-            "shape": strings.numbers(shapes),
-            **self._roles(names, allocations, strings),
-            **self._origins(names, strings),
-        }
 
-    def _roles(
-        self, names: Sequence[str], allocations: Sequence[int], strings: Strings
-    ) -> Mapping[str, list[int]]:
-        roles = memory_roles(self._analysis)
-        assert roles is not None
-        found = [roles.of_value(*one) for one in zip(names, allocations, strict=True)]
-        return {
-            "role": [_ROLE_NUMBERS[one.role] for one in found],
-            "basis": strings.numbers(one.basis for one in found),
-        }
-
-    def _origins(self, names: Sequence[str], strings: Strings) -> Mapping[str, list[int]]:
-        """Return opcode, source line, operation path, argument and call stack of values."""
-        described = described_values(self._analysis, names)
-        return {
+def _value_columns(
+    analysis: ModuleDump,
+    peak: PeakMemory,
+    layout: MemoryLayout,
+    listed: Sequence[Occupant],
+    strings: Strings,
+) -> Mapping[str, Sequence[object]]:
+    """Return the values alive at the peak and listed temporaries, as columns."""
+    rows = [
+        (v.value, v.size_bytes, v.offset, v.allocation, v.start, v.end, v.category, v.shape)
+        for v in sorted(peak.live, key=lambda value: -value.size_bytes)
+    ]
+    for occupant in listed:
+        value = layout.values[occupant.key]
+        place = (value.name, value.size, value.offset, value.allocation)
+        rows.append((*place, occupant.start, occupant.end, "temp", value.shape_text))
+    columns = list(zip(*rows, strict=True)) or [()] * _CELLS
+    names, sizes, offsets, allocations, starts, ends, categories, shapes = columns
+    roles = memory_roles(analysis)
+    assert roles is not None
+    known = {
+        "name": strings.numbers(names),
+        "size": sizes,
+        "offset": offsets,
+        "allocation": allocations,
+        "start": starts,
+        "end": ends,
+        "category": strings.numbers(categories),
+        "shape": strings.numbers(shapes),
+    }
+    found = [roles.of_value(*value) for value in zip(names, allocations, strict=True)]
+    described = described_values(analysis, names)
+    return {
+        **known,
+        "role": [_ROLE_NUMBERS[role.role] for role in found],
+        "basis": strings.numbers(role.basis for role in found),
+        **{
             key: strings.numbers(getattr(one, key) for one in described)
             for key in ("opcode", "source", "op_name", "argument", "stack")
-        }
-
-
-def _key(value: LaidValue) -> tuple[str, int]:
-    return value.name, value.allocation
+        },
+    }
 
 
 def _alive(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
