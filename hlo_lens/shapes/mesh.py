@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
+from hlo_lens.grammar.misplaced import MisplacedError, present, whole_number
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.names import did_you_mean
 
-Axis: TypeAlias = tuple[int, int]
+Stride: TypeAlias = tuple[int, int]
 """Size and stride: number and width of steps in the device ids."""
 
 
@@ -96,7 +98,7 @@ class TileAssignment:
         """Return the same array with all device ids written out."""
         return TileAssignment(dimensions=self.dimensions, device_ids=self.devices())
 
-    def axes_of_dimensions(self) -> list[list[Axis]] | None:
+    def axes_of_dimensions(self) -> list[list[Stride]] | None:
         """Return for each dimension the sizes and strides of its steps in the device ids.
 
         Outermost first; a dimension of size 1 has none. None if the array is no iota, or if sizes
@@ -117,7 +119,7 @@ class TileAssignment:
         perm = ",".join(map(str, self.transpose_perm))
         return f"[{dimensions}]<=[{view}]{f'T({perm})' if perm else ''}"
 
-    def _axes(self) -> list[Axis]:
+    def _axes(self) -> list[Stride]:
         """Return sizes and strides of the nested loops that generate the ids of an iota."""
         view = self.reshape_dims or (self.size,)
         steps = _strides(view)
@@ -131,11 +133,11 @@ def _strides(sizes: Sequence[int]) -> list[int]:
     return strides
 
 
-def nested_loops(devices: Sequence[int]) -> list[Axis] | None:
+def nested_loops(devices: Sequence[int]) -> list[Stride] | None:
     """Return sizes and strides of loops that generate the devices, innermost first, or None."""
     if not devices or devices[0] != 0:
         return None
-    loops: list[Axis] = []
+    loops: list[Stride] = []
     while len(devices) > 1:
         stride = devices[1]
         size = 2
@@ -154,7 +156,7 @@ def nested_loops(devices: Sequence[int]) -> list[Axis] | None:
     return loops
 
 
-def _expanded(axes: Iterable[Axis]) -> tuple[int, ...]:
+def _expanded(axes: Iterable[Stride]) -> tuple[int, ...]:
     """Return the numbers that nested loops over sizes and strides generate, outermost first."""
     numbers = [0]
     for size, stride in axes:
@@ -181,13 +183,13 @@ def _runs(parts: Sequence[int], order: Sequence[int]) -> dict[int, int]:
     return runs
 
 
-def _refined(axes: Sequence[Axis], parts: Sequence[int]) -> list[list[Axis]] | None:
+def _refined(axes: Sequence[Stride], parts: Sequence[int]) -> list[list[Stride]] | None:
     """Return the axes split so that each part has whole axes; None if sizes do not divide."""
     left = [axis for axis in reversed(axes) if axis[0] != 1]
-    result: list[list[Axis]] = []
+    result: list[list[Stride]] = []
     for part in parts:
         needed = part
-        taken: list[Axis] = []
+        taken: list[Stride] = []
         while needed > 1 and left:
             size, stride = left.pop()
             inner = size // math.gcd(size, needed)
@@ -204,9 +206,9 @@ def _refined(axes: Sequence[Axis], parts: Sequence[int]) -> list[list[Axis]] | N
     return None if left else result
 
 
-def _iota(dimensions: tuple[int, ...], axes: Iterable[Axis]) -> TileAssignment:
+def _iota(dimensions: tuple[int, ...], axes: Iterable[Stride]) -> TileAssignment:
     """Return the iota of these axes, with neighbours joined if they form one axis."""
-    joined: list[Axis] = []
+    joined: list[Stride] = []
     for size, stride in axes:
         if size == 1:
             continue
@@ -424,3 +426,180 @@ class AxisSplit:
     sizes: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
     rest: tuple[int, ...]
+
+
+# ---- texts -------------------------------------------------------------------------------------
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+class Sizes(NamedTuple):
+    """Numbers, and the token at which errors are reported."""
+
+    token: str
+    values: tuple[int, ...]
+
+
+class Iota(NamedTuple):
+    """View of an iota, and its permutation if one is printed."""
+
+    view: Sizes
+    order: Sizes | None
+
+
+class Axis(NamedTuple):
+    """A mesh axis as printed, not yet looked up in its mesh."""
+
+    token: str
+    name: str
+    pre_size: int | None
+    size: int | None
+
+
+def positive(token: str) -> int:
+    """Return a number that is at least 1."""
+    value = whole_number(token)
+    if value < 1:
+        raise MisplacedError.at_token(token, f"expected a number above 0, found {value}")
+    return value
+
+
+def axis_name(token: str) -> str:
+    """Return the name of an axis without quotes and escapes."""
+    return _ESCAPE.sub(r"\1", token[1:-1]) if token.startswith("'") else str(token)
+
+
+def device_array(at: str, dimensions: tuple[int, ...], ids: Iota | Sizes) -> TileAssignment:
+    """Return the array of devices; raises MisplacedError if the number of ids does not match."""
+    if isinstance(ids, Sizes):
+        tiles = TileAssignment(dimensions=dimensions, device_ids=ids.values)
+        place, count = ids.token, len(ids.values)
+    else:
+        view, order = ids
+        place, count = view.token, math.prod(view.values)
+        if order is not None and len(order.values) != len(view.values):
+            message = f"expected a permutation of {len(view.values)} dimensions, found one of "
+            raise MisplacedError.at_token(order.token, message + str(len(order.values)))
+        tiles = TileAssignment(
+            dimensions=dimensions,
+            # A view without permutation has no effect.
+            reshape_dims=view.values if order is not None else (),
+            transpose_perm=order.values if order is not None else (),
+        )
+    if count != math.prod(dimensions):
+        shown = "x".join(map(str, dimensions)) or "no"
+        raise MisplacedError.at_token(place, f"expected {shown} devices, found {count}")
+    if count > MOST_DEVICES:
+        raise MisplacedError.at_token(at, f"more than {MOST_DEVICES} devices")
+    if not count:
+        raise MisplacedError.at_token(at, "expected at least one device")
+    return tiles
+
+
+def resolved(mesh: Mesh, axes: list[Axis]) -> tuple[AxisRef, ...]:
+    """Return axes looked up in their mesh; a number means the axis at that position, as in XLA."""
+    return tuple(_resolved(mesh, axis) for axis in axes)
+
+
+def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
+    token, name, pre_size, size = axis
+    names = mesh.axis_names
+    if name not in names:
+        place = int(name) if name.isdecimal() and len(name) < 4 else len(names)
+        if place >= len(names):
+            shown = ", ".join(names[:4]) or "none"
+            raise MisplacedError.at_token(
+                token, f"expected an axis of the mesh ({shown}), found '{name}'"
+            )
+        name = names[place]
+    whole = mesh.axis_sizes[names.index(name)]
+    if pre_size is None or size is None or (pre_size == 1 and size == whole):
+        return AxisRef(axis=name)
+    if whole % (pre_size * size):
+        raise MisplacedError.at_token(
+            token, f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
+        )
+    return AxisRef(axis=name, pre_size=pre_size, size=size)
+
+
+MESH_NAMES = {
+    "MESH": "a mesh",
+    "MESH_OLD": "a mesh",
+    "MESH_MAXIMAL": "a mesh",
+    "MESH_AXIS": "an axis name",
+    "MESH_DEVICE_ID": "'device_id='",
+    "MESH_DEVICE_IDS": "', device_ids='",
+    "IOTA": "'<='",
+    "IOTA_T": "'T('",
+    "SHARDING_SIZE": "a number",
+    "SHARDING_ID": "a number",
+    "SHARDING_IDS": "device ids",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+}
+"""Names of these terminals for users."""
+
+
+class MeshRules:
+    """The rules ``mesh``, ``axis_refs`` and ``iota`` of sharding.lark."""
+
+    def sharding_sizes(self, *sizes: str) -> Sizes:
+        """Return sizes."""
+        return Sizes(sizes[0], tuple(map(whole_number, sizes)))
+
+    def sharding_ids(self, ids: str) -> Sizes:
+        """Return device ids."""
+        return Sizes(ids, tuple(int(number.strip()) for number in ids.split(",")))
+
+    def iota_permutation(self, _: str, order: Sizes) -> Sizes:
+        """Return the order of an iota; raises MisplacedError if it is no permutation."""
+        if sorted(order.values) != list(range(len(order.values))):
+            message = f"expected a permutation of 0 to {len(order.values) - 1}"
+            raise MisplacedError.at_token(order.token, message)
+        return order
+
+    def iota(self, _: str, view: Sizes, order: Sizes | None) -> Iota:
+        """Return view and permutation of an iota."""
+        return Iota(view, order)
+
+    def mesh_named(self, start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None) -> Mesh:
+        """Return a mesh with axes."""
+        names, sizes = zip(*axes, strict=True) if axes else ((), ())
+        if len(set(names)) != len(names):
+            raise MisplacedError.at_token(start, "two axes of the mesh have one name")
+        if math.prod(sizes) > MOST_DEVICES:
+            raise MisplacedError.at_token(start, f"more than {MOST_DEVICES} devices")
+        assignment = None if ids is None else device_array(start, sizes, ids)
+        if assignment == TileAssignment(dimensions=sizes):
+            assignment = None
+        return Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
+
+    def mesh_axes(self, *axes: tuple[str, int] | None) -> list[tuple[str, int]]:
+        """Return names and sizes."""
+        return present(axes)
+
+    def mesh_axis(self, name: str, size: str) -> tuple[str, int]:
+        """Return name and size of an axis."""
+        return axis_name(name), positive(size)
+
+    def mesh_device_ids(self, _: str, ids: Iota | Sizes) -> Iota | Sizes:
+        """Return the device ids of a mesh."""
+        return ids
+
+    def mesh_iota(self, view: Sizes, order: Sizes | None) -> Iota:
+        """Return the device ids of a mesh, written as an iota without ``<=``."""
+        return Iota(view, order)
+
+    def mesh_maximal(self, _start: str, _key: str, device: str) -> Mesh:
+        """Return the mesh of one device."""
+        return Mesh.maximal(whole_number(device))
+
+    def axis_refs(self, *axes: Axis | None) -> list[Axis]:
+        """Return axes, not yet looked up in their mesh."""
+        return present(axes)
+
+    def axis_ref(self, name: str, pre_size: str | None, size: str | None) -> Axis:
+        """Return an axis or a part of one, not yet looked up in its mesh."""
+        if pre_size is None or size is None:
+            return Axis(name, axis_name(name), None, None)
+        return Axis(name, axis_name(name), positive(pre_size), positive(size))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from hlo_lens.grammar.misplaced import MisplacedError, present
 from hlo_lens.grammar.small import SmallLanguage
-from hlo_lens.shapes.sharding import (
+from hlo_lens.shapes.mesh import (
     MESH_NAMES,
     Axis,
     Iota,

@@ -67,7 +67,14 @@ def primitive_type(name: str) -> PrimitiveType | None:
     return PRIMITIVE_TYPES.get(name)
 
 
-_NUMPY = {"bool": "pred", "bfloat16": "bf16", "half": "f16", "float": "f32", "double": "f64"}
+_NUMPY = {
+    "bool": "pred",
+    "bfloat16": "bf16",
+    "half": "f16",
+    "double": "f64",
+    "single": "f32",
+    "float": "f32",
+}
 _NUMPY_FORM = re.compile(r"(uint|int|float|complex)(\d.*)")
 _LETTERS = {"uint": "u", "int": "s", "float": "f", "complex": "c"}
 
@@ -84,10 +91,6 @@ def xla_name(dtype: str) -> str | None:
     return f"{_LETTERS[match[1]]}{match[2].replace('_', '')}"
 
 
-_NAMES = {"bfloat16": "bf16", "bool": "pred", "half": "f16", "single": "f32", "double": "f64"}
-_PREFIXES = {"bfloat": "bf", "float": "f", "uint": "u", "int": "s", "complex": "c"}
-
-
 def element_type(dtype: str) -> str | None:
     """Return XLA's name of a type of numpy or ml_dtypes: ``f32`` for float32; None if unknown.
 
@@ -95,12 +98,7 @@ def element_type(dtype: str) -> str | None:
     ('f8e4m3fn', 's4', 'pred')
     """
     name = dtype.rpartition(".")[2]
-    if name in _NAMES:
-        return _NAMES[name]
-    for long, short in _PREFIXES.items():
-        if name.startswith(long) and name[len(long) :][:1].isdigit():
-            name = short + name[len(long) :].replace("_", "")
-            break
+    name = xla_name(name) or name
     return name if name in PRIMITIVE_TYPES else None
 
 

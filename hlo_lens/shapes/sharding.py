@@ -19,11 +19,23 @@ import itertools
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from hlo_lens.grammar.misplaced import MisplacedError, present, whole_number
 from hlo_lens.grammar.small import SmallLanguage
-from hlo_lens.shapes.mesh import AxisRef, Mesh, MeshLike, TileAssignment
+from hlo_lens.shapes.mesh import (
+    MESH_NAMES,
+    Axis,
+    AxisRef,
+    Iota,
+    Mesh,
+    MeshLike,
+    MeshRules,
+    Sizes,
+    TileAssignment,
+    device_array,
+    resolved,
+)
 from hlo_lens.shapes.named_sharding import (
     DimensionSharding,
     NamedSharding,
@@ -446,236 +458,6 @@ def _tuple_parts(elements: Sequence[HloSharding]) -> Iterator[str]:
         yield element.text
 
 
-MAX_DEVICES = 1 << 20
-"""Most devices of a mesh or tiling; larger ones are refused, as their ids cannot be listed."""
-
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-
-
-class Sizes(NamedTuple):
-    """Numbers, and the token at which errors are reported."""
-
-    token: str
-    values: tuple[int, ...]
-
-
-class Iota(NamedTuple):
-    """View of an iota, and its permutation if one is printed."""
-
-    view: Sizes
-    order: Sizes | None
-
-
-class Axis(NamedTuple):
-    """A mesh axis as printed, not yet looked up in its mesh."""
-
-    token: str
-    name: str
-    pre_size: int | None
-    size: int | None
-
-
-def named_mesh(start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None) -> Mesh:
-    """Return a mesh with axes."""
-    names, sizes = zip(*axes, strict=True) if axes else ((), ())
-    if len(set(names)) != len(names):
-        raise MisplacedError.at_token(start, "two axes of the mesh have one name")
-    if math.prod(sizes) > MAX_DEVICES:
-        raise MisplacedError.at_token(start, f"more than {MAX_DEVICES} devices")
-    assignment = None if ids is None else device_array(start, sizes, ids)
-    if assignment == TileAssignment(dimensions=sizes):
-        assignment = None
-    return Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
-
-
-def printed_sizes(text: str) -> Sizes:
-    """Return a list of numbers."""
-    return Sizes(text, tuple(int(number.strip()) for number in text.split(",")))
-
-
-def permutation(order: Sizes) -> Sizes:
-    """Return the order of an iota; raises MisplacedError if it is no permutation."""
-    if sorted(order.values) != list(range(len(order.values))):
-        message = f"expected a permutation of 0 to {len(order.values) - 1}"
-        raise MisplacedError.at_token(order.token, message)
-    return order
-
-
-def printed_axis(token: str, name: str, pre_size: str | None, size: str | None) -> Axis:
-    """Return an axis or a part of one, not yet looked up in its mesh."""
-    if pre_size is None or size is None:
-        return Axis(token, name, None, None)
-    return Axis(token, name, positive(pre_size), positive(size))
-
-
-def positive(token: str) -> int:
-    """Return a number that is at least 1."""
-    value = whole_number(token)
-    if value < 1:
-        raise MisplacedError.at_token(token, f"expected a number above 0, found {value}")
-    return value
-
-
-def axis_name(token: str) -> str:
-    """Return the name of an axis without quotes and escapes."""
-    return _ESCAPE.sub(r"\1", token[1:-1]) if token.startswith("'") else str(token)
-
-
-def device_array(at: str, dimensions: tuple[int, ...], ids: Iota | Sizes) -> TileAssignment:
-    """Return the array of devices; raises MisplacedError if the number of ids does not match."""
-    if isinstance(ids, Sizes):
-        tiles = TileAssignment(dimensions=dimensions, device_ids=ids.values)
-        place, count = ids.token, len(ids.values)
-    else:
-        tiles = _iota(dimensions, ids)
-        place, count = ids.view.token, math.prod(ids.view.values)
-    if count != math.prod(dimensions):
-        shown = "x".join(map(str, dimensions)) or "no"
-        raise MisplacedError.at_token(place, f"expected {shown} devices, found {count}")
-    if count > MAX_DEVICES:
-        raise MisplacedError.at_token(at, f"more than {MAX_DEVICES} devices")
-    if not count:
-        raise MisplacedError.at_token(at, "expected at least one device")
-    return tiles
-
-
-def _iota(dimensions: tuple[int, ...], iota: Iota) -> TileAssignment:
-    """Return an iota; a view without permutation has no effect and is dropped."""
-    view, order = iota
-    if order is None:
-        return TileAssignment(dimensions=dimensions)
-    if len(order.values) != len(view.values):
-        message = f"expected a permutation of {len(view.values)} dimensions, found one of "
-        raise MisplacedError.at_token(order.token, message + str(len(order.values)))
-    return TileAssignment(
-        dimensions=dimensions, reshape_dims=view.values, transpose_perm=order.values
-    )
-
-
-def resolved(mesh: Mesh, axes: list[Axis]) -> tuple[AxisRef, ...]:
-    """Return axes looked up in their mesh; a number means the axis at that position, as in XLA."""
-    return tuple(_resolved(mesh, axis) for axis in axes)
-
-
-def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
-    token, name, pre_size, size = axis
-    names = mesh.axis_names
-    if name not in names:
-        place = int(name) if name.isdecimal() and len(name) < 4 else len(names)
-        if place >= len(names):
-            shown = ", ".join(names[:4]) or "none"
-            raise MisplacedError.at_token(
-                token, f"expected an axis of the mesh ({shown}), found '{name}'"
-            )
-        name = names[place]
-    whole = mesh.axis_sizes[names.index(name)]
-    if pre_size is None or size is None or (pre_size == 1 and size == whole):
-        return AxisRef(axis=name)
-    if whole % (pre_size * size):
-        raise MisplacedError.at_token(
-            token, f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
-        )
-    return AxisRef(axis=name, pre_size=pre_size, size=size)
-
-
-def mesh_reader_named_sharding(mesh: Mesh, found: dict[str, Any]) -> NamedSharding:
-    """Return a sharding by mesh axes.
-
-    Args:
-        mesh: The mesh.
-        found: Parts of the sharding by name; ``dims``, ``kind``, ``replicated``, ``unreduced`` and
-            ``manual`` are removed from it.
-    """
-    kind: ShardingKind | None = found.pop("kind", None)
-    everything = tuple(AxisRef(axis=name) for name in mesh.axis_names)
-    axes: list[tuple[AxisRef, ...]] = []
-    for name in ("replicated", "unreduced", "manual"):
-        listed = found.pop(name, (None, []))[1]
-        whole = listed is None or (kind is not None and kind.value == name)
-        axes.append(everything if whole else resolved(mesh, listed))
-    dims = tuple(
-        DimensionSharding(axes=resolved(mesh, dim), is_open=is_open)
-        for dim, is_open in found.pop("dims", [])
-    )
-    return NamedSharding(
-        mesh=mesh,
-        dim_shardings=dims,
-        replicated_axes=() if kind is ShardingKind.REPLICATED else axes[0],
-        unreduced_axes=axes[1],
-        manual_axes=axes[2],
-    )
-
-
-MESH_NAMES = {
-    "MESH": "a mesh",
-    "MESH_OLD": "a mesh",
-    "MESH_MAXIMAL": "a mesh",
-    "MESH_AXIS": "an axis name",
-    "MESH_DEVICE_ID": "'device_id='",
-    "MESH_DEVICE_IDS": "', device_ids='",
-    "IOTA": "'<='",
-    "IOTA_T": "'T('",
-    "SHARDING_SIZE": "a number",
-    "SHARDING_ID": "a number",
-    "SHARDING_IDS": "device ids",
-    "LESSTHAN": "'<'",
-    "MORETHAN": "'>'",
-}
-"""Names of these terminals for users."""
-
-
-class MeshRules:
-    """The rules ``mesh``, ``axis_refs`` and ``iota`` of sharding.lark."""
-
-    def sharding_sizes(self, *sizes: str) -> Sizes:
-        """Return sizes."""
-        return Sizes(sizes[0], tuple(map(whole_number, sizes)))
-
-    def sharding_ids(self, ids: str) -> Sizes:
-        """Return device ids."""
-        return printed_sizes(ids)
-
-    def iota_permutation(self, _: str, order: Sizes) -> Sizes:
-        """Return a permutation."""
-        return permutation(order)
-
-    def iota(self, _: str, view: Sizes, order: Sizes | None) -> Iota:
-        """Return view and permutation of an iota."""
-        return Iota(view, order)
-
-    def mesh_named(self, start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None) -> Mesh:
-        """Return a mesh with axes."""
-        return named_mesh(start, axes, ids)
-
-    def mesh_axes(self, *axes: tuple[str, int] | None) -> list[tuple[str, int]]:
-        """Return names and sizes."""
-        return present(axes)
-
-    def mesh_axis(self, name: str, size: str) -> tuple[str, int]:
-        """Return name and size of an axis."""
-        return axis_name(name), positive(size)
-
-    def mesh_device_ids(self, _: str, ids: Iota | Sizes) -> Iota | Sizes:
-        """Return the device ids of a mesh."""
-        return ids
-
-    def mesh_iota(self, view: Sizes, order: Sizes | None) -> Iota:
-        """Return the device ids of a mesh, written as an iota without ``<=``."""
-        return Iota(view, order)
-
-    def mesh_maximal(self, _start: str, _key: str, device: str) -> Mesh:
-        """Return the mesh of one device."""
-        return Mesh.maximal(whole_number(device))
-
-    def axis_refs(self, *axes: Axis | None) -> list[Axis]:
-        """Return axes, not yet looked up in their mesh."""
-        return present(axes)
-
-    def axis_ref(self, name: str, pre_size: str | None, size: str | None) -> Axis:
-        """Return an axis or a part of one, not yet looked up in its mesh."""
-        return printed_axis(name, axis_name(name), pre_size, size)
-
-
 SHARDING_NAMES = {
     "SHARDING_OPEN": "a sharding",
     "SHARDING_KIND": "a kind of sharding",
@@ -750,9 +532,7 @@ class _ShardingRules(MeshRules):
         found = _unique(brace, parts)
         extra = _extras(found)
         try:
-            named = dataclasses.replace(
-                mesh_reader_named_sharding(mesh, found), reduction=extra.get("reduction")
-            )
+            named = _named_sharding(mesh, found, extra.get("reduction"))
             sharding = HloSharding.from_named(named)
         except UsageError as error:
             raise MisplacedError.at_token(brace, str(error)) from error
@@ -801,6 +581,28 @@ class _ShardingRules(MeshRules):
 
     def sharding_axes(self, key: str, reduction: str | None, axes: list[Axis] | None) -> _Part:
         return key[:-1], (None if reduction is None else str(reduction), axes)
+
+
+def _named_sharding(mesh: Mesh, found: dict[str, Any], reduction: str | None) -> NamedSharding:
+    """Return a sharding by mesh axes of its parts, which are removed from those found."""
+    kind: ShardingKind | None = found.pop("kind", None)
+    everything = tuple(AxisRef(axis=name) for name in mesh.axis_names)
+    axes: list[tuple[AxisRef, ...]] = []
+    for name in ("replicated", "unreduced", "manual"):
+        listed = found.pop(name, (None, []))[1]
+        whole = listed is None or (kind is not None and kind.value == name)
+        axes.append(everything if whole else resolved(mesh, listed))
+    return NamedSharding(
+        mesh=mesh,
+        dim_shardings=tuple(
+            DimensionSharding(axes=resolved(mesh, dim), is_open=is_open)
+            for dim, is_open in found.pop("dims", [])
+        ),
+        replicated_axes=() if kind is ShardingKind.REPLICATED else axes[0],
+        unreduced_axes=axes[1],
+        manual_axes=axes[2],
+        reduction=reduction,
+    )
 
 
 def _unique(brace: str, parts: tuple[_Part, ...] | list[_Part]) -> dict[str, Any]:
