@@ -117,24 +117,21 @@ class HloGaps:
         """Note a gap at an error of the grammar."""
         self._found.append(Gap.of(error))
 
-    def add_head(self, start: int, end: int) -> None:
-        """Note a gap for the first line of a computation."""
-        from hlo_lens.hlo.grammar import check_head
+    def add_refused(self, rule: str, position: int, start: int, end: int, message: str) -> None:
+        """Note a gap where the grammar refuses the text from an offset on.
 
-        try:
-            check_head(self._source, start, min(end, start + GRAMMAR_LIMIT))
-        except DumpSyntaxError as error:
-            self.add_error(error)
-            return
-        self.add(start, end, "expected a computation")
-
-    def add_header(self, position: int, start: int, end: int, message: str) -> None:
-        """Note a gap for a part of the header that begins at an offset."""
+        Args:
+            rule: Rule of the text.
+            position: Start of the text.
+            start: Start of the gap if the grammar takes it, or it is too long.
+            end: End of both.
+            message: Message in this case.
+        """
         if end - position <= GRAMMAR_LIMIT:
-            from hlo_lens.hlo.grammar import check_header
+            from hlo_lens.hlo.grammar import check
 
             try:
-                check_header(self._source, position, end)
+                check(self._source, rule, position, end)
             except DumpSyntaxError as error:
                 self.add_error(error)
                 return

@@ -150,14 +150,9 @@ def _placed(source: Source, error: MisplacedError) -> DumpSyntaxError:
     return DumpSyntaxError.at(source, Span(error.start, error.end), error.message)
 
 
-def check_header(source: Source, start: int, end: int) -> None:
-    """Raise DumpSyntaxError if the text between two offsets is no module header."""
-    _parse(source, "header", source.text[start:end], start)
-
-
-def check_head(source: Source, start: int, end: int) -> None:
-    """Raise DumpSyntaxError if the text between two offsets does not begin a computation."""
-    _parse(source, "computation_head", source.text[start:end], start)
+def check(source: Source, rule: str, start: int, end: int) -> None:
+    """Raise DumpSyntaxError if the text between two offsets is not of a rule."""
+    _parse(source, rule, source.text[start:end], start)
 
 
 def read_module(source: Source, add: Callable[[ReadComputation], object]) -> ReadModule:

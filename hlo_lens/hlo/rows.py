@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import (
@@ -165,24 +166,9 @@ class HloRows:
 
     def add_parameter(self, name: str, shape: str, number: int) -> None:
         """Add a parameter that the text does not print; its line is appended to the text."""
-        line = f"%{name} = {shape} parameter({number})"
-        start, end = append_text(self.columns, line)
-        ends = start + 1 + len(name), start + 4 + len(name) + len(shape)
-        opcode = ends[1] + 1
-        number_start = opcode + len("parameter(")
-        self.columns.spans.extend(
-            (
-                start + 1,
-                ends[0],
-                ends[0] + 3,
-                ends[1],
-                opcode,
-                number_start - 1,
-                number_start,
-                end - 1,
-                end,
-            )
-        )
+        parts = ("%", name, " = ", shape, " ", "parameter", "(", str(number), ")")
+        start, _ = append_text(self.columns, "".join(parts))
+        self.columns.spans.extend(accumulate(map(len, parts[1:]), initial=start + 1))
 
     def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> str:
         """Add a computation that the grammar read, and return its name."""

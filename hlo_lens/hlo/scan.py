@@ -247,7 +247,8 @@ class HloScan:
             return len(text)
         match = patterns.LENIENT_COMPUTATION.match(text, position)
         if match is not None:
-            self.gaps.add_head(*match.span())
+            start, end = match.span()
+            self.gaps.add_refused("computation_head", start, start, end, "expected a computation")
             return self._computation(match)
         return self._outside(position)
 
@@ -268,13 +269,15 @@ class HloScan:
         line_end = self._units.line_end(end)
         after = self._units.blank(end)
         if after < line_end and not patterns.LOOSE_COMPUTATION.match(text, after):
-            self.gaps.add_header(position, end, line_end, "expected ',' and a header attribute")
+            message = "expected ',' and a header attribute"
+            self.gaps.add_refused("header", position, end, line_end, message)
             module.is_truncated = line_end >= len(text)
             return line_end
         bad = self._check.header(module.header)
         if bad is not None:
             place = text.find(f"{bad}=", start, end)
-            self.gaps.add_header(position, place, end, f"expected another value of {bad}")
+            message = f"expected another value of {bad}"
+            self.gaps.add_refused("header", position, place, end, message)
         return end
 
     def _begin_module(self, name: str, start: int) -> HloRows:
