@@ -644,8 +644,16 @@ class HloModule:
         The one marked ENTRY; else the last, as in XLA's parser. One without instructions where the
         text has lost its entry (`has_entry`), or has no computations.
         """
-        if self._entry is None:
-            self._entry = self._find_entry()
+        if self._entry is not None:
+            return self._entry
+        columns, place = self.computation_columns, 0
+        if not self.has_entry:
+            columns = ComputationColumns()
+            columns.add(ComputationParts(is_entry=True, rows=range(0)))
+        else:
+            marked = (place for place in range(len(columns)) if columns.is_entry(place))
+            place = next(marked, len(columns) - 1)
+        self._entry = HloComputation(self, place, columns)
         return self._entry
 
     @functools.cached_property
@@ -659,16 +667,6 @@ class HloModule:
     def has_whole_entry(self) -> bool:
         """Whether the text has the entry up to its closing brace."""
         return self.has_entry and self.entry.is_complete
-
-    def _find_entry(self) -> HloComputation:
-        if not self.has_entry:
-            nothing = ComputationColumns()
-            nothing.add(ComputationParts(is_entry=True, rows=range(0)))
-            return HloComputation(self, 0, nothing)
-        for computation in self.computations:
-            if computation.is_entry:
-                return computation
-        return self.computations[-1]
 
     @property
     def instructions(self) -> Iterator[HloInstruction]:

@@ -22,13 +22,6 @@ ReaderName: TypeAlias = Literal["scanner", "grammar"]
 """``scanner`` is fast and notes gaps; ``grammar`` is slow and raises at the first error."""
 
 
-def uses_grammar(reader: str) -> bool:
-    """Return whether a text is to be read by the grammar; raises UsageError for a wrong name."""
-    if reader not in ("scanner", "grammar"):
-        raise UsageError(f"reader is 'scanner' or 'grammar', found {reader!r}")
-    return reader == "grammar"
-
-
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 
 
@@ -55,11 +48,13 @@ def parse_hlo(
         DumpSyntaxError: If nothing could be read, or, if strict or by the grammar, at the first
         gap.
     """
+    if reader not in ("scanner", "grammar"):
+        raise UsageError(f"reader is 'scanner' or 'grammar', found {reader!r}")
     if isinstance(text, Source):
         source = text
     else:
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
-    if uses_grammar(reader):
+    if reader == "grammar":
         return parse_hlo_with_grammar(source)
     modules = parse_hlo_modules(source)
     module = modules[0]

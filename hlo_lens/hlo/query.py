@@ -207,19 +207,9 @@ def evident_partitions(table: InstructionTable) -> int | None:
     module = table.module
     if "num_partitions" in module.header:
         return module.num_partitions
-    most = 0
-    for row in table.entry_parameters:
-        most = max(most, _sharding_devices(table.instruction(row)))
+    shardings = (table.instruction(row).sharding for row in table.entry_parameters)
+    most = max((one.num_devices or 0 for one in shardings if one is not None), default=0)
     return most // module.replica_count or None
-
-
-def _sharding_devices(instruction: HloInstruction) -> int:
-    """Return the number of devices in an instruction's sharding; 0 for none."""
-    try:
-        sharding = instruction.sharding
-    except DumpSyntaxError:
-        return 0
-    return 0 if sharding is None else sharding.num_devices or 0
 
 
 def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:

@@ -172,7 +172,10 @@ class HloRows:
 
     def add_read_computation(self, read: ReadComputation, *, is_inline: bool) -> str:
         """Add a computation that the grammar read, and return its name."""
-        name = read.name or (self._inline_name() if is_inline else "")
+        name = read.name
+        if is_inline and not name:
+            name = f"_.{self._inline}" if self._inline else "_"
+            self._inline += 1
         outer, self._foreign = self._foreign, []
         first = len(self.columns)
         for instruction in read.instructions:
@@ -200,10 +203,6 @@ class HloRows:
         foreign = {row for rows in self._foreign for row in rows}
         self._foreign = []
         return tuple(row for row in rows if row not in foreign)
-
-    def _inline_name(self) -> str:
-        self._inline += 1
-        return "_" if self._inline == 1 else f"_.{self._inline - 1}"
 
     def add_read(self, read: ReadInstruction) -> None:
         """Add the rows of an instruction of the grammar, after those of its inner computations."""
@@ -259,35 +258,31 @@ def _places(read: ReadInstruction) -> tuple[int, ...]:
     )
 
 
-@dataclass(slots=True)
-class MissingOperands:
-    """Operands that a computation does not define.
+def missing_operands(
+    computation: HloComputation,
+) -> tuple[dict[str, HloOperand], dict[int, tuple[HloOperand, ...]]]:
+    """Return the operands of an instruction printed alone that must become parameters.
 
-    Attributes:
-        parameters: Name to operand, with its shape, in the order of the parameters.
-        named: Position of an instruction to its operands, where some had no name.
+    An operand becomes one only if its shape is printed; a shape without a name gets one. Source:
+    hlo_parser.cc, ParseSingleInstruction.
+
+    Returns:
+        Name to operand, in the order of the parameters, and position of an instruction to its
+        operands, where some had no name.
     """
-
-    parameters: dict[str, HloOperand] = field(default_factory=dict)
-    named: dict[int, tuple[HloOperand, ...]] = field(default_factory=dict)
-
-
-def missing_operands(computation: HloComputation) -> MissingOperands:
-    """Return the operands of a computation that must become its parameters."""
-    found = MissingOperands()
+    parameters: dict[str, HloOperand] = {}
+    named: dict[int, tuple[HloOperand, ...]] = {}
     for position, instruction in enumerate(computation.instructions):
         operands = []
-        for operand in instruction.operands:
-            one = operand
-            if not one.name:
-                one = replace(one, name=f"_{len(found.parameters)}")
-            is_defined = computation.instruction(one.name) is not None
-            if one.shape_text and not one.index and not is_defined:
-                found.parameters.setdefault(one.name, one)
-            operands.append(one)
+        for printed in instruction.operands:
+            operand = printed if printed.name else replace(printed, name=f"_{len(parameters)}")
+            is_defined = computation.instruction(operand.name) is not None
+            if operand.shape_text and not operand.index and not is_defined:
+                parameters.setdefault(operand.name, operand)
+            operands.append(operand)
         if tuple(operands) != instruction.operands:
-            found.named[position] = tuple(operands)
-    return found
+            named[position] = tuple(operands)
+    return parameters, named
 
 
 if TYPE_CHECKING:

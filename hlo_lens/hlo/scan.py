@@ -208,20 +208,16 @@ class HloScan:
                 break
             if self._progress is not None:
                 self._progress(position)
+            read = None
             if self._ahead is not None and position == self._ahead.at:
-                position = self._join_rest(position, self._ahead)
-            else:
+                read = self._ahead.take_rest(self._rows, has_entry=self._has_entry)
+            if read is None:
                 position = self._unit(position)
+            else:
+                self._has_entry |= read.has_entry
+                self._check.unknown |= read.unknown_attributes
+                position = read.end
         self._end_module(size)
-
-    def _join_rest(self, position: int, ahead: ScanAhead) -> int:
-        """Take the computations that a scan ahead has read, and return their end."""
-        read = ahead.take_rest(self._rows, has_entry=self._has_entry)
-        if read is None:
-            return self._unit(position)
-        self._has_entry |= read.has_entry
-        self._check.unknown |= read.unknown_attributes
-        return read.end
 
     def _unit(self, position: int) -> int:
         """Read one item between computations and return its end."""
@@ -287,24 +283,19 @@ class HloScan:
         self._rows = HloRows(new_module(self.source, self._reader, name, start))
         return self._rows
 
-    def _check_entry(self, module: HloModule, end: int) -> None:
-        """Note a gap at the end of a module whose entry is missing."""
-        gap = None
-        if not self._has_entry and not module.is_truncated:
-            gap = missing_entry(module, self._reader, end)
-        if gap is not None:
-            module.is_truncated = True
-            gaps = module.gaps
-            if not gaps or gaps[-1].line + gaps[-1].lines <= gap.line:
-                module.gaps = (*gaps, gap)
-
     def _end_module(self, end: int) -> None:
         rows, self._rows = self._rows, None
         if rows is None:
             return
         module = rows.module
         module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
-        self._check_entry(module, end)
+        gap = None
+        if not self._has_entry and not module.is_truncated:
+            gap = missing_entry(module, self._reader, end)
+        if gap is not None:
+            module.is_truncated = True
+            if not module.gaps or module.gaps[-1].line + module.gaps[-1].lines <= gap.line:
+                module.gaps = (*module.gaps, gap)
         if rows.shapeless:
             infer_shapes(module, rows.shapeless)
         repeated = repetitions(module)
@@ -329,18 +320,14 @@ class HloScan:
         if computation.is_entry and self._has_entry:
             self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
         self._has_entry |= computation.is_entry
-        self._signature(match)
+        if match[3] and not self._check.signature(match[3]):
+            self.gaps.add(*match.span(3), "expected (name: shape, ...) -> shape")
         position = self._body(match.end(), computation, rows)
         computation.rows = rows.take(first)
         module.computation_columns.add(computation)  # after bodies that it prints in place
         if not computation.is_complete and position >= len(self.text):
             module.is_truncated = True
         return position
-
-    def _signature(self, match: re.Match[str]) -> None:
-        if match[3] and not self._check.signature(match[3]):
-            start, end = match.span(3)
-            self.gaps.add(start, end, "expected (name: shape, ...) -> shape")
 
     def _body(
         self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool = False
@@ -410,12 +397,6 @@ class HloScan:
                 self._check_root(self._units.blank(start), is_second=rooted)
                 rooted = True
             row = len(columns)
-        return self._join_body(position, computation, rows, rooted=rooted)
-
-    def _join_body(
-        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool
-    ) -> int:
-        """Take the rest of a computation from a scan ahead, or read it; return its end."""
         read = None if self._ahead is None else self._ahead.take_body(rows, rooted=rooted)
         if read is None:
             return self._body(position, computation, rows, rooted=rooted)
@@ -548,17 +529,17 @@ class HloScan:
 
     def _add_parameters(self, start: int, rows: HloRows, add: Callable[[HloRows], object]) -> None:
         """Read an instruction printed alone again, after parameters for its undefined operands."""
-        missing = missing_operands(rows.module.computations[-1])
-        if self.gaps.found or not missing.parameters:
+        parameters, named = missing_operands(rows.module.computations[-1])
+        if self.gaps.found or not parameters:
             return
         self._rows = again = HloRows(new_module(self.source, self._reader, "", start))
-        for number, operand in enumerate(missing.parameters.values()):
+        for number, operand in enumerate(parameters.values()):
             again.add_parameter(operand.name, operand.shape_text or "", number)
         add(again)
         self._add_entry(start, 0, again)
         entry = again.module.computations[-1].rows
-        for position, operands in missing.named.items():
-            row = entry[len(missing.parameters) + position]
+        for position, operands in named.items():
+            row = entry[len(parameters) + position]
             again.columns.overlays.setdefault(row, Overlay()).operands = operands
 
     def _junk(self, position: int) -> int:
@@ -570,11 +551,6 @@ class HloScan:
         lines = text.count("\n") + 1
         self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
         return end
-
-    def _is_cut_head(self, end: int) -> bool:
-        """Return whether a line may be the first line of the entry, cut off."""
-        is_last = end == len(self.text) and not self.text.endswith("\n")
-        return is_last and self._rows is not None and not self._has_entry
 
     def _outside(self, position: int, *, headless: bool = False) -> int:
         """Read text outside any computation: skip foreign lines, note gaps for others.
@@ -594,7 +570,9 @@ class HloScan:
         self.gaps.note_strange(position, end)
         headless |= not begins_line(self.text, position)
         for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
-            if foreign and not self._is_cut_head(stop):
+            is_last = stop == len(self.text) and not self.text.endswith("\n")
+            # The last line may be the first one of the entry, cut off.
+            if foreign and not (is_last and self._rows is not None and not self._has_entry):
                 self.gaps.pass_over(start, stop)
             else:
                 self.gaps.add_run(start, stop)
