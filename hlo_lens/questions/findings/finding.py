@@ -31,60 +31,42 @@ class SavingBasis(StrEnum):
     """How sure a saving is.
 
     Attributes:
-        PROVEN: XLA compiled the program again with the fix; the saving is the difference.
-        SIMULATED: Computed with a model of XLA's buffer assignment, in older snapshots alone.
-        AT_MOST: An upper bound: the size of what the fix removes, or, next to the values' own
-            bytes, of all that it can change.
+        COMPILED: XLA compiled the program again with the fix; the saving is the difference.
+        UP_TO: An upper bound: the size of the values that the fix removes.
     """
 
-    PROVEN = "proven"
-    SIMULATED = "simulated"
-    AT_MOST = "at most"
+    COMPILED = "compiled"
+    UP_TO = "up to"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saves:
-    """Saving of a fix, of one device and one run; None where not known.
+    """What a fix brings to each device in one run, negative where it costs; None if not known.
 
     Attributes:
         bytes: Bytes of memory: of what must fit, or of the peak where a rule says so.
-        basis: How sure `bytes`, or the first figure that is known, is; None without any figure.
-        wire_bytes: Bytes that each device sends less.
+        sent_bytes: Bytes that each device sends less.
         flops: Arithmetic that each device is spared.
         seconds: Time that a step is shorter.
-        own_bytes: Part of `bytes` that the values of the finding have themselves, where `bytes`
-            bounds what the fix also changes; None where it changes nothing else.
+        basis: How sure it is; None without any figure.
     """
 
     bytes: int | None = None
-    basis: SavingBasis | None = None
-    wire_bytes: int | None = None
+    sent_bytes: int | None = None
     flops: int | None = None
     seconds: float | None = None
-    own_bytes: int | None = None
+    basis: SavingBasis | None = None
 
     @classmethod
-    def at_most(
+    def up_to(
         cls,
         size_bytes: int | None = None,
         *,
-        wire_bytes: int | None = None,
+        sent_bytes: int | None = None,
         flops: int | None = None,
-        own_bytes: int | None = None,
     ) -> Saves:
         """Return a saving that is an upper bound."""
-        return cls(
-            bytes=size_bytes,
-            wire_bytes=wire_bytes,
-            flops=flops,
-            own_bytes=own_bytes,
-            basis=SavingBasis.AT_MOST,
-        )
-
-    @property
-    def weight_bytes(self) -> int | None:
-        """Bytes that order and judge findings: `own_bytes` where `bytes` is a far bound."""
-        return self.bytes if self.own_bytes is None else self.own_bytes
+        return cls(bytes=size_bytes, sent_bytes=sent_bytes, flops=flops, basis=SavingBasis.UP_TO)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,32 +146,30 @@ class Finding:
 
 
 def savings_text(saves: Saves, share: float | None) -> str:
-    """Return the savings of a finding with their basis: ``at most 1.64GiB (11%)``; may be empty.
+    """Return what a fix brings and costs: ``saves up to 1.64GiB (11%)``; empty if not known.
 
     Args:
         saves: The savings.
         share: The largest of them as a share of the program; None if not known.
     """
-    parts: list[str] = []
-    if saves.own_bytes is not None:
-        parts.append(f"{format_bytes(saves.own_bytes)} of its own")
-    elif saves.bytes is not None:
-        parts.append(format_bytes(saves.bytes))
-    if saves.wire_bytes is not None:
-        parts.append(f"{format_bytes(saves.wire_bytes)} sent a run")
-    if saves.flops is not None:
-        parts.append(flops_text(saves.flops))
-    if saves.seconds is not None:
-        parts.append(format_seconds(saves.seconds))
-    if not parts:
-        return ""
-    of_all = "" if share is None else f" ({_percent(share)})"
-    text = f"{' and '.join(parts)}{of_all}"
-    if saves.own_bytes is not None:
-        return text if saves.bytes is None else f"{text}, at most {format_bytes(saves.bytes)}"
-    if saves.basis is None:
-        return text
-    return f"at most {text}" if saves.basis == "at most" else f"{text}, {saves.basis}"
+    gains: list[str] = []
+    costs: list[str] = []
+    figures = (
+        (saves.bytes, format_bytes(abs(saves.bytes or 0)), "", "takes {} more"),
+        (saves.sent_bytes, format_bytes(abs(saves.sent_bytes or 0)), " sent", "sends {} more"),
+        (saves.flops, flops_text(abs(saves.flops or 0)), "", "computes {} more"),
+        (saves.seconds, format_seconds(abs(saves.seconds or 0)), "", "takes {} longer"),
+    )
+    for amount, text, what, cost in figures:
+        if amount is not None and amount > 0:
+            gains.append(f"{text}{what}")
+        elif amount:
+            costs.append(cost.format(text))
+    bound = "up to " * (saves.basis == SavingBasis.UP_TO)
+    of_all = "" if share is None or not gains else f" ({_percent(share)})"
+    parts = [f"saves {bound}{' and '.join(gains)}{of_all}"] if gains else []
+    mark = " [compiled]" * (saves.basis == SavingBasis.COMPILED)
+    return f"{', '.join([*parts, *costs])}{mark}" if parts or costs else ""
 
 
 def _percent(share: float) -> str:
@@ -198,9 +178,8 @@ def _percent(share: float) -> str:
 
 SAVING_COLUMNS = (
     Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
-    Column("own_bytes", Unit.BYTES, "part of it of the values of the finding themselves"),
-    Column("basis", Unit.NONE, "how sure the saving is: proven or at most"),
-    Column("wire_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
+    Column("basis", Unit.NONE, "how sure the saving is: compiled or up to"),
+    Column("sent_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
     Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
     Column("seconds", Unit.SECONDS, "time that a step is shorter"),
 )
@@ -209,6 +188,6 @@ SAVING_COLUMNS = (
 def saving_cells(saves: Saves) -> Row:
     """Return the cells of a saving, one for each of `SAVING_COLUMNS`."""
     return (
-        *(saves.bytes, saves.own_bytes, saves.basis),
-        *(saves.wire_bytes, saves.flops, saves.seconds),
+        *(saves.bytes, saves.basis, saves.sent_bytes),
+        *(saves.flops, saves.seconds),
     )

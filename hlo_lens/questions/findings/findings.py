@@ -64,8 +64,8 @@ class Whole:
         """Return the largest share of the program that a finding saves; None if not known."""
         saves = finding.saves
         pairs = (
-            (saves.weight_bytes, self.memory_bytes),
-            (saves.wire_bytes, self.traffic),
+            (saves.bytes, self.memory_bytes),
+            (saves.sent_bytes, self.traffic),
             (saves.flops, self.flops),
         )
         shares = [part / whole for part, whole in pairs if part is not None and whole]
@@ -214,22 +214,22 @@ def _summed(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 def _is_negligible(finding: Finding) -> bool:
     if finding.share is None:
         return False
-    is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < FEWEST_BYTES
+    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < FEWEST_BYTES
     return is_small or finding.share < LEAST_SHARE
 
 
 def _is_memory_only(finding: Finding) -> bool:
     saves = finding.saves
-    return saves.wire_bytes is None and saves.flops is None and saves.seconds is None
+    return saves.sent_bytes is None and saves.flops is None and saves.seconds is None
 
 
 def _severity(finding: Finding) -> Severity:
     """Return the severity by the share that a finding saves."""
     share, saves = finding.share or 0.0, finding.saves
-    is_small = _is_memory_only(finding) and (finding.saves.weight_bytes or 0) < LEAST_BYTES
+    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < LEAST_BYTES
     if share < WARNING_SHARE or is_small:
         return Severity.INFO
-    is_sure = saves.basis is SavingBasis.PROVEN and not finding.has_cost
+    is_sure = saves.basis is SavingBasis.COMPILED and not finding.has_cost
     return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
 
 
@@ -246,7 +246,7 @@ def _order(finding: Finding) -> tuple[object, ...]:
         not is_grave,
         -share,
         severity.rank,
-        finding.saves.basis in (None, SavingBasis.AT_MOST),
+        finding.saves.basis in (None, SavingBasis.UP_TO),
         finding.code,
         finding.source or "",
         finding.message,

@@ -15,7 +15,7 @@ from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_github import Annotation
 from hlo_lens.render.to_json import Objects
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import format_bytes, listed, plural
+from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -220,7 +220,7 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
 def finding_text(finding: Finding) -> str:
     """Return the saving, the line and the message of a finding."""
     saves, source = savings_text(finding.saves, finding.share), finding.source
-    lead = f"saves {saves}; " if saves else ""
+    lead = f"{saves}; " if saves else ""
     place = f"{source}: " if source else ""
     return f"{lead}{place}{finding.message}"
 
@@ -229,11 +229,8 @@ def change_text(fact: Finding) -> str:
     """Return a finding of a comparison: code, line, message and saving."""
     source = fact.source
     place = f" {source}" if source else ""
-    saves = fact.saves
-    parts = [] if saves.bytes is None else [format_bytes(saves.own_bytes or saves.bytes)]
-    parts += [] if saves.wire_bytes is None else [f"{format_bytes(saves.wire_bytes)} sent a run"]
-    bound = "at most " if saves.basis == "at most" and saves.own_bytes is None else ""
-    saved = f" (saves {bound}{' and '.join(parts)})" if parts else ""
+    text = savings_text(fact.saves, None)
+    saved = f" ({text})" if text else ""
     return f"{fact.code}{place} {fact.message}{saved}"
 
 

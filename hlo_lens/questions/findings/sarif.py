@@ -166,7 +166,7 @@ def _result(
 def _message(finding: Json) -> str:
     """Return message and fix; GitHub shows the first sentence in lists."""
     saves = savings_text(Saves(**finding["saves"]), finding["share"])
-    saved = f" Saves {saves}." if saves else ""
+    saved = f" {saves[0].upper()}{saves[1:]}." if saves else ""
     return f"{finding['message']}. {finding['fix']}.{saved}"
 
 

@@ -91,7 +91,7 @@ class LeastSaving:
         if self.share is not None:
             return finding.share >= self.share
         saves = finding.saves
-        sizes = [one for one in (saves.weight_bytes, saves.wire_bytes) if one is not None]
+        sizes = [one for one in (saves.bytes, saves.sent_bytes) if one is not None]
         return not sizes or self.bytes is None or max(sizes) >= self.bytes
 
 

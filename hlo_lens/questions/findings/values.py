@@ -25,7 +25,6 @@ from hlo_lens.questions.collectives.collective import (
     run_sum,
 )
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
-from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.patterns import steps_of
 from hlo_lens.text.units import format_bytes, listed
 
@@ -297,22 +296,6 @@ def _part_places(known: ModuleDump) -> dict[Value | None, SourceLocation]:
     return found
 
 
-def saves_of_temporaries(known: ModuleDump, own_bytes: int, *, other_bytes: int = 0) -> Saves:
-    """Return a saving of some bytes of their own, and at most of all temporaries.
-
-    Args:
-        known: The module.
-        own_bytes: Bytes of temporaries that the change removes.
-        other_bytes: Bytes that it removes of arguments, results and constants.
-    """
-    own = own_bytes + other_bytes
-    memory = memory_results(known)
-    temporary = None if memory is None else memory.statement.temp_bytes
-    if temporary is None:
-        return Saves(own_bytes=own)
-    return Saves.at_most(max(temporary, own_bytes) + other_bytes, own_bytes=own)
-
-
 _MOST = 1000
 """Most collectives of a module whose values are followed: those that move the most in one run."""
 
@@ -402,7 +385,7 @@ def finding_of(
     """
     wire = run_sum(collectives, WIRE)
     first = collectives[0]
-    saved = Saves.at_most(wire_bytes=None if wire is None else int(wire.most * saved_share))
+    saved = Saves.up_to(sent_bytes=None if wire is None else int(wire.most * saved_share))
     return Finding(
         message=message,
         fix=fix,

@@ -73,7 +73,7 @@ def _of_module(
         if obstacle:
             return _with_evidence(finding, f"not proven: {obstacle}")
         made = finding if pool.means.is_late else _proven(finding, module, base, pool)
-        if made.saves.basis is not SavingBasis.PROVEN and pool.means.is_late:
+        if made.saves.basis is not SavingBasis.COMPILED and pool.means.is_late:
             return _with_evidence(finding, LATE)
         return made
 
@@ -124,12 +124,7 @@ def _proven(finding: Finding, module: ModuleDump, base: Base, pool: Compiler) ->
     cost = max(0, -(sent or 0)) / program.traffic if program.traffic else 0.0
     return replace(
         proven,
-        saves=Saves(
-            bytes=None if saved is None else max(0, saved),
-            basis=SavingBasis.PROVEN,
-            wire_bytes=sent if _gains(sent) else None,
-            flops=work if _gains(work) else None,
-        ),
+        saves=Saves(bytes=saved, sent_bytes=sent, flops=work, basis=SavingBasis.COMPILED),
         severity=None if gain > cost or _gains(sent) else Severity.INFO,
     )
 

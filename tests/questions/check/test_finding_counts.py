@@ -116,7 +116,7 @@ def test_new_findings_are_named_with_their_lines() -> None:
         ["M001"],
     ]
     text = " ".join(str(checked.report()).split())
-    assert "findings.new of jit_wasteful_step M001 warning saves at most 4.00MiB (7%); " in text
+    assert "findings.new of jit_wasteful_step M001 warning saves up to 4.00MiB (7%); " in text
     assert "compile_program.py:165: argument params (2 of 3 arrays, 4.00MiB) is not donated" in text
     notes = [(one.level, one.title, one.source) for one in checked.annotations()]
     assert notes == [

@@ -40,12 +40,12 @@ def _judged(*found: Finding) -> list[tuple[str, str]]:
 def test_findings_are_sorted_by_what_they_save() -> None:
     assert _judged(
         _finding("unknown", Saves()),
-        _finding("small", Saves.at_most(MIB // 16)),
-        _finding("large", Saves.at_most(4 * MIB)),
-        _finding("wire", Saves.at_most(wire_bytes=MIB // 4)),
+        _finding("small", Saves.up_to(MIB // 16)),
+        _finding("large", Saves.up_to(4 * MIB)),
+        _finding("wire", Saves.up_to(sent_bytes=MIB // 4)),
         _finding("broken", Saves(), Severity.ERROR),
         _finding("slow", Saves(), Severity.WARNING),
-        _finding("little", Saves.at_most(MIB // 2)),
+        _finding("little", Saves.up_to(MIB // 2)),
     ) == [
         ("broken", "error"),
         ("large", "warning"),
@@ -60,10 +60,10 @@ def test_findings_are_sorted_by_what_they_save() -> None:
 @pytest.mark.parametrize(
     ("saves", "severity"),
     [
-        (Saves(bytes=MIB, basis=SavingBasis.PROVEN), "error"),
-        (Saves(bytes=MIB, basis=SavingBasis.AT_MOST), "warning"),
-        (Saves(bytes=MIB // 4, basis=SavingBasis.PROVEN), "warning"),
-        (Saves(bytes=MIB // 32, basis=SavingBasis.PROVEN), "info"),
+        (Saves(bytes=MIB, basis=SavingBasis.COMPILED), "error"),
+        (Saves(bytes=MIB, basis=SavingBasis.UP_TO), "warning"),
+        (Saves(bytes=MIB // 4, basis=SavingBasis.COMPILED), "warning"),
+        (Saves(bytes=MIB // 32, basis=SavingBasis.COMPILED), "info"),
     ],
 )
 def test_severity_follows_the_share_and_the_basis(saves: Saves, severity: str) -> None:
@@ -71,7 +71,7 @@ def test_severity_follows_the_share_and_the_basis(saves: Saves, severity: str) -
 
 
 def test_of_equal_savings_the_surer_is_first() -> None:
-    savings = (Saves.at_most(2 * MIB), Saves(bytes=2 * MIB, basis=SavingBasis.PROVEN))
+    savings = (Saves.up_to(2 * MIB), Saves(bytes=2 * MIB, basis=SavingBasis.COMPILED))
     found = [
         Finding(message=str(k), fix="f", saves=one, severity=Severity.WARNING)
         for k, one in enumerate(savings)
@@ -80,8 +80,8 @@ def test_of_equal_savings_the_surer_is_first() -> None:
 
 
 def test_negligible_savings_are_no_findings() -> None:
-    assert _judged(_finding("x", Saves.at_most(4 * 1024))) == []
-    assert _judged(_finding("x", Saves.at_most(48))) == []
+    assert _judged(_finding("x", Saves.up_to(4 * 1024))) == []
+    assert _judged(_finding("x", Saves.up_to(48))) == []
 
 
 def test_each_rule_has_a_code_of_its_own_and_a_whole_description() -> None:
@@ -120,7 +120,7 @@ def test_lint_of_a_sample_is_sorted_and_has_the_keys_of_scripts() -> None:
     first = json.loads(json.dumps(found.to_dict()))["modules"][0]["findings"][0]
     keys = "code name severity message fix source_file source_line values evidence suppressed saves"
     assert set(keys.split()) <= set(first)
-    assert list(first["saves"])[:2] == ["bytes", "basis"]
+    assert list(first["saves"])[:2] == ["bytes", "sent_bytes"]
 
 
 def test_the_handbook_names_the_rules_whose_fix_what_if_can_make() -> None:

@@ -9,7 +9,7 @@ from hlo_lens.questions.findings.settings import LeastSaving, Selection, checked
 from hlo_lens.text.errors import UsageError
 
 ONE = Finding(
-    message="m", fix="f", code="M001", share=0.02, saves=Saves.at_most(1 << 20), severity=None
+    message="m", fix="f", code="M001", share=0.02, saves=Saves.up_to(1 << 20), severity=None
 )
 
 

@@ -6,8 +6,8 @@ What:
 Why it costs:
     The peak is this value. A program that does not fit because of one value is rarely short of
     capacity: the value is larger than intended, for example logits of a whole batch, a gather that
-    became dense, or an array that lost its sharding. The saving "of its own" is its size; what is
-    computed from it may be divided too, at most all temporaries.
+    became dense, or an array that lost its sharding. The saving is its size; what
+    is computed from it may be divided too.
 
 Fix:
     Divide it: with_sharding_constraint where it is made; or make it in parts with lax.map or
@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Finding, Severity, at
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes
 
@@ -60,7 +59,7 @@ def dominant_value(known: ModuleDump) -> Iterator[Finding]:
             **at(origin.place),
             values=(one.value,),
             evidence=(f"operation {origin.op_name}",) if origin.op_name else (),
-            saves=saves_of_temporaries(known, one.owned_bytes),
+            saves=Saves.up_to(one.owned_bytes),
             severity=Severity.INFO if peak.total_bytes < _WARNING_BYTES else None,
             has_cost=True,
         )

@@ -5,7 +5,7 @@ What:
     or more, because freed places are too small for the values that come later.
 
 Why it costs:
-    The memory between the values, on every device. The saving is "at most": XLA's placement is
+    The memory between the values, on every device. The saving is "up to": XLA's placement is
     a heuristic, and a lower bound without any fragmentation may not exist.
 
 Fix:
@@ -65,7 +65,7 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
         "places",
         **at(peak.instruction_origin.place),
         values=() if peak.instruction is None else (peak.instruction,),
-        saves=Saves.at_most(lost),
+        saves=Saves.up_to(lost),
         severity=None if lost >= least else Severity.INFO,
     )
 

@@ -71,7 +71,7 @@ def invariant_collective(known: ModuleDump) -> Iterator[Finding]:
             f"{subject(group)} in the loop {group[0].loop_path[-1]}: the same operands in each of "
             f"{count} trips",
             "compute it before the loop and close over the result",
-            saves=Saves.at_most(wire_bytes=wire),
+            saves=Saves.up_to(sent_bytes=wire),
         )
 
 

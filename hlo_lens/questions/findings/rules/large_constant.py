@@ -57,7 +57,7 @@ def large_constant(known: ModuleDump) -> Iterator[Finding]:
             else "pass the array as an argument of the jitted function, with a sharding",
             **at(origins(known).place(row)),
             values=(instruction.name,),
-            saves=Saves.at_most(size) if is_folded else Saves(),
+            saves=Saves.up_to(size) if is_folded else Saves(),
             severity=None if is_folded else Severity.INFO,
         )
 

@@ -31,7 +31,7 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.values import operands_of, saves_of_temporaries
+from hlo_lens.questions.findings.values import operands_of
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes, plural
 
@@ -107,7 +107,7 @@ def _finding(known: ModuleDump, place: SourceLocation | None, copies: Sequence[_
         **at(place),
         values=tuple(one.name for one in copies),
         evidence=evidence if is_needed else (*evidence, _BY_ORDER),
-        saves=saves_of_temporaries(known, held) if held else Saves(),
+        saves=Saves.up_to(held) if held else Saves(),
         severity=None if held and is_needed else Severity.INFO,
     )
 

@@ -6,8 +6,8 @@ What:
     more; the evidence has the dimension that does not fill its tile.
 
 Why it costs:
-    The padding takes memory, and is read, written and sent with the array. The saving "of its own"
-    is the padding of these values; those computed from them change too, and XLA may choose another
+    The padding takes memory, and is read, written and sent with the array. The saving is the
+    padding of these values; those computed from them change too, and XLA may choose another
     layout for the new shape.
 
 Fix:
@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Finding, Severity, at
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.values import first_use, saves_of_temporaries
+from hlo_lens.questions.findings.values import first_use
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, plural
@@ -75,7 +75,6 @@ def _finding(
         return
     dimension, size, tile = found
     padding = sum(one.padding_bytes or 0 for one in values)
-    held_padding = sum(one.padding_bytes or 0 for one in values if one.category != "temp")
     least = max(_WARNING_BYTES, _WARNING_SHARE * peak.total_bytes)
     held = sum(one.owned_bytes for one in values)
     yield Finding(
@@ -89,7 +88,7 @@ def _finding(
         **at(peak.origin_of(values[0]).place or first_use(known, values[0].parameter_number)),
         values=tuple(one.value for one in values),
         evidence=(f"{values[0].value} is {text}",),
-        saves=saves_of_temporaries(known, padding - held_padding, other_bytes=held_padding),
+        saves=Saves.up_to(padding),
         severity=None if padding >= least else Severity.INFO,
     )
 

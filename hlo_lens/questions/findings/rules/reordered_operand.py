@@ -26,7 +26,6 @@ from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.units import format_bytes
 
@@ -70,7 +69,7 @@ def reordered_operand(known: ModuleDump) -> Iterator[Finding]:
             **at(origins(known).place(row)),
             values=(instruction.name,),
             evidence=(f"{instruction.operand_shape(0)} becomes {instruction.shape_text}",),
-            saves=saves_of_temporaries(known, size) if is_alive else Saves(),
+            saves=Saves.up_to(size) if is_alive else Saves(),
             severity=None if is_alive else Severity.INFO,
         )
 

@@ -125,7 +125,7 @@ def _finding(
             *_lines(known, products),
         ),
         changes=() if change is None else (change,),
-        saves=Saves.at_most(flops=repeated),
+        saves=Saves.up_to(flops=repeated),
         severity=(
             Severity.ERROR if repeated >= _ERROR_SHARE * (found.flops or 0) else Severity.WARNING
         ),

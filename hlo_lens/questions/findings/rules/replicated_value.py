@@ -6,9 +6,9 @@ What:
 
 Why it costs:
     Dividing the value over an axis of n devices leaves 1/n of its bytes on each device. The saving
-    "of its own" is that of the value. Where the whole value is needed it is gathered, which takes
+    is that of the value. Where the whole value is needed it is gathered, which takes
     memory for a while, and communication in each step: then less is saved. What is computed from
-    it may be divided too: then more is saved, at most (n-1)/n of all memory. --prove compiles the
+    it may be divided too: then more is saved. --prove compiles the
     program with it. Optimizer state is never needed whole (ZeRO stage 1). It is an
     info where less than a tenth of the memory is saved, for inputs, and for weights if the axis
     divides no other weight, as in a data parallel program: the gathers may cost more. So are
@@ -40,7 +40,6 @@ from hlo_lens.questions.findings.values import (
     is_part,
     maker_place,
 )
-from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import (
     CACHES,
     OTHER,
@@ -144,7 +143,7 @@ def _finding(known: ModuleDump, savings: Sequence[Saving], roles: ArgumentRoles)
             + (f"; {_spec(one)} divides it" if many else "")
             for one in savings[:_MOST_SHOWN]
         ),
-        saves=_saves(known, size, first.axis_size),
+        saves=Saves.up_to(size),
         severity=None if _is_fault(known, first, size, roles) else Severity.INFO,
         has_cost=True,
         axes=(first.axis,) if is_argument and role not in (STATE, WEIGHTS) else (),
@@ -180,15 +179,6 @@ def _axes(value: ShardedValue) -> set[str]:
     """Return the mesh axes that divide a value."""
     entries = (one for one in value.spec or () if one)
     return {axis for one in entries for axis in ((one,) if isinstance(one, str) else one)}
-
-
-def _saves(known: ModuleDump, size: int, parts: int) -> Saves:
-    """Return a saving; values computed from this one may be divided too, at best all of them."""
-    memory = memory_results(known)
-    if memory is None or memory.statement.total_bytes is None:
-        return Saves(own_bytes=size)
-    bound = memory.statement.total_bytes * (parts - 1) // parts
-    return Saves.at_most(max(bound, size), own_bytes=size)
 
 
 def _name(saving: Saving) -> str:

@@ -8,8 +8,8 @@ What:
 Why it costs:
     Each value that the backward pass needs is stored once for each layer. With rematerialisation
     only the input of a layer is stored, and the layer is computed again in the backward pass: a
-    third more arithmetic at most. The saving "of its own" is the bytes of the stacks. The input of
-    each layer stays; values computed from the stacks go too, at most all temporaries.
+    third more arithmetic at most. The saving is the bytes of the stacks. The input of each layer
+    stays; values computed from the stacks go too.
 
 Fix:
     Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text, instruction_table
-from hlo_lens.questions.findings.finding import Finding, Severity, at
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import BACKWARD, SAVED, memory_roles
 from hlo_lens.shapes.shape import Shape
@@ -119,7 +118,7 @@ def _finding(
         **at(origins(known).place(row)),
         values=tuple(one.value.value for one in stacks),
         evidence=tuple(_by_line(stacks)),
-        saves=saves_of_temporaries(known, size),
+        saves=Saves.up_to(size),
         severity=None if freed >= _WARNING_SHARE * peak_bytes else Severity.INFO,
         has_cost=True,
     )

@@ -280,7 +280,7 @@ def _finding(known: ModuleDump, found: Sequence[_Padded]) -> Finding:
         **at(origins(known).place(first.instruction.row)),
         values=tuple(one.instruction.name for one in found),
         evidence=(*_products(known, found), *_bound(known, saved)),
-        saves=Saves.at_most(flops=saved) if saved else Saves(),
+        saves=Saves.up_to(flops=saved) if saved else Saves(),
         severity=None if (saved or 0) >= _WARNING_FLOPS else Severity.INFO,
     )
 

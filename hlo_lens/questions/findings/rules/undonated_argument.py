@@ -6,7 +6,7 @@ What:
     parameters and the optimizer state of a training step twice, the cache of a decoding step twice.
 
 Why it costs:
-    The bytes of the argument, on every device, during the whole step. The saving is "at most": XLA
+    The bytes of the argument, on every device, during the whole step. The saving is "up to": XLA
     copies a donated argument that is still read after its result is written. --prove compiles the
     program again with the donation.
 
@@ -78,7 +78,7 @@ def _finding(known: ModuleDump, argument: str, leaves: Sequence[Donation], count
             f"memory of {f'result {one.output}' if one.output else 'the result'}: {one.reason}"
             for one in leaves[:_MOST_SHOWN]
         ),
-        saves=Saves.at_most(size),
+        saves=Saves.up_to(size),
         changes=tuple(Remedy(kind="donate", target=one) for one in _patterns(names, argument)),
     )
 

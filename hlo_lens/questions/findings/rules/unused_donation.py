@@ -85,7 +85,7 @@ def _finding(known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donat
         **at(call_place(known)),
         values=tuple(str(one.value.value.name) for one in leaves),
         evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
-        saves=Saves() if kind == _NO_SHAPE else Saves.at_most(size),
+        saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
     )
 
 

@@ -7,9 +7,8 @@ What:
 
 Why it costs:
     Twice the bytes of each value that is computed from it, saved for the backward pass or sent; and
-    products in f32, which are several times slower on GPU. The saving "of its own" is half the
-    bytes of these values at the peak; what is computed from them changes too, at most all
-    temporaries. For less than a tenth of the FLOP, and on CPU without them at the peak, it is an
+    products in f32, which are several times slower on GPU. The saving is half the bytes of
+    these values at the peak; what is computed from them changes too. For less than a tenth of the FLOP, and on CPU without them at the peak, it is an
     info. --prove cannot apply the fix, which is in the middle of the program.
 
 Fix:
@@ -36,7 +35,6 @@ from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
-from hlo_lens.questions.findings.values import saves_of_temporaries
 from hlo_lens.questions.memory.peak import values_of
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import Differentiation
@@ -269,7 +267,7 @@ def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValu
             *note,
             *_doubt(upcast),
         ),
-        saves=Saves.at_most(size // 2) if is_cpu else saves_of_temporaries(known, size // 2),
+        saves=Saves.up_to(size // 2),
         severity=Severity.INFO if is_small or not upcast.is_sure else None,
     )
 
@@ -335,7 +333,7 @@ def _pairs(known: ModuleDump, peak: PeakMemory, live: Sequence[LiveValue]) -> It
             evidence=tuple(
                 f"{one.value} {_shape(one)} is {twin}, converted" for one, twin in pairs
             )[:_MOST_SHOWN],
-            saves=saves_of_temporaries(known, size),
+            saves=Saves.up_to(size),
         )
 
 

@@ -63,7 +63,7 @@ def test_a_constraint_that_leaves_out_an_axis_is_found_at_the_line_that_asks_for
         "1 all-gather"
     )
     assert found.source == "/home/me/net.py:39"
-    assert (found.saves.wire_bytes, found.saves.basis) == (32 * 256 * 4, SavingBasis.AT_MOST)
+    assert (found.saves.sent_bytes, found.saves.basis) == (32 * 256 * 4, SavingBasis.UP_TO)
     assert found.changes == (Remedy(kind="constraint", target="drop net.py:39"),)
 
 

@@ -25,7 +25,7 @@ def test_a_reduction_within_one_device_is_found() -> None:
     (found,) = findings_of(TEXT.replace("GROUPS", "{{0},{1},{2},{3}}"), "C006")
     assert found.message == "all-reduce: each group is one device, nothing is moved"
     assert (found.values, found.severity) == (("r",), Severity.INFO)
-    assert found.saves.wire_bytes is None
+    assert found.saves.sent_bytes is None
 
 
 def test_a_reduction_between_devices_is_not() -> None:

@@ -18,8 +18,8 @@ def test_a_collective_of_a_value_that_the_loop_carries_unchanged_is_found() -> N
         found.message
         == "all-reduce over axis_1 in the loop loop: the same operands in each of 4 trips"
     )
-    assert found.saves.wire_bytes == 3 * 4 * (1 << 16)
-    assert found.saves.basis is SavingBasis.AT_MOST
+    assert found.saves.sent_bytes == 3 * 4 * (1 << 16)
+    assert found.saves.basis is SavingBasis.UP_TO
 
 
 def test_a_collective_of_a_value_that_each_trip_changes_is_not() -> None:

@@ -57,7 +57,7 @@ def test_a_copy_at_the_peak_is_a_warning_if_the_program_needs_it(
     last: str, severity: Severity
 ) -> None:
     (found,) = findings_of(NEEDED.replace("subtract(n, c)", last), "M005")
-    assert (found.severity, found.saves.own_bytes) == (severity, 4 << 20)
+    assert (found.severity, found.saves.bytes) == (severity, 4 << 20)
 
 
 @pytest.mark.parametrize(

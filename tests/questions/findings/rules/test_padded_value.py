@@ -19,7 +19,7 @@ def test_the_dimension_that_does_not_fill_its_tile_is_named() -> None:
     (found,) = findings_of(TEXT, "M004")
     assert "dimension 1 has 16 elements in a tile of 128" in found.message
     assert found.fix == "make dimension 1 a multiple of 128, or merge it with another one"
-    assert found.saves.own_bytes == 3 * 4096 * (128 - 16) * 4
+    assert found.saves.bytes == 3 * 4096 * (128 - 16) * 4
     assert found.severity is Severity.WARNING
     assert found.source_line == 7
 

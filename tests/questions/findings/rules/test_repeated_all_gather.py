@@ -23,7 +23,7 @@ def test_two_gathers_of_one_value_are_found_through_a_copy() -> None:
     (found,) = findings_of(TEXT.replace("OPERAND", "c").replace("PATH", "jit(f)/b"), "C007")
     assert found.message == "w is gathered 2 times over axis_0, first by g"
     assert found.values == ("h",)
-    assert found.saves.wire_bytes == 3 * 256 * 64 * 4
+    assert found.saves.sent_bytes == 3 * 256 * 64 * 4
 
 
 def test_gathers_of_two_values_are_not() -> None:

@@ -63,7 +63,7 @@ def test_padding_that_takes_longer_than_the_operands_is_a_warning(tmp_path: Path
         "1 product of 644GFLOP wastes 180GFLOP on padding: columns of 300, no multiple of 128"
     )
     padded = 2 * 262144 * 4096 * 384
-    assert (found.saves.flops, found.saves.basis) == (padded - 2 * 262144 * 4096 * 300, "at most")
+    assert (found.saves.flops, found.saves.basis) == (padded - 2 * 262144 * 4096 * 300, "up to")
     assert found.severity is Severity.WARNING
     assert found.source == "m.py:7"
 

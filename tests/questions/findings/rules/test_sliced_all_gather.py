@@ -32,7 +32,7 @@ def test_a_chain_of_gathers_that_is_cut_again_is_one_finding(view: str) -> None:
         "then cut into each device's part"
     )
     assert found.values == ("g", "h")
-    assert found.saves.wire_bytes == 4096 + 8192
+    assert found.saves.sent_bytes == 4096 + 8192
 
 
 def test_a_gathered_value_that_is_used_whole_is_not() -> None:

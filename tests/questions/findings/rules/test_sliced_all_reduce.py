@@ -41,7 +41,7 @@ def test_a_reduction_that_is_cut_to_the_own_part_is_found() -> None:
     assert (
         found.message == "all-reduce over axis_0: each device uses only its own part of the result"
     )
-    assert found.saves.wire_bytes == 2 * 3 * 4096 * 4 // 4 // 2
+    assert found.saves.sent_bytes == 2 * 3 * 4096 * 4 // 4 // 2
     assert found.severity is not Severity.INFO
 
 

@@ -58,7 +58,7 @@ def test_arrays_of_one_argument_are_one_finding_at_the_line_that_calls_the_funct
     assert found.message == "argument state (2 of 2 arrays, 2.00MiB) is not donated"
     assert found.fix == 'jax.jit(step, donate_argnames=("state",))'
     assert (found.source_file, found.source_line) == ("/home/me/train.py", 40)
-    assert (found.saves.bytes, found.saves.basis) == (2 << 20, SavingBasis.AT_MOST)
+    assert (found.saves.bytes, found.saves.basis) == (2 << 20, SavingBasis.UP_TO)
     assert found.severity is Severity.WARNING
     assert found.values == ("state['w']", "state['m']")
     assert found.changes == (Remedy(kind="donate", target="state"),)

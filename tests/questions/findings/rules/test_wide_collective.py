@@ -26,7 +26,7 @@ def test_a_gather_between_conversions_is_found() -> None:
     assert found.message == (
         "all-gather over axis_0 moves f32, converted from 16 bits before and to 16 bits after"
     )
-    assert found.saves.wire_bytes == 3 * 1024 * 4 // 2
+    assert found.saves.sent_bytes == 3 * 1024 * 4 // 2
 
 
 @pytest.mark.parametrize(

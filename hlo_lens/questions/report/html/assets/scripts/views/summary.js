@@ -107,15 +107,10 @@ function composition(page) {
 function saving(saves) {
   if (!saves) return "";
   const parts = [];
-  if (saves.own_bytes) {
-    parts.push(`${formatBytes(saves.own_bytes)} of its own`);
-    if (saves.bytes) parts.push(`at most ${formatBytes(saves.bytes)}`);
-    return `saves ${parts.join(", ")}`;
-  }
-  if (saves.bytes) parts.push(formatBytes(saves.bytes));
-  if (saves.wire_bytes) parts.push(`${formatBytes(saves.wire_bytes)} on the wire`);
-  if (saves.seconds) parts.push(`${saves.seconds} s`);
+  if (saves.bytes > 0) parts.push(formatBytes(saves.bytes));
+  if (saves.sent_bytes > 0) parts.push(`${formatBytes(saves.sent_bytes)} sent`);
+  if (saves.seconds > 0) parts.push(`${saves.seconds} s`);
   if (!parts.length) return "";
-  if (saves.basis === "at most") return `saves at most ${parts.join(", ")}`;
-  return `saves ${parts.join(", ")}${saves.basis ? `, ${saves.basis}` : ""}`;
+  const bound = saves.basis === "up to" ? "up to " : "";
+  return `saves ${bound}${parts.join(", ")}${saves.basis === "compiled" ? " [compiled]" : ""}`;
 }
