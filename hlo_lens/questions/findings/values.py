@@ -397,7 +397,6 @@ def finding_of(
         ),
         saves=saved if saves is None else saves,
         severity=severity,
-        axes=first.axes or (),
     )
 
 

@@ -21,6 +21,7 @@ Fine when:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import backend_of_dump
@@ -55,7 +56,7 @@ def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
         uncovered = known_sum(group, UNCOVERED)
         if uncovered.most < _LEAST_SHARE * total.most:
             continue
-        yield finding_of(
+        one = finding_of(
             group,
             f"{subject(group)} in a loop: {bound_text(uncovered)} of one run, "
             f"{uncovered.most / total.most:.0%} of {whole}, are not covered by work",
@@ -63,6 +64,7 @@ def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
             saves=Saves(),
             severity=Severity.INFO,
         )
+        yield replace(one, axes=group[0].axes or ())
 
 
 RULE = ModuleRule("C001", exposed_collective)

@@ -8,8 +8,9 @@ What:
 Why it costs:
     Twice the bytes of each value that is computed from it, saved for the backward pass or sent; and
     products in f32, which are several times slower on GPU. The saving is half the bytes of
-    these values at the peak; what is computed from them changes too. For less than a tenth of the FLOP, and on CPU without them at the peak, it is an
-    info. --prove cannot apply the fix, which is in the middle of the program.
+    these values at the peak; what is computed from them changes too. For less than a tenth of
+    the FLOP, and on CPU without them at the peak, it is an info. --prove cannot apply the fix,
+    which is in the middle of the program.
 
 Fix:
     Compute in f32 only what needs it, and convert back before the product:
