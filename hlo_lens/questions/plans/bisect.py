@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,9 +85,12 @@ def program_steps(program: SourceProgram, target: Target, pool: Compiler) -> Com
 
 def command_steps(command: Sequence[str], backend: str, minutes: float) -> Compile:
     """Return the function that runs a command with some versions."""
-    home = cache_folder(COMPILES)
     numbers = itertools.count()
-    folders: list[Path] = []
+
+    @cache  # made for the first version that can be installed
+    def home() -> Path:
+        cache_folder(COMPILES).mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="bisect-", dir=cache_folder(COMPILES)))
 
     def run(name: str, versions: str, flags: Mapping[str, str]) -> Step:
         del flags  # of searches for flags only
@@ -94,10 +98,7 @@ def command_steps(command: Sequence[str], backend: str, minutes: float) -> Compi
             python = environment_python(versions, backend)
         except HloLensError as error:
             return Step(name=name, outcome=SKIPPED, reason=str(error))
-        if not folders:
-            home.mkdir(parents=True, exist_ok=True)
-            folders.append(Path(tempfile.mkdtemp(prefix="bisect-", dir=home)))
-        folder = folders[0] / f"{next(numbers)}"
+        folder = home() / f"{next(numbers)}"
         made = scripted(command, python=python, folder=folder, minutes=minutes)
         packages = (line.split(" ") for line in toolchain_of(python).splitlines())
         return Step(

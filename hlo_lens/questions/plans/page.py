@@ -246,15 +246,7 @@ class _FitPage:
 
     def _attempt_object(self, one: Attempt) -> dict[str, object]:
         return {
-            "changes": [
-                {
-                    "kind": change.kind,
-                    "target": change.target,
-                    "applies": change.applies,
-                    "why_not": change.why_not,
-                }
-                for change in one.applied
-            ],
+            "changes": [change.to_dict() for change in one.applied],
             "description": one.description,
             "target": one.place.target or None,
             "mesh": one.place.mesh or None,

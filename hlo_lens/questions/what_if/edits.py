@@ -72,6 +72,11 @@ class Change:
         )
         return self.parts or (whole,)
 
+    def to_dict(self) -> dict[str, object]:
+        """Return what JSON has of the change as a whole."""
+        names = ("kind", "target", "applies", "why_not")
+        return {name: getattr(self, name) for name in names}
+
 
 class InapplicableError(Exception):
     """A change cannot be made; the text says why."""

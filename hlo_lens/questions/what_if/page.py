@@ -83,10 +83,7 @@ def _object(row: Recompiled) -> dict[str, object]:
         "changes": [asdict(part) for change in row.changes for part in change.all_parts],
         "requests": [
             {
-                "kind": change.kind,
-                "target": change.target,
-                "applies": change.applies,
-                "why_not": change.why_not,
+                **change.to_dict(),
                 "alone": None if change.alone is None else change.alone.to_dict(),
             }
             for change in row.changes

@@ -114,7 +114,6 @@ class Truth:
     Attributes:
         pair: The pair.
         dump: Folder of the dump before the change.
-        changed_dump: Folder of the dump of the program with the change.
         before: Figures before the change, by names of `FIGURES`.
         after: Figures of the program with the change.
         error: Why there are none; empty if there are.
@@ -122,7 +121,6 @@ class Truth:
 
     pair: Pair
     dump: Path
-    changed_dump: Path
     before: Mapping[str, int]
     after: Mapping[str, int]
     error: str = ""
@@ -153,7 +151,6 @@ def truths(pairs: Sequence[Pair], python: str, work: Path = WORK) -> Iterator[Tr
         yield Truth(
             pair=pair,
             dump=folders[0] / "dump",
-            changed_dump=folders[1] / "dump",
             before=found[0],
             after=found[1],
             error=error,
