@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +11,8 @@ from hlo_lens.buffers.assignment import HloPosition, HloUse
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean
-from tests import corpus
 from tests.buffer_texts import assigned_values
 from tests.lark_alone import lark_alone
-from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from hlo_lens.buffers.assignment import BufferAllocation, BufferAssignment
@@ -559,49 +555,3 @@ def test_one_line_of_ten_megabytes_is_read() -> None:
     assert len(assigned_values(read)[0].shape_text) > 10_000_000
     assert read.values is not None
     assert len(read.values[0].instruction_text) > 10_000_000
-
-
-_MEASURE = """
-import resource, sys, time
-from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
-shapes = ", ".join(f"f32[{k},128]{{1,0:T(8,128)}}" for k in range(100))
-dense = sys.argv[1] == "dense"
-parts = ["\\nTotal bytes used: 4 (4B)\\n\\nUsed values:\\n"]
-size = 0
-while size < 24_000_000:
-    i = len(parts)
-    shape = "f32[8,128]{1,0}" if dense else f"({shapes})"
-    parts.append(
-        f"<{i} param.{i}{{{i}}} @0>\\n positions:\\n  param.{i} {{{i}}}\\n uses:\\n"
-        f"  fusion.{i}, operand 0 {{{i}}}\\n from instruction: %p.{i} = {shape} parameter({i})\\n"
-    )
-    size += len(parts[-1])
-text = "".join(parts)
-count = len(parts) - 1
-del parts
-parse_buffer_values(text[:100_000] + "\\n")
-data = text.encode()
-del text
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-start = time.process_time()
-values = parse_buffer_values(data)
-seconds = time.process_time() - start
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert len(values) == count and not values.gaps and values.is_complete
-print((after - before) * 1024 / len(data), len(data) / seconds / 1e6)
-"""
-
-
-@pytest.mark.parametrize("kind", ["dense", "wide"])
-def test_time_and_memory_of_many_values(kind: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, kind],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=corpus.ROOT,
-        timeout=PATIENCE_SECONDS,
-    )
-    times_the_text, megabytes_a_second = map(float, done.stdout.split())
-    assert times_the_text < 2, "beside the bytes themselves"
-    assert megabytes_a_second > 10

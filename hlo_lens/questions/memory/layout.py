@@ -397,7 +397,16 @@ def layout_of_dump(
     values: list[LaidValue] = []
     for allocation in assignment.allocations:
         index = allocation.index
-        allocations.append(_laid(allocation))
+        allocations.append(
+            LaidAllocation(
+                index=index,
+                size=allocation.size,
+                color=allocation.color,
+                category=_category(allocation),
+                is_output=allocation.maybe_live_out,
+                parameter_number=allocation.parameter_number,
+            )
+        )
         for value in allocation.values:
             instruction, place, offset, size, shape = value.facts()
             name = instruction + (place or "{}")
@@ -509,17 +518,6 @@ def _unshared(
         else:
             odd.append(place)
     return sum(place not in usual for place in odd)
-
-
-def _laid(allocation: BufferAllocation) -> LaidAllocation:
-    return LaidAllocation(
-        index=allocation.index,
-        size=allocation.size,
-        color=allocation.color,
-        category=_category(allocation),
-        is_output=allocation.maybe_live_out,
-        parameter_number=allocation.parameter_number,
-    )
 
 
 def _category(allocation: BufferAllocation) -> str:

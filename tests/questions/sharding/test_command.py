@@ -72,9 +72,11 @@ def test_params_shows_parameters_only() -> None:
     assert "Annotations" not in out
 
 
-@pytest.mark.parametrize("output_format", ["text", "md", "csv", "json"])
-@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
-def test_every_format_on_every_backend(output_format: str, backend: str) -> None:
+@pytest.mark.parametrize(
+    ("output_format", "backend"),
+    [("text", "cpu"), ("md", "gpu"), ("csv", "tpu"), ("json", "cpu")],
+)
+def test_every_format(output_format: str, backend: str) -> None:
     folder = SAMPLES / backend / "shard_map_collectives"
     result = run(str(folder), "-f", output_format)
     assert result.exit_code == 0
