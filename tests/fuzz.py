@@ -93,13 +93,8 @@ def hlo_pages(data: bytes) -> None:
     known = modules[0]
     with_errors(lambda: json.dumps(module_object(known), default=str))
     with_errors(lambda: list(loops(known).rows()))
-    pages = (
-        lambda: next(sharding_page.pages([known])),
-        lambda: [*collective_pages([known])],
-        lambda: [*loop_pages([known])],
-    )
-    for make in pages:
-        with_errors(lambda make=make: rendered(report_of_pages("page", [make()])))  # type: ignore[misc]
+    for pages in (sharding_page.pages, collective_pages, loop_pages):
+        with_errors(lambda pages=pages: rendered(report_of_pages("page", pages([known]))))  # type: ignore[misc]
     with_errors(lambda: rendered(report_modules(modules)))
 
 
