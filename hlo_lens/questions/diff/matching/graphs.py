@@ -16,9 +16,10 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate, chain, compress, islice, repeat
-from operator import add, eq, gt, sub
+from operator import add, eq, ge, gt, sub
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
@@ -200,8 +201,8 @@ class ProgramGraph:
         if known is None:
             known = nodes = self.nodes[computation]
             operands = self.operands.of(nodes)
-            taken = dict(zip(nodes, operands, strict=True))
-            if any(found and max(found) >= node for node, found in taken.items()):
+            if any(map(ge, map(partial(max, default=-1), operands), nodes)):
+                taken = dict(zip(nodes, operands, strict=True))
                 known = _post_order(nodes, lambda n: [o for o in taken.get(n, ()) if o >= 0])
             self._orders[computation] = known
         return known
@@ -375,10 +376,11 @@ class _Builder:
         is_whole = graph.rows == array("i", range(len(node_of) - 1))
         nodes = links.operand_rows[:]
         if not is_whole:
-            nodes = array("i", map(node_of.__getitem__, nodes))
+            nodes = array("i", list(map(node_of.__getitem__, nodes)))
         special = set(links.operand_elements)
-        through = compress(range(len(nodes)), map(eq, nodes, repeat(_VIEW)))
-        special.update(bisect_right(offsets, edge) - 1 for edge in through)
+        if self._view_rows:
+            through = compress(range(len(nodes)), map(eq, nodes, repeat(_VIEW)))
+            special.update(bisect_right(offsets, edge) - 1 for edge in through)
         for row in special:
             if node_of[row] < 0:
                 continue
@@ -395,7 +397,7 @@ class _Builder:
             is_kept = bytearray(b"\1") * len(nodes)
             for row in compress(range(len(counts)), map(gt, repeat(0), node_of)):
                 is_kept[offsets[row] : offsets[row + 1]] = bytes(counts[row])
-            operands = array("i", compress(nodes, is_kept))
+            operands = array("i", list(compress(nodes, is_kept)))
         else:  # computations inside others
             edges = (range(offsets[row], offsets[row + 1]) for row in graph.rows)
             operands = array("i", map(nodes.__getitem__, chain.from_iterable(edges)))
@@ -485,7 +487,7 @@ class _Builder:
             )
         )
         found = list(map(numbers.__getitem__, zip(*columns, strict=True)))
-        graph.label.extend(map(found.__getitem__, graph.rows))
+        graph.label = array("i", list(map(found.__getitem__, graph.rows)))
         for row, channel in attributes.channels.items():
             if node_of[row] >= 0:
                 graph.channels[node_of[row]] = channel

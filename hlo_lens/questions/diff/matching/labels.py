@@ -17,6 +17,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from itertools import compress, repeat
+from operator import ne, sub
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hlo_lens.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, STRIDE
@@ -190,6 +191,7 @@ _NAMING = re.compile(
 )
 """Attributes whose values are names or channel ids, as XLA prints them."""
 
+_NAME = re.compile(r"%?[\w.-]+")
 _LONG_LITERAL = 10
 """Literals of more elements are printed as dots. Source: literal printing in HloPrintOptions."""
 
@@ -468,15 +470,11 @@ def attribute_columns(labels: Labels, module: HloModule, without: Set[int]) -> A
     starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
     cuts = list(map(text.find, repeat(METADATA_KEY), starts, ends))
     closes = map(text.find, repeat("}"), cuts, ends)
-    odd = [
-        row
-        for row, (cut, close, end) in enumerate(zip(cuts, closes, ends, strict=True))
-        if cut < 0 or close + 1 != end
-    ]
+    rows = range(len(cuts))
+    is_odd = map(ne, closes, map(sub, ends, repeat(1)))
+    odd = {*compress(rows, is_odd), *rows[-1:]}  # the text may end with a brace
     configs = [-1] * len(cuts)
-    for row in odd:
-        if row in without:
-            continue
+    for row in sorted(odd - without):
         if cuts[row] < 0 and text.find(CONFIG_KEY, starts[row], ends[row]) < 0:
             cuts[row] = ends[row]
             continue
@@ -488,6 +486,9 @@ def attribute_columns(labels: Labels, module: HloModule, without: Set[int]) -> A
         cuts[row] = starts[row] + 1
 
     def read(head: str) -> AttributeText | None:
+        stem, _, name = head.rpartition("=")
+        if name != "_" and stem.endswith((", calls", ", to_apply")) and _NAME.fullmatch(name):
+            return lists[f"{stem}=_"]  # each fusion has a computation of its own
         is_regular = head and not is_irregular(head)
         return labels.regular_attributes(head[1:], reader) if is_regular else None
 
@@ -496,7 +497,7 @@ def attribute_columns(labels: Labels, module: HloModule, without: Set[int]) -> A
     heads = list(map(text.__getitem__, map(slice, starts, cuts)))
     columns = AttributeColumns(list(map(keys.__getitem__, heads)), configs, {}, [])
     special = {head for head, found in lists.items() if found is None or found.channel is not None}
-    for row in compress(range(len(heads)), map(special.__contains__, heads)):
+    for row in compress(rows, map(special.__contains__, heads)):
         found = lists[heads[row]]
         if found is None:
             columns.irregular.append(row)

@@ -481,19 +481,14 @@ class _Matcher:
                 left = []
                 for side, run in zip(sides, reached, strict=True):
                     graph = side.graph
+                    found = [c for c, p in enumerate(side.computation) if p < 0 and graph.nodes[c]]
                     gone = {
                         computation
-                        for node in graph.callers
+                        for node in (graph.callers if found else ())
                         if side.partner[node] < 0 and graph.owner[node] in run
                         for _, computation in graph.callees[node]
                     }
-                    left.append(
-                        [
-                            computation
-                            for computation, partner in enumerate(side.computation)
-                            if partner < 0 and graph.nodes[computation] and computation not in gone
-                        ]
-                    )
+                    left.append([computation for computation in found if computation not in gone])
                 pairs = match_by(left[0], left[1], keys, "any")
                 if not pairs:
                     break
