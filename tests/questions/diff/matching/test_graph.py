@@ -164,26 +164,3 @@ def test_control_predecessors_may_be_elements() -> None:
         "  x = f32[8] sine(p), control-predecessors={g, %p, none}",
     )
     assert graph_of(parse_hlo(text)).controls == {2: (1, 0)}
-
-
-def test_number_of_a_computation_ignores_callees() -> None:
-    text = """HloModule m
-
-a { x = f32[] parameter(0)
- ROOT y = f32[] OPCODE(x) }
-
-b { v = f32[] parameter(0)
- ROOT w = f32[] sine(v) }
-
-c { i = f32[] parameter(0)
- ROOT j = f32[] call(i), to_apply=a }
-
-d { k = f32[] parameter(0)
- ROOT l = f32[] call(k), to_apply=b }
-
-ENTRY e { ROOT p = f32[] parameter(0) }
-"""
-    first = graph_of(parse_hlo(text.replace("OPCODE", "sine"))).bodies
-    assert first[0] == first[1] != first[2] == first[3]
-    second = graph_of(parse_hlo(text.replace("OPCODE", "cosine"))).bodies
-    assert second[0] != second[1] != second[2] == second[3]
