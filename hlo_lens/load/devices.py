@@ -83,7 +83,7 @@ def joined_gpus(config: str | None) -> int:
 
 
 _GIB = 1 << 30
-_TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
+TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
 _GPU_SOURCE = "XLA's target configuration"
 
 
@@ -228,7 +228,7 @@ def _tpu(kind: TpuKind, text: str, shape: str, slices: str | None) -> Target:
         topology=f"{kind.name}:{shape}",
         options=options,
         memory_bytes=kind.memory_bytes,
-        memory_source=_TPU_SOURCE,
+        memory_source=TPU_SOURCE,
     )
 
 
@@ -343,7 +343,7 @@ def tpu_target(arguments: str) -> Target | None:
         topology=f"{kind.name}:{shape}",
         options=options,
         memory_bytes=memory,
-        memory_source=_TPU_SOURCE,
+        memory_source=TPU_SOURCE,
     )
 
 

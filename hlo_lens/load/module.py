@@ -68,6 +68,7 @@ class Given:
 
     Attributes:
         mesh: Mesh that names the axes; None for the one that the texts name.
+        limit_bytes: Memory of a device; None for that of the device that the dump names.
         limits_estimate: Whether memory is not estimated for modules with many instructions.
         is_quick: Whether to skip what a first page omits: undefined operand names in large
             modules, and the text from before optimizations of a program of one device.
@@ -75,6 +76,7 @@ class Given:
     """
 
     mesh: Mesh | None = None
+    limit_bytes: int | None = None
     limits_estimate: bool = False
     is_quick: bool = False
     findings: Callable[[ModuleDump], object] | None = None

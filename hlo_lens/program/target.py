@@ -7,7 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices import CPU, TARGET_ARGUMENTS, gpu_target, tpu_target
+from hlo_lens.load.devices import (
+    CPU,
+    TARGET_ARGUMENTS,
+    TPU_KINDS,
+    TPU_SOURCE,
+    gpu_target,
+    tpu_target,
+)
 from hlo_lens.load.fact import fact
 from hlo_lens.load.files import STDIN, read_source
 from hlo_lens.program.summary import backend_of_dump
@@ -30,6 +37,26 @@ def own_target(dump: ModuleDump) -> Target | None:
         return None if text is None else tpu_target(text)
     config = dump.setting("gpu_target_config.pbtxt")
     return gpu_target(config) if config else None
+
+
+_DEVICE_KIND = re.compile(r"TFRT TPU ?(v?\d\w*(?: lite)?)")
+_KINDS = {"v5 lite": "v5e", "v5": "v5p", "v6 lite": "v6e", "7x": "tpu7x"}
+"""Names of topologies of the device kinds that PJRT names otherwise."""
+
+
+def device_memory(dump: ModuleDump) -> tuple[int, str] | None:
+    """Return the memory of a device that a program may use, and where it was found.
+
+    From the target that the dump names, or the device kind in PJRT's topology. None if neither
+    is there, or for CPU.
+    """
+    target = own_target(dump)
+    if target is not None and target.memory_bytes is not None:
+        return target.memory_bytes, f"{target.name}: {target.memory_source}"
+    match = _DEVICE_KIND.search(dump.setting("topology.textproto") or "")
+    name = None if match is None else _KINDS.get(match[1], match[1])
+    kind = next((one for one in TPU_KINDS if one.name == name), None)
+    return None if kind is None else (kind.memory_bytes, f"{kind.name}: {TPU_SOURCE}")
 
 
 _CHANGE_LIST = re.compile(r"\.cl_(\d+)\b")

@@ -43,6 +43,9 @@ _SHORT = re.compile(
     r"(?P<op>>=|<=|==|!=|>|<)\s*(?P<sign>[+-]?)(?P<amount>[^+\-<>=!].*)"
 )
 
+_FITS = re.compile(r"(.+:)?memory\.fits")
+"""The rule that fails for a program that does not fit into the memory of its device."""
+
 _QUANTITY = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})\s*(%|[kKMGTPE]?i?[Bb]?)")
 _PREFIXES = "KMGTPE"
 
@@ -199,7 +202,8 @@ def short_rule(text: str) -> Rule:
     Raises:
         UsageError: If it is no rule.
     """
-    match = _SHORT.fullmatch(text.strip())
+    fits = _FITS.fullmatch(text.strip())
+    match = _SHORT.fullmatch(f"{fits[1] or ''}memory.excess_bytes>0" if fits else text.strip())
     if match is None:
         raise UsageError(
             f"not a rule: {text!r}; write it like 'memory.temp_bytes>+2%' (grew by more than 2%), "

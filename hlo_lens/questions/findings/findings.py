@@ -23,7 +23,14 @@ from hlo_lens.questions.findings.finding import (
     Severity,
     saving_cells,
 )
-from hlo_lens.questions.findings.rule import MEMORY, PEAK, DumpRule, ModuleRule, all_rules
+from hlo_lens.questions.findings.rule import (
+    MEMORY,
+    PEAK,
+    DumpRule,
+    ModuleRule,
+    all_rules,
+    root_codes,
+)
 from hlo_lens.questions.memory.results import (
     is_estimate_left_out,
     memory_results,
@@ -110,6 +117,7 @@ class Findings(Result):
         undecided: Code of each rule that a dump does not decide, with the reason.
         left_out: Numbers of findings that settings leave out, each with the reason.
         unread: Source files of findings that are not there, so that comments in them are not read.
+        fits: Whether the program fits into its device; None if not known.
     """
 
     KIND: ClassVar[str] = "findings"
@@ -128,6 +136,7 @@ class Findings(Result):
     undecided: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
     unread: tuple[str, ...] = ()
+    fits: bool | None = None
 
     def rows(self) -> Iterator[Row]:
         """Yield the findings, most saving first."""
@@ -190,13 +199,17 @@ def judged(
     weighed = (replace(one, share=program.share(one)) for one in found)
     kept = (one for one in weighed if is_kept or not _is_negligible(one))
     rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
-    return tuple(sorted(rated, key=_order))
+    memory = memory_results(known)
+    fits = None if memory is None else memory.statement.fits
+    return tuple(sorted(rated, key=lambda one: _order(one, fits)))
 
 
 def together(one: Findings, other: Findings) -> Findings:
-    """Return the findings of two sets, in their order."""
+    """Return the findings of two sets, in the order of the first."""
+    listed = (*one.findings, *other.findings)
     return Findings(
-        findings=tuple(sorted((*one.findings, *other.findings), key=_order)),
+        findings=tuple(sorted(listed, key=lambda finding: _order(finding, one.fits))),
+        fits=one.fits,
         undecided=(*one.undecided, *other.undecided),
         left_out=_summed((*one.left_out, *other.left_out)),
         unread=tuple(dict.fromkeys((*one.unread, *other.unread))),
@@ -233,20 +246,23 @@ def _severity(finding: Finding) -> Severity:
     return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
 
 
-def _order(finding: Finding) -> tuple[object, ...]:
-    """Return the sort key: errors of unknown saving, then by share, the surer first, then by line.
+def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
+    """Return the sort key: root causes and errors of unknown saving, then by severity and share.
 
-    A warning of unknown saving is sorted as one that saves a tenth, not behind the least infos.
+    Of a program that does not fit, findings that free memory come first, the most bytes first. A
+    warning of unknown saving is sorted as one that saves a tenth.
     """
     share, severity = finding.share, finding.severity or Severity.INFO
     is_grave = share is None and severity is Severity.ERROR
     if share is None:
         share = ERROR_SHARE if severity is Severity.WARNING else 0.0
+    freed = max(0, finding.saves.bytes or 0) if fits is False else 0
     return (
-        not is_grave,
-        -share,
+        not (is_grave or finding.code in root_codes()),
+        -freed,
         severity.rank,
-        finding.saves.basis in (None, SavingBasis.UP_TO),
+        finding.saves.basis is not SavingBasis.COMPILED,
+        -share,
         finding.code,
         finding.source or "",
         finding.message,
@@ -277,8 +293,12 @@ def all_findings(known: ModuleDump) -> Findings:
             found += (replace(one, code=rule.code, name=rule.name) for one in rule.find(known))
         except (MissingDumpError, DumpSyntaxError) as error:
             undecided.append((rule.code, str(error)))
-    roots = {rule.code for rule in rules if rule.is_root}
-    return Findings(findings=judged(_joined(found, roots), known), undecided=tuple(undecided))
+    memory = memory_results(known)
+    return Findings(
+        findings=judged(_joined(found, root_codes()), known),
+        undecided=tuple(undecided),
+        fits=None if memory is None else memory.statement.fits,
+    )
 
 
 def _joined(found: Sequence[Finding], roots: Collection[str]) -> list[Finding]:

@@ -130,6 +130,13 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted(found, key=lambda rule: rule.code))
 
 
+@functools.cache
+def root_codes() -> frozenset[str]:
+    """Return the codes of rules that find root causes."""
+    rules = (one for one in all_rules() if isinstance(one, ModuleRule))
+    return frozenset(rule.code for rule in rules if rule.is_root)
+
+
 def find_rule(word: str) -> Rule:
     """Return the rule of a code or name.
 

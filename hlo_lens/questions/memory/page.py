@@ -271,6 +271,21 @@ def _peak_object(peak: PeakMemory) -> Mapping[str, object]:
     }
 
 
+def verdict_text(statement: MemoryStatement) -> str:
+    """Return whether a program fits, where it does not or that is not sure; empty otherwise."""
+    limit = statement.limit_bytes
+    if limit is None or statement.fits:
+        return ""
+    sizes = f"{format_bytes(statement.total_bytes)} of {format_bytes(limit)}"
+    device = (statement.limit_source or "").partition(":")[0]
+    of_device = "" if device == "--limit" else f" of a {device}"
+    if statement.fits is None:
+        return f"may not fit: ~ {sizes}{of_device}, an estimate too near to the limit to tell"
+    mark = "~ " * (statement.source == "estimate")
+    excess = format_bytes(statement.excess_bytes or 0)
+    return f"does not fit: {mark}{sizes}{of_device}, {mark}{excess} too much"
+
+
 def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterator[Table]:
     """Yield the tables of the first page: memory spaces, values at the peak, source lines."""
     yield from statement_tables(results)

@@ -12,6 +12,7 @@ from hlo_lens.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.hlo.query import names_printed_as, rows_named, unknown_names
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import backend_of_dump, instruction_table
+from hlo_lens.program.target import device_memory
 from hlo_lens.questions.memory.layout import (
     DEFAULT_SPACE,
     MemoryLayout,
@@ -117,7 +118,33 @@ def memory_results(module: ModuleDump) -> MemoryResults | None:
         DumpMismatchError: If texts do not match, or sums differ from those that XLA printed.
     """
     results = _results(module, backend_of_dump(module))
-    return results if results is None or module.framework is None else _checked(results, module)
+    if results is not None and module.framework is not None:
+        results = _checked(results, module)
+    return None if results is None else _judged(results, module)
+
+
+_NEAR = 0.15
+"""Share of the limit by which an estimate may be wrong."""
+
+
+def _judged(results: MemoryResults, module: ModuleDump) -> MemoryResults:
+    """Return results that say whether the program fits into the memory of its device."""
+    known = device_memory(module)
+    if module.given.limit_bytes is not None:
+        known = module.given.limit_bytes, "--limit"
+    if known is None:
+        return results
+    limit, source = known
+    excess = results.statement.total_bytes - limit
+    is_near = results.statement.source == "estimate" and abs(excess) <= _NEAR * limit
+    statement = replace(
+        results.statement,
+        limit_bytes=limit,
+        limit_source=source,
+        fits=None if is_near else excess <= 0,
+        excess_bytes=None if is_near else max(0, excess),
+    )
+    return replace(results, statement=statement)
 
 
 def peak_of(module: ModuleDump, color: int) -> PeakMemory | None:

@@ -167,6 +167,11 @@ class MemoryStatement(Records[SpaceFacts]):
         total_bytes: What must fit: allocations of the default memory space but thread-local ones,
             and the generated code where its size is known.
         generated_code_bytes: Size of the program's code; None if unknown.
+        fits: Whether `total_bytes` fit into `limit_bytes`; None without a limit, and for an
+            estimate within 15 % of it.
+        limit_bytes: Memory of the device; None if not known.
+        limit_source: Source of that number.
+        excess_bytes: Bytes over the limit, 0 if there are none; None where `fits` is.
         is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
             every estimate, and for a buffer assignment whose temporaries are a lower bound.
         host_bytes: The same figures in host memory.
@@ -190,6 +195,10 @@ class MemoryStatement(Records[SpaceFacts]):
     thread_local_bytes: int
     total_bytes: int
     generated_code_bytes: int | None = None
+    fits: bool | None = None
+    limit_bytes: int | None = None
+    limit_source: str | None = None
+    excess_bytes: int | None = None
     is_exact: bool = True
     host_bytes: HostBytes
     spaces: tuple[SpaceFacts, ...]

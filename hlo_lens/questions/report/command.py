@@ -25,9 +25,12 @@ Example:
     metavar="LOG",
     help="Standard error of its compilation or run, to join with the dump.",
 )
+@click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
 @reading_options
 @output_options
-def report(path: str, log_path: str | None, reading: Reading, output: Output) -> None:
+def report(
+    path: str, log_path: str | None, limit: str | None, reading: Reading, output: Output
+) -> None:
     """Summarize a compiled program on one page: what must fit, donation, communication, work.
 
     A dump of several modules leads with the training step. -n adds the tables of single values,
@@ -39,8 +42,10 @@ def report(path: str, log_path: str | None, reading: Reading, output: Output) ->
     """
     from hlo_lens.load.programs import read_log
     from hlo_lens.questions.report.page import report_modules
+    from hlo_lens.text.units import parse_size
 
     log = None if log_path is None else read_log(log_path)
     makes = {"json": "data", "html": "data", "csv": "tables"}.get(output.format, "pages")
-    ask = partial(report_modules, log=log, makes=makes)
+    limit_bytes = None if limit is None else parse_size(limit)
+    ask = partial(report_modules, log=log, makes=makes, limit_bytes=limit_bytes)
     answer(path, reading, output, ask, log=log)

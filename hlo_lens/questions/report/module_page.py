@@ -35,6 +35,7 @@ from hlo_lens.questions.memory.page import (
     memory_tables,
     peak_table,
     statement_tables,
+    verdict_text,
 )
 from hlo_lens.questions.memory.results import (
     is_estimate_left_out,
@@ -255,6 +256,9 @@ def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
     stage = f"{dump.stage}, " if dump.stage else ""
     backend = backend_of_dump(dump) or "backend unknown"
     order = "scheduled" if facts.is_scheduled else "not scheduled"
+    memory = memory_results(dump)
+    if memory is not None and (verdict := verdict_text(memory.statement)):
+        yield "verdict", verdict
     yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
     yield "devices", _devices_text(facts, shardings)
     yield from memory_lines(dump)

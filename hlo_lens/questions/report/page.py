@@ -38,6 +38,7 @@ def report_modules(
     log: ModuleDump | None = None,
     progress: Progress | None = None,
     makes: str = "data",
+    limit_bytes: int | None = None,
 ) -> Report:
     """Return the report on some modules.
 
@@ -47,10 +48,10 @@ def report_modules(
         progress: Called with modules done and modules in all.
         makes: Part to make now instead of with its first use, so that `progress` covers it:
             ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
+        limit_bytes: Memory of a device; None for that of the device that a dump names.
     """
-    dumps = with_sifted_findings(
-        [dump.stating(limits_estimate=True, is_quick=True) for dump in modules]
-    )
+    given = {"limits_estimate": True, "is_quick": True, "limit_bytes": limit_bytes}
+    dumps = with_sifted_findings([dump.stating(**given) for dump in modules])
     pages = [page_of_module(dump) for dump in dumps]
     made: Sequence[ModulePage] = pages
     if makes == "tables":
