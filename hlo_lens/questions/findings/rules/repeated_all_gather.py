@@ -14,9 +14,10 @@ Fix:
     jax.lax.with_sharding_constraint(x, P()), and use y.
 
 Fine when:
-    One is of the forward and one of the backward pass (fully sharded parameters are gathered again
-    on purpose, since the gathered ones do not fit): those are no findings. The two are so far apart
-    that keeping the result costs more memory than there is.
+    XLA gathers it again to save memory (``.remat`` in the name), or one is of the forward and one
+    of the backward pass (fully sharded parameters are gathered again on purpose, since the gathered
+    ones do not fit): those are no findings. The two are so far apart that keeping the result costs
+    more memory than there is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from hlo_lens.program.value_flow import Value
     from hlo_lens.questions.findings.finding import Finding
 
+_REMAT = ".remat"
+"""Part of the names of instructions that XLA computes again to save memory."""
+
 _AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")
 """Parts of the operation paths of the backward pass."""
 
@@ -44,7 +48,8 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each value that several all-gathers make."""
     groups: dict[object, list[Transfer]] = {}
     for one in transfers(known):
-        if one.collective.kind == "all-gather" and len(one.parts) == 1:
+        is_own = _REMAT not in one.collective.name
+        if one.collective.kind == "all-gather" and len(one.parts) == 1 and is_own:
             groups.setdefault(_key(known, one), []).append(one)
     for found in groups.values():
         if len(found) < 2:

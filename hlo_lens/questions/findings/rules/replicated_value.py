@@ -132,7 +132,7 @@ def _finding(known: ModuleDump, savings: Sequence[Saving], roles: ArgumentRoles)
     return Finding(
         message=(
             f"{names[0]}{more} ({format_bytes(held)}{what}) {'are' if many else 'is'} replicated "
-            f"over {first.axis} ({first.axis_size} copies)"
+            f"over {first.axis} ({value.replication_factor or first.axis_size} copies)"
         ),
         fix=f"PartitionSpec {_spec(first)} divides dimension {first.dimension} over {first.axis}",
         **at(place),

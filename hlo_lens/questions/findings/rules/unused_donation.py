@@ -11,7 +11,7 @@ Why it costs:
 
 Fix:
     Make the result like the argument: cast it to the argument's element type, or give out_shardings
-    equal to in_shardings. If no result belongs to the argument, remove it from donate_argnums.
+    equal to in_shardings. Where no result belongs to the argument, donating it saves nothing.
 
 Fine when:
     The caller only wants the argument's memory to be freed after the call, which donation does on
@@ -23,7 +23,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.findings.finding import Finding, Saves, at
+from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
+from hlo_lens.questions.findings.findings import whole
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import argument_of, call_place, is_part
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
@@ -39,6 +40,8 @@ _NO_SHAPE = "no output has its shape"
 _NOT_USED = "XLA did not use it"
 _DROPPED = "XLA dropped the alias"
 _MOST_SHOWN = 5
+_LARGE = 0.1
+"""Share of what must fit from which a donation that is not used is a warning."""
 
 
 def unused_donation(known: ModuleDump) -> Iterator[Finding]:
@@ -86,6 +89,7 @@ def _finding(known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donat
         values=tuple(str(one.value.value.name) for one in leaves),
         evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
         saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
+        severity=Severity.WARNING if whole(known).memory_share(size) >= _LARGE else None,
     )
 
 
@@ -95,12 +99,13 @@ def _fix(kind: str, argument: str) -> str:
         "new.astype(old.dtype)",
         "sharding differs": "give the result the sharding of the argument: out_shardings= equal to "
         "in_shardings=",
-        _NO_SHAPE: f"remove {argument} from donate_argnums: no result belongs to it",
+        _NO_SHAPE: f"return the new value of {argument}, with its shape; without one, donating it "
+        "saves nothing",
         "memory space differs": "keep the result in the memory space of the argument",
         "layout differs": "let JAX choose the layout of the argument, or give the result the same",
     }
     if kind.startswith("all outputs of its shape are taken"):
-        return f"remove {argument} from donate_argnums: other arguments have all results like it"
+        return f"other arguments have all results like {argument}: donating it saves nothing"
     return fixes.get(kind, "return a result with the shape, element type and sharding of it")
 
 

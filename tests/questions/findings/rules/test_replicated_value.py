@@ -20,7 +20,7 @@ def test_a_value_is_divided_over_the_axis_that_saves_most() -> None:
     found = findings_of(_larger(AFTER), "M003", _larger(BEFORE))
     by_value = {one.values: one for one in found}
     one = by_value[("x",)]
-    assert one.message == "x (12.0KiB of inputs) is replicated over model (4 copies)"
+    assert one.message == "x (12.0KiB of inputs) is replicated over model (8 copies)"
     assert one.fix == "PartitionSpec P(None, 'model') divides dimension 1 over model"
     assert one.changes == (Remedy(kind="shard", target="x=P(None, 'model')"),)
     assert one.saves.bytes == 48 * 64 * 4 * 3 // 4
@@ -87,7 +87,7 @@ def test_optimizer_state_of_an_argument_is_one_warning_and_weights_are_an_info()
     state = found[("opt.m", "opt.n")]
     assert state.severity is Severity.WARNING
     assert state.message == (
-        "opt.m and 1 other (512.0KiB of optimizer state) are replicated over model (4 copies)"
+        "opt.m and 1 other (512.0KiB of optimizer state) are replicated over model (8 copies)"
     )
     assert state.saves.bytes == 2 * 256 * 256 * 4 * 3 // 4
     targets = [one.target for one in state.changes]

@@ -30,7 +30,7 @@ def _text(kind: str, size: int, header: str = "buffer_donor={ (0, {}) }") -> str
     ("kind", "size", "reason", "fix", "saved"),
     [
         ("f32", 512, "element type differs: bf16, in output {0} f32", "cast the new", 512 << 10),
-        ("bf16", 256, "no output has its shape", "remove cache from donate_argnums", None),
+        ("bf16", 256, "no output has its shape", "return the new value of cache", None),
     ],
 )
 def test_the_reason_is_in_the_message(
