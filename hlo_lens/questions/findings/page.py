@@ -253,7 +253,7 @@ def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
         yield Annotation(
             level=_LEVELS[one.severity or Severity.INFO],
             title=f"{one.code} {one.name}",
-            message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}",
+            message=f"{one.message}{f' ({saves})' if saves else ''}; {one.fix}",
             source=one.source or place,
         )
 
