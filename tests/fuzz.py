@@ -33,7 +33,9 @@ from typing import TYPE_CHECKING
 
 import hlo_lens
 from hlo_lens.hlo.lowered import parse_stablehlo
+from hlo_lens.load.devices import device_assignment, gpu_config, topology_of
 from hlo_lens.load.protos import read_proto
+from hlo_lens.program.target import change_list, own_target, target_text
 from hlo_lens.questions.check.rules import read_budget, short_rule
 from hlo_lens.questions.collectives.loop_levels import loops
 from hlo_lens.questions.collectives.page import loop_pages, pages as collective_pages
@@ -42,6 +44,7 @@ from hlo_lens.questions.report.module_page import module_object
 from hlo_lens.questions.report.page import report_modules
 from hlo_lens.questions.sharding import page as sharding_page
 from hlo_lens.questions.snapshots.snapshot_file import read_snapshot
+from hlo_lens.questions.what_if.compiling import OPTION_TEXTS, options_of, source_program
 from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.render.table import RenderOptions, render_as
 from hlo_lens.shapes.mesh import Mesh
@@ -145,6 +148,36 @@ def file_of(name: str) -> Callable[[bytes], None]:
     return load
 
 
+def folder(data: bytes) -> None:
+    """Load a folder of files and ask for all that side files decide."""
+    with tempfile.TemporaryDirectory(prefix="fuzz") as home:
+        for name, text in zip(*[iter(_FILE.split(data)[1:])] * 2, strict=True):
+            path = Path(home) / name.decode()
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(text)
+        dump = hlo_lens.load(home)
+        for module in dump.modules:
+            own, devices = own_target(module), device_assignment(module)
+            _ = target_text(module), change_list(module), source_program(module)
+            if own is not None and devices is not None:
+                topology_of(own, devices)
+            for name in OPTION_TEXTS:
+                options_of(module.setting(name) or "")
+        with_errors(lambda: rendered(report_modules(dump.modules)))
+        with_errors(lambda: rendered(hlo_lens.report_on(home)))
+        for ask in (hlo_lens.memory, hlo_lens.collectives, hlo_lens.lint):
+            with_errors(partial(ask, home))
+
+
+_FILE = re.compile(rb"(?:\A|\n)==== ([\w./-]{1,120})\n")
+"""Line before each file of a folder that is written as one text."""
+
+
+def as_folder(files: Mapping[str, bytes]) -> bytes:
+    """Return a folder as one text."""
+    return b"\n".join(b"==== %s\n%s" % (name.encode(), text) for name, text in files.items())
+
+
 def call_trees(data: bytes) -> None:
     """Read call trees."""
     for tree in hlo_lens.parse_call_trees(data).trees:
@@ -206,6 +239,7 @@ TARGETS: Mapping[str, tuple[str, Target, int]] = {
     "hlo-pages": ("hlo", hlo_pages, 2),
     "hlo-diff": ("hlo", hlo_changes, 1),
     "hlo-file": ("hlo", file_of("module_0001.jit_f.cpu_after_optimizations.txt"), 1),
+    "folder": ("folder", folder, 1),
     "grammar": ("hlo", lambda data: hlo_lens.parse_hlo(data, reader="grammar"), 1),
     "buffer-assignment": ("buffer-assignment", assignment, 14),
     "buffer-assignment-values": (
@@ -286,6 +320,63 @@ tf.aliasing_output = 0 : i32}, %arg1: tensor<16x?xbf16> {sdy.sharding = #sdy.sha
 """
 
 
+_ARGUMENTS = b"""target_config {
+  version: TPU_VERSION_VIPERFISH
+  variant: "lite"
+  chip_config_name: "default"
+}
+topology {
+  chips_per_host_bounds { x: 2 y: 2 z: 1 }
+  host_bounds { x: 1 y: 1 z: 1 }
+  wrap { x: true y: false z: false }
+}
+"""
+_DEVICES = b"""num_partitions: 2
+device_assignment {
+  replica_count: 1
+  computation_count: 2
+  computation_devices {
+    replica_device_ids: 0
+  }
+  computation_devices {
+    replica_device_ids: 1
+  }
+}
+"""
+_OPTIONS = b"""xla_gpu_enable_latency_hiding_scheduler: true
+xla_tpu_scoped_vmem_limit_kib: 16384
+xla_dump_to: "/tmp/dump"
+"""
+
+
+def _folders() -> Iterator[bytes]:
+    """Yield folders of a module and its side files, for each backend."""
+    text = hlo_texts.E1.encode()
+    stages = {
+        "cpu": ("", "cpu_after_optimizations"),
+        "tpu": (".cl_1003875606", "after_optimizations"),
+        "gpu": ("", "sm_9.0a_gpu_after_optimizations"),
+    }
+    for backend, (stamp, stage) in stages.items():
+        key = f"module_0001.jit_f{stamp}"
+        settings = {
+            f"{key}.debug_options": _OPTIONS,
+            f"{key}.execution_options.txt": _DEVICES,
+            f"{key}/compile_options.textproto": _DEVICES,
+            f"{key}/topology.textproto": b"platform_id: 1\nplatform_name: 'tpu'\n",
+        }
+        if backend == "tpu":
+            settings[f"{key}.target_arguments.txt"] = _ARGUMENTS
+        if backend == "gpu":
+            settings[f"{key}.gpu_target_config.pbtxt"] = gpu_config("h100_sxm").encode()
+        hlo = {f"{key}.{stage}.txt": text, f"{key}.before_optimizations.txt": text}
+        yield as_folder({**hlo, **settings})
+        for name, setting in settings.items():  # alone, so that mutations meet it often
+            yield as_folder({**hlo, name: setting})
+    sample = SAMPLES / "cpu" / "tp_mlp"
+    yield as_folder({one.name: start_of(one) for one in sorted(sample.glob("module*.txt"))})
+
+
 def _as_json(log: bytes) -> bytes:
     """Return a log as a collector stores it: an entry for each line, and all in one."""
     text = log.decode("utf-8", "replace")
@@ -313,6 +404,7 @@ def seeds() -> Mapping[str, Sequence[bytes]]:
         "stablehlo": [STABLEHLO.encode()],
         "budget": [BUDGET.encode()],
         "buffer-log": [BUFFER_LOG.encode()],
+        "folder": [*_folders()],
     }
     folder = SAMPLES / "cpu" / "tp_mlp"
     for kind in ("buffer-assignment", "buffer-assignment-values", "live-range"):

@@ -277,7 +277,7 @@ def all_slices(text: str) -> tuple[Target, ...]:
     return tuple(parse_target(f"{name}:{shape}") for shape in shapes)
 
 
-_MEMORY = lazy_pattern(r"(?m)^\s*device_memory_size: (\d+)")
+_MEMORY = lazy_pattern(r"(?m)^\s*device_memory_size: (\d{1,18})\b")
 
 
 def gpu_target(config: str, *, name: str = "", topology: str = "") -> Target:
@@ -301,11 +301,15 @@ _CHIP_CONFIG = lazy_pattern(r'chip_config_name: "(\w+)"')
 _WRAP = lazy_pattern(r"\bwrap \{([^{}]*)\}")
 _BOUNDS = lazy_pattern(r"\b(chips_per_host|host)_bounds \{([^{}]*)\}")
 _AXIS = re.compile(r"([xyz]): (\w+)")
+_CHIPS = re.compile(r"[1-9]\d{0,8}")
 _SLICE = re.compile(r"\bslice_info \{")
 
 
 def tpu_target(arguments: str) -> Target | None:
-    """Return the target that libtpu's ``target_arguments.txt`` describes; None if unknown."""
+    """Return the target that libtpu's ``target_arguments.txt`` describes.
+
+    None if it is of a TPU that is not known, or damaged.
+    """
     version = _VERSION.search(arguments)
     kind = next(
         (
@@ -318,7 +322,10 @@ def tpu_target(arguments: str) -> Target | None:
     bounds: dict[str, list[int]] = {}
     for name, inside in _BOUNDS.findall(arguments):
         sizes_of = dict(_AXIS.findall(inside))
-        bounds.setdefault(name, [int(sizes_of.get(axis, 1)) for axis in "xyz"])
+        counts = [sizes_of.get(axis, "") for axis in "xyz"]
+        if not all(map(_CHIPS.fullmatch, counts)):
+            return None  # the file is damaged
+        bounds.setdefault(name, [int(count) for count in counts])
     if kind is None or set(bounds) != {"chips_per_host", "host"}:
         return None
     sizes = [a * b for a, b in zip(bounds["chips_per_host"], bounds["host"], strict=True)]
@@ -360,7 +367,7 @@ SLICE_STRIDE = 100_000
 
 _BRACE = re.compile(r"[{}]")
 _DEVICES = re.compile(r"computation_devices \{([^{}]*)\}")
-_ID = re.compile(r"replica_device_ids: (\d+)")
+_ID = re.compile(r"replica_device_ids: (\d{1,18})\b")
 _SETTINGS = (
     ("execution_options.txt", "device_assignment"),
     ("hlo_module_config.txt", "static_device_assignment"),

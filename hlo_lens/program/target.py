@@ -22,8 +22,13 @@ from hlo_lens.text.errors import UnreadableError
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hlo_lens.load.devices import Target
     from hlo_lens.load.module import ModuleDump
+
+
+_GPU_CONFIG = "gpu_target_config.pbtxt"
 
 
 @fact
@@ -35,7 +40,7 @@ def own_target(dump: ModuleDump) -> Target | None:
     if backend == "tpu":
         text = dump.setting(TARGET_ARGUMENTS)
         return None if text is None else tpu_target(text)
-    config = dump.setting("gpu_target_config.pbtxt")
+    config = dump.setting(_GPU_CONFIG)
     return gpu_target(config) if config else None
 
 
@@ -57,6 +62,14 @@ def device_memory(dump: ModuleDump) -> tuple[int, str] | None:
     name = None if match is None else _KINDS.get(match[1], match[1])
     kind = next((one for one in TPU_KINDS if one.name == name), None)
     return None if kind is None else (kind.memory_bytes, f"{kind.name}: {TPU_SOURCE}")
+
+
+def target_notes(dump: ModuleDump) -> Iterator[str]:
+    """Yield a note where the file on the target is damaged, or of a device that is not known."""
+    names = {"tpu": TARGET_ARGUMENTS, "gpu": _GPU_CONFIG}
+    name, own = names.get(backend_of_dump(dump) or ""), own_target(dump)
+    if name in dump.settings and (own is None or own.memory_bytes is None):
+        yield f"{name} is damaged or of an unknown device: its target is not known"
 
 
 _CHANGE_LIST = re.compile(r"\.cl_(\d+)\b")
@@ -132,7 +145,7 @@ def _chips(text: str) -> str:
     text = text[: second[0]] if second else text
     sizes = [1, 1, 1]
     for inside in _BOUNDS.findall(text):
-        bounds = dict(re.findall(r"([xyz]): (\d+)", inside))
+        bounds = dict(re.findall(r"([xyz]): (\d{1,9})\b", inside))
         sizes = [size * int(bounds.get(axis, 1)) for size, axis in zip(sizes, "xyz", strict=True)]
     wrap = _WRAP.search(text)
     axes = "".join(re.findall(r"([xyz]): true", wrap[1])) if wrap else ""

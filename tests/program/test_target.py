@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
+from hlo_lens.load.devices import device_assignment
+from hlo_lens.program.target import own_target, target_notes
 from hlo_lens.questions.diff.sides import snapshot
 
 if TYPE_CHECKING:
@@ -124,3 +126,26 @@ def test_archives_of_two_topologies_are_incomparable(tmp_path: Path, mode: str) 
     head = _tar(tmp_path / "b.tar", _files("TPU_V6"), mode)
     (module,) = hlo_lens.diff(base, head).modules
     assert module.differences == ("target TPU_V5 lite 2x4x1 chips -> TPU_V6 lite 2x4x1 chips",)
+
+
+@pytest.mark.parametrize("count", ["x: word", "x: 0", "x: -1", f"x: {'9' * 5000}", "x:", ""])
+def test_damaged_arguments_are_a_note(tmp_path: Path, count: str) -> None:
+    files = _files("TPU_VERSION_VIPERFISH")
+    name = f"{KEY}.target_arguments.txt"
+    files[name] = files[name].replace("bounds { x: 2", f"bounds {{ {count}")
+    (module,) = hlo_lens.load(_folder(tmp_path / "dump", files)).modules
+    assert own_target(module) is None
+    assert [*target_notes(module)] == [
+        "target_arguments.txt is damaged or of an unknown device: its target is not known"
+    ]
+    assert snapshot(module) is not None
+
+
+@pytest.mark.parametrize("device", ["word", "9" * 5000, ""])
+def test_damaged_device_ids_are_not_known(tmp_path: Path, device: str) -> None:
+    files = _files("TPU_VERSION_VIPERFISH")
+    files[f"{KEY}.execution_options.txt"] = (
+        f"device_assignment {{\n computation_devices {{\n replica_device_ids: {device}\n }}\n}}\n"
+    )
+    (module,) = hlo_lens.load(_folder(tmp_path / "dump", files)).modules
+    assert device_assignment(module) is None

@@ -12,6 +12,7 @@ from hlo_lens.program.instructions import largest_instructions, opcodes, source_
 from hlo_lens.program.pages import with_marks
 from hlo_lens.program.signature import EntrySignature, entry_signature
 from hlo_lens.program.summary import backend_of_dump, hlo_text, no_hlo_text, summary
+from hlo_lens.program.target import target_notes
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import (
     collectives_object,
@@ -451,6 +452,7 @@ def head_notes(dump: ModuleDump) -> Iterator[str]:
             yield f"arguments that the program does not use: {names}"
         for note in framework.notes:
             yield f"{framework.name}: {note}"
+    yield from target_notes(dump)
     memory = memory_results(dump)
     if memory is not None:
         yield from memory_notes(memory)
