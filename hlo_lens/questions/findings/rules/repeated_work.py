@@ -110,11 +110,12 @@ def _finding(
         place = first_use(known, inputs[0].value.number)
     share = found.equal_share_flops
     change, fix = _fix(known, axis, lost, inputs)
-    what = "" if lost is None or place is None else f": {_LOSSES[lost.loss]}"
+    line = "here" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
+    loss = _UNKNOWN_LOSS if lost is None else _LOSSES[lost.loss]
     return Finding(
         message=(
-            f"{flops_text(repeated)} of {flops_text(found.flops or 0)} of a device are computed on "
-            f"{size} devices of {axis} alike{what}"
+            f"{loss.format(axis=axis, line=line)}: {size} devices compute "
+            f"{flops_text(repeated)} of {flops_text(found.flops or 0)} alike"
         ),
         fix=fix,
         **at(place),
@@ -133,11 +134,12 @@ def _finding(
 
 
 _LOSSES = {
-    Loss.OPERATION: "its result has lost the axis",
-    Loss.CONSTRAINT: "the constraint leaves the axis out",
-    Loss.SHARD_MAP: "the specs of shard_map leave the axis out",
-    Loss.INPUT: "no input is divided over it",
+    Loss.OPERATION: "from {line} on, values are not divided over {axis}",
+    Loss.CONSTRAINT: "the constraint leaves {axis} out",
+    Loss.SHARD_MAP: "the specs of shard_map leave {axis} out",
+    Loss.INPUT: "no input is divided over {axis}",
 }
+_UNKNOWN_LOSS = "operands of products are not divided over {axis}"
 
 
 def _undivided_inputs(known: ModuleDump, axis: str, numbers: Sequence[int]) -> list[ShardedValue]:
