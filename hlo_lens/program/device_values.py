@@ -185,14 +185,14 @@ class DeviceValues:
         return found
 
     def _all(self, trees: Iterable[Tree]) -> Held:
-        found = self.same
-        waiting = list(trees)
+        """Return what is equal where all of some values are."""
+        found, waiting = self.same, list(trees)
         while waiting:
             tree = waiting.pop()
-            if isinstance(tree, Held):
-                found = self._both(found, tree)
-            else:
+            if not isinstance(tree, Held):
                 waiting += tree
+            elif tree is not found:
+                found = self._both(found, tree)
         return found
 
     def _joined(self, one: Tree, other: Tree) -> Tree:
@@ -256,22 +256,24 @@ class DeviceValues:
         if place == NOTHING or place in self._running or len(self._running) > _DEPTH:
             return self.different
         self._running.add(place)
-        computation = self._module.computations[place]
+        rows = self._module.computations[place].rows
+        opcodes, columns = self._flow.opcodes, self._links.all_operands()
         values: dict[int, Tree] = {}
-        for row in computation.rows:
-            opcode = self._flow.opcodes[row]
-            operands = [
-                self._element(values.get(operand.row, self.different), operand.element)
-                for operand in self._flow.operands(row)
-            ]
-            if opcode == "parameter":
+        for row in rows:
+            opcode, elements = opcodes[row], columns.elements.get(row)
+            operands = [values.get(operand, self.different) for operand in columns.of(row)]
+            if elements is not None:
+                operands = list(map(self._element, operands, elements))
+            if _is_direct(opcode) and _is_plain(operands):
+                values[row] = self._all(operands)
+            elif opcode == "parameter":
                 number = self._module.instruction(row).parameter_number
                 is_given = number is not None and number < len(arguments)
                 values[row] = arguments[number] if is_given else self.different  # type: ignore[index]
-                continue
-            if opcode_traits(opcode).is_product:
-                self.read[row] = self._both(self.read.get(row, self.same), self._all(operands))
-            values[row] = self._value(row, opcode, operands)
+            else:
+                if opcode_traits(opcode).is_product:
+                    self.read[row] = self._both(self.read.get(row, self.same), self._all(operands))
+                values[row] = self._value(row, opcode, operands)
         self._running.discard(place)
         root = self._links.roots[place]
         result = self._runs[key] = values.get(root, self.different)
@@ -456,6 +458,15 @@ def _is_simple(opcode: str) -> bool:
         or traits.is_device_number
         or traits.is_impure
         or traits.phase
+    )
+
+
+@functools.cache
+def _is_direct(opcode: str) -> bool:
+    """Return whether a result differs just where operands do, of which it has at least one."""
+    traits = opcode_traits(opcode)
+    return _is_simple(opcode) and not (
+        traits.is_sourceless or opcode in ("tuple", "get-tuple-element")
     )
 
 
