@@ -126,6 +126,13 @@ class Reading:
             )
 
 
+def refuse_cut(modules: Sequence[ModuleDump]) -> None:
+    """Raise HloLensError, which ends a command with 4 after its results, for a text that is cut."""
+    for module in modules:
+        if module.hlo is not None and module.hlo.is_truncated:
+            raise HloLensError(f"{module.name}: the text ends too early; the output is not whole")
+
+
 def answer(
     path: str, reading: Reading, output: Output, ask: Question, *, log: ModuleDump | None = None
 ) -> None:
@@ -135,6 +142,7 @@ def answer(
         report = ask(modules, progress=progress)
     output.write(report)
     reading.judge(modules if log is None else (*modules, log))
+    refuse_cut(modules)
 
 
 def answer_pages(

@@ -286,6 +286,16 @@ def summary(dump: ModuleDump) -> Summary:
     )
 
 
+def cut_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
+    """Yield the first line of a page on a text that ends inside a computation, or before ENTRY."""
+    if dump.hlo is not None and dump.hlo.is_truncated:
+        yield "cut", CUT
+
+
+CUT = "the text ends too early: figures count what is there, the rest is not known"
+"""What a page says first of a text that is cut."""
+
+
 def num_devices(module: ModuleDump) -> int:
     """Return the devices of one replica: the header's number, or that of the entry's shardings."""
     facts = summary(module)

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from hlo_lens.cli import main
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.load.programs import modules_of
+from hlo_lens.program.summary import CUT
 from hlo_lens.questions.report.module_page import module_object
 from hlo_lens.text.errors import DumpSyntaxError
 from tests.corpus import CORPUS, SAMPLES, needs_corpus
@@ -380,3 +381,20 @@ def test_cut_texts_of_the_corpus_have_gaps() -> None:
         assert module.is_truncated
         assert set(object_of(module)["collectives"]["dynamic"].values()) == {None}
     assert found
+
+
+@pytest.mark.parametrize("command", ["report", "memory", "collectives", "lint"])
+def test_a_cut_text_is_named_first_and_ends_with_4_after_the_results(
+    command: str, copied: Path
+) -> None:
+    file = copied / f"{STEM}.txt"
+    whole = run(command, copied)
+    assert whole.exit_code == 0
+    file.write_text(file.read_text()[:-300])
+    cut = run(command, copied)
+    lines = cut.stdout.splitlines()
+    assert lines[1].split() == f"cut {CUT}".split()
+    assert len(lines) > 5
+    assert cut.exit_code == 4
+    assert "the text ends too early" in cut.stderr
+    assert len(first_module(run(command, copied, "-f", "json"))) > 3

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.program.origins import INFERRED, is_inferred, marked
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
+from hlo_lens.program.summary import cut_facts
 from hlo_lens.questions.collectives.collective import (
     COUNT,
     UNCOVERED,
@@ -109,7 +110,10 @@ def _why_section(known: ModuleDump, reasons: Sequence[Why]) -> Section:
     shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
     return Section(
         title=known.name,
-        facts=tuple(fact for reason in reasons for fact in _why_facts(reason)),
+        facts=(
+            *cut_facts(known),
+            *(fact for reason in reasons for fact in _why_facts(reason)),
+        ),
         tables=tuple(
             Table.of(reason, title=f"Neighbours of {reason.collective.name}", shown=shown)
             for reason in reasons
@@ -132,6 +136,7 @@ def _section(known: ModuleDump, by: str | None, is_dynamic: bool) -> Section:
 
 def _facts(known: ModuleDump) -> Iterator[tuple[str, str]]:
     found = collectives(known)
+    yield from cut_facts(known)
     yield "module", known.stage or "stage unknown"
     mesh = meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
     if found.collectives:

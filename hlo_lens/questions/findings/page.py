@@ -83,6 +83,7 @@ class FindingsView:
         place: Line that calls the program, for findings without a line.
         problem: Why its findings are not known; empty if they are.
         gap: Why findings may be missing: parts of the text that could not be read; may be empty.
+        cut: First line where its text ends too early.
     """
 
     name: str
@@ -95,6 +96,7 @@ class FindingsView:
     place: SourceLocation | None = None
     problem: str = ""
     gap: str = ""
+    cut: tuple[tuple[str, str], ...] = ()
 
     @property
     def open_questions(self) -> tuple[str, ...]:
@@ -166,7 +168,7 @@ def _section(view: FindingsView, title: str) -> Section:
     counts = counts_text(found, is_whole=not view.gap)
     return Section(
         title=title,
-        facts=(("findings", counts), *_whole_facts(found.counted, view)),
+        facts=(*view.cut, ("findings", counts), *_whole_facts(found.counted, view)),
         tables=(table,),
         notes=tuple(_notes(view)),
     )

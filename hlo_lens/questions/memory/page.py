@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import module_head, with_marked_groups, with_marks
-from hlo_lens.program.summary import no_hlo_text
+from hlo_lens.program.summary import cut_facts, no_hlo_text
 from hlo_lens.program.texts import memory_text_sections, text_objects
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
@@ -185,7 +185,7 @@ def pages(
         instants = memory_timeline(results.layout, color=color) if timeline else None
         section = Section(
             title=module.title,
-            facts=tuple(memory_facts(results, instant)),
+            facts=(*cut_facts(module), *memory_facts(results, instant)),
             tables=tuple(_tables(results, instant, groups, instants)),
             notes=tuple(memory_notes(results)),
         )
@@ -216,7 +216,11 @@ def _page_of_texts(module: ModuleDump) -> ModulePage:
             "there is no buffer assignment with this text, and the module is not scheduled, so "
             f"that nothing can be estimated; XLA writes both with {TEXT_FLAGS}"
         )
-    missing = Section(title=module.title, notes=(f"memory not known: {reason}",))
+    missing = Section(
+        title=module.title,
+        facts=tuple(cut_facts(module)),
+        notes=(f"memory not known: {reason}",),
+    )
     head = {**module_head(module), "name": module.title, "memory": None}
     return ModulePage(
         sections=tuple(memory_text_sections(module)) or (missing,),

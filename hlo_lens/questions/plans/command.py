@@ -13,6 +13,7 @@ from hlo_lens.cli.options import (
     compiling_options,
     module_option,
     reading_options,
+    refuse_cut,
 )
 from hlo_lens.cli.output import (
     CiOutput,
@@ -162,6 +163,7 @@ def lint(
     reading.judge(modules)
     least = sieve.settings.fail_on
     if least is None:
+        refuse_cut(modules)
         return
     context = click.get_current_context()
     if findings.reaches(least):

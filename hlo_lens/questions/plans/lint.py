@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.files import read_source
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
-from hlo_lens.program.summary import backend_of_dump, no_hlo_text, summary
+from hlo_lens.program.summary import backend_of_dump, cut_facts, no_hlo_text, summary
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.diff.matching.fingerprints import text_copies
 from hlo_lens.questions.diff.sides import load_side
@@ -198,6 +198,7 @@ def _view(known: ModuleDump, found: Findings, targets: Sequence[str]) -> Finding
         trial=_trial(known, targets),
         place=call_place(known) if known.has_hlo else None,
         problem="" if known.has_hlo else no_hlo_text(known),
+        cut=tuple(cut_facts(known)),
         gap=summary(known).coverage.problem if known.has_hlo else "",
     )
 

@@ -11,7 +11,7 @@ from hlo_lens.program.flops import flops
 from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
 from hlo_lens.program.pages import with_marks
 from hlo_lens.program.signature import EntrySignature, entry_signature
-from hlo_lens.program.summary import backend_of_dump, hlo_text, no_hlo_text, summary
+from hlo_lens.program.summary import backend_of_dump, cut_facts, hlo_text, no_hlo_text, summary
 from hlo_lens.program.target import target_notes
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import (
@@ -257,6 +257,7 @@ def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
     stage = f"{dump.stage}, " if dump.stage else ""
     backend = backend_of_dump(dump) or "backend unknown"
     order = "scheduled" if facts.is_scheduled else "not scheduled"
+    yield from cut_facts(dump)
     memory = memory_results(dump)
     if memory is not None and (verdict := verdict_text(memory.statement)):
         yield "verdict", verdict

@@ -323,7 +323,7 @@ def test_a_gate_on_a_text_that_is_not_whole_is_undecided(tmp_path: Path) -> None
     assert code == 4
     assert "findings may be missing: " in out
     assert "--fail-on cannot be decided" in err
-    assert _run("lint", str(cut))[0] == 0
+    assert _run("lint", str(cut))[0] == 4
     assert _run("check", str(cut), "--fail-on", "findings.error>0")[0] == 4
 
 
