@@ -5,3 +5,50 @@ the fact `collectives`). `transfer` has bytes and overlap of one, `origin` its s
 `loop_levels` groups and the loops around them, `explanation` the reason for one, from the divided
 dimensions that `operand_shardings` follows in the text from before optimizations.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlo_lens.load.programs import Program
+    from hlo_lens.questions.collectives.collective import Collectives
+    from hlo_lens.questions.collectives.loop_levels import Loops
+    from hlo_lens.shapes.mesh import MeshLike
+
+
+def collectives(
+    program: Program, *, module: str | None = None, mesh: MeshLike | None = None
+) -> Collectives:
+    """Return the collectives of a module, each logical operation once.
+
+    >>> import hlo_lens
+    >>> found = hlo_lens.collectives("sample_dumps/tpu/tp_mlp")
+    >>> found.to_frame()[["name", "kind", "axes"]].iloc[0].tolist()
+    ['all-reduce.11', 'all-reduce', ('model',)]
+    >>> found.collectives[0].dynamic_count, found.collectives[0].payload_bytes
+    (4, 16777216)
+
+    Args:
+        program: A path, HLO text, or what was read from either.
+        module: Regular expression for the name of the module, where there are several.
+        mesh: Mesh that names the axes, where no text does: ``{"data": 2, "model": 4}``.
+    """
+    from hlo_lens.load.programs import one_module
+    from hlo_lens.questions.collectives.collective import collectives as fact
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
+
+    return fact(*stating_mesh([one_module(program, module)], mesh))
+
+
+def loops(program: Program, *, module: str | None = None) -> Loops:
+    """Return the loops and branches of a module with their communication.
+
+    >>> import hlo_lens
+    >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()
+    ['main.10_spmd', 'while.30', 'while.35']
+    """
+    from hlo_lens.load.programs import one_module
+    from hlo_lens.questions.collectives.loop_levels import loops as fact
+
+    return fact(one_module(program, module))
