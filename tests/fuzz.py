@@ -448,9 +448,40 @@ SHAPELESS = """ENTRY e {
 """
 """A text that leaves out shapes."""
 
+FIELDS = """HloModule jit_f, is_scheduled=true, \
+entry_computation_layout={(f32[8]{0}, s32[])->f32[8]{0}}, num_partitions=2, replica_count=1
+
+FileNames
+1 "a.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=4}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+ENTRY main {
+  p = f32[8]{0} parameter(0), sharding={devices=[2]<=[2]}, \
+metadata={op_name="x" source_file="a.py" source_line=3 source_column=4}
+  i = s32[] parameter(1), sharding={replicated}
+  q = f32[16]{0} all-gather(p), channel_id=1, replica_groups={{0,1}}, dimensions={0}, \
+use_global_device_ids=true, metadata={op_name="f/g" stack_frame_id=1}
+  s = f32[8]{0} slice(q), slice={[0:8:1]}, \
+backend_config={"estimated_cycles":"100","known_trip_count":{"n":"3"}}
+  r = f32[8]{0} all-reduce(s), channel_id=2, replica_groups=[1,2]<=[2], to_apply=add
+  ds = f32[8]{0} dynamic-slice(r, i), dynamic_slice_sizes={8}
+  ROOT cp = f32[8]{0} collective-permute(ds), channel_id=3, \
+source_target_pairs={{0,1},{1,0}}
+}
+"""
+"""A text with the integer fields of XLA: source lines, frames, trip counts, groups, channels."""
+
 HLO_TEXTS = (
     *(hlo_texts.E1, hlo_texts.E2, hlo_texts.E3, hlo_texts.E4, hlo_texts.E5, texts.LOOP),
-    *(ALONE, f"%f = {ALONE}", SHAPELESS),
+    *(ALONE, f"%f = {ALONE}", SHAPELESS, FIELDS),
 )
 WHOLE = hlo_lens.parse_hlo(texts.LOOP)
 
@@ -509,7 +540,15 @@ def _cut(data: bytes, other: bytes, rng: random.Random) -> bytes:
     return data[start : rng.randrange(start, len(data) + 1)]
 
 
-MUTATIONS = (_bytes, _bytes, _tokens, _tokens, _tokens, _lines, _lines, _splice, _cut)
+def _integer(data: bytes, other: bytes, rng: random.Random) -> bytes:
+    numbers = [match.span() for match in re.finditer(rb"\d+", data)]
+    if not numbers:
+        return data
+    start, end = rng.choice(numbers)
+    return data[:start] + rng.choice((b"9" * 5000, b"word", b"")) + data[end:]
+
+
+MUTATIONS = (_integer, _bytes, _bytes, _tokens, _tokens, _tokens, _lines, _lines, _splice, _cut)
 
 # ---- the run -------------------------------------------------------------------------------------
 

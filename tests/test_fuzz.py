@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hlo_lens
+from hlo_lens.program.origins import origins
 from hlo_lens.text.errors import HloLensError, UsageError
 from tests import fuzz
 from tests.questions.texts import LOOP
@@ -64,6 +66,22 @@ def test_strange_hlo_gives_a_result_or_an_error(text: str, target: str) -> None:
     _, run, _ = fuzz.TARGETS[target]
     with contextlib.suppress(HloLensError):
         run(text.encode())
+
+
+@pytest.mark.parametrize("number", re.findall(r"\w+=\W*\d+", fuzz.FIELDS))
+def test_a_field_of_many_digits_gives_a_result_or_an_error(number: str) -> None:
+    changed = re.sub(r"\d+$", "9" * 5000, number)
+    with contextlib.suppress(HloLensError):
+        fuzz.hlo_pages(fuzz.FIELDS.replace(number, changed, 1).encode())
+
+
+@pytest.mark.parametrize("line", [1, LONG])
+def test_a_source_line_of_many_digits_is_not_known(line: int | str) -> None:
+    text = fuzz.FIELDS.replace("source_line=3", f"source_line={line}")
+    (module,) = hlo_lens.modules_of(hlo_lens.parse_hlo(text))
+    place = origins(module).place(0)
+    assert place is not None
+    assert place.line == (1 if line == 1 else None)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from hlo_lens.shapes.shape import (
 from hlo_lens.shapes.sharding import HloSharding, parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,12 +151,7 @@ def parse_operands(text: str) -> tuple[HloOperand, ...]:
 
 
 def _index(text: str) -> ShapeIndex:
-    return tuple(map(_number, _INT.findall(text)))
-
-
-def _number(digits: str) -> int:
-    """Return a number; of one that no number of XLA is as long as, the first beyond 64 bits."""
-    return int(digits) if len(digits) < LONGEST_NUMBER else 1 << 64
+    return tuple(map(bounded_int, _INT.findall(text)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -203,7 +199,7 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
     return tuple(
         InputOutputAlias(
             output_index=_index(m[1]),
-            parameter_number=_number(m[2]),
+            parameter_number=bounded_int(m[2]),
             parameter_index=_index(m[3]),
             kind="must-alias" if m[4] == "must-alias" else "may-alias",  # one string for all
         )
@@ -213,7 +209,7 @@ def parse_aliasing(text: str) -> tuple[InputOutputAlias, ...]:
 
 def parse_donors(text: str) -> tuple[tuple[int, ShapeIndex], ...]:
     """Return parameter number and index of each entry of a ``buffer_donor`` value."""
-    return tuple((_number(m[1]), _index(m[2])) for m in _DONOR.finditer(text))
+    return tuple((bounded_int(m[1]), _index(m[2])) for m in _DONOR.finditer(text))
 
 
 class HloReader:

@@ -161,9 +161,9 @@ _GPU_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _HOST_GPUS = 8
 
 _TPU_NAME = lazy_pattern(
-    r"(?P<kind>v\w+|tpu7x)[:=](?P<shape>\d+(?:x\d+){1,2})(?:\*(?P<slices>\d+))?"
+    r"(?P<kind>v\w+|tpu7x)[:=](?P<shape>\d{1,9}(?:x\d{1,9}){1,2})(?:\*(?P<slices>\d{1,9}))?"
 )
-_GPU_NAME = lazy_pattern(r"(?P<kind>\w+?)(?::(?P<shape>\d+x\d+x\d+))?")
+_GPU_NAME = lazy_pattern(r"(?P<kind>\w+?)(?::(?P<shape>\d{1,9}x\d{1,9}x\d{1,9}))?")
 
 
 def gpu_names() -> tuple[str, ...]:

@@ -47,6 +47,7 @@ from hlo_lens.program.runs import Branches, CallCounts, SumBounds, SumPart, boun
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -283,7 +284,7 @@ def _sizes(shape: Shape | None) -> tuple[int, ...] | None:
 
 def _of(sizes: Sequence[int], places: str | None) -> int | None:
     """Return the product of the sizes of some dimensions, 1 for none; None if there are fewer."""
-    numbers = [int(number) for number in _NUMBER.findall(places or "")]
+    numbers = [bounded_int(number) for number in _NUMBER.findall(places or "")]
     if any(number >= len(sizes) for number in numbers):
         return None
     return math.prod(sizes[number] for number in numbers)
@@ -346,6 +347,7 @@ _SILENT = frozenset(_SILENT_NAMES.split())
 """Targets of custom calls without products."""
 
 _ESTIMATE = re.compile(r'"cost_estimate":\{([^{}]*)\}')
+_MOST_DIGITS = 30
 _FLOPS = re.compile(r'"flops":"?(\d+)')
 """FLOP of a kernel in its backend_config, as its author estimates them; a zero may be left out
 (jax/_src/tpu_custom_call.py, CostEstimate)."""
@@ -543,6 +545,8 @@ def flops_of(instruction: HloInstruction) -> int | None:
     if estimate is None:
         return None
     estimated = _FLOPS.search(estimate[1])
+    if estimated is not None and len(estimated[1]) > _MOST_DIGITS:
+        return None
     return 0 if estimated is None else int(estimated[1])
 
 
@@ -555,7 +559,7 @@ def _dot(instruction: HloInstruction, contracting: str) -> int | None:
     """
     left = instruction.computation.module.operand_shape(instruction.row, 0)
     result = _first_array(instruction.shape)
-    places = [int(number) for number in _NUMBER.findall(contracting)]
+    places = [bounded_int(number) for number in _NUMBER.findall(contracting)]
     if left is None or result is None or any(place >= len(left.dimensions) for place in places):
         return None
     sizes = (*result.dimensions, *(left.dimensions[place] for place in places))

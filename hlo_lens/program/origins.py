@@ -34,6 +34,7 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import SOURCELESS, STORING, Value, value_flow
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source_files import makes_every_operation
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,7 +130,9 @@ _METADATA = "metadata={"
 _NAME_VALUE = re.compile(r'\bop_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _NUMBERED = re.compile(r"([\w-]+?)(?:\.(?:\d+|clone|remat\d*))+")
 _FRAME_VALUE = re.compile(_FRAME + r"(\d+)[ }\w]*")
-_FILE_VALUE = re.compile(_FILE + r'([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:,? source_line=(\d+))?[^"]*')
+_FILE_VALUE = re.compile(
+    _FILE + r'([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:,? source_line=(\d{1,18})\b)?[^"]*'
+)
 
 Stack = tuple[SourceLocation, ...]
 """A Python call stack, innermost first; one place if only that is known, empty for none."""
@@ -195,7 +198,7 @@ class InstructionPlaces:
                 place = self._read(key)
                 self._stacks[key] = () if place is None else (place,)
             else:
-                self._stacks[key] = self._module.stack_frames.stack(int(match[1]))
+                self._stacks[key] = self._module.stack_frames.stack(bounded_int(match[1]))
         return self._stacks[key]
 
     def op_name(self, row: int) -> str | None:
@@ -237,7 +240,7 @@ class InstructionPlaces:
         """Return the place in the end of a metadata value."""
         match = _FRAME_VALUE.match(key)
         if match is not None:
-            return self._module.stack_frames.user_location(int(match[1]))
+            return self._module.stack_frames.user_location(bounded_int(match[1]))
         match = _FILE_VALUE.match(key)
         if match is None:
             return None

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
-_PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d+)"?)?\}')
+_PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d{1,18})"?)?\}')
 _NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
 _LONGEST = 40
 """Digits of a constant that is followed."""
 
-_INTEGER = re.compile(r"([su])(\d+)$")
+_INTEGER = re.compile(r"([su])(\d{1,3})$")
 _DEPTH = 64
 """Limit on the number of instructions through which a scalar is followed."""
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from hlo_lens.grammar.misplaced import MisplacedError, present, whole_number
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.names import did_you_mean
+from hlo_lens.text.units import bounded_int
 
 Stride: TypeAlias = tuple[int, int]
 """Size and stride: number and width of steps in the device ids."""
@@ -303,7 +304,12 @@ class Mesh:
         sizes: dict[str, int] = {}
         for part in text.split(","):
             name, _, size = (word.strip().strip("'\"") for word in part.partition("="))
-            if not name or not size.isdecimal() or int(size) < 1 or name in sizes:
+            if (
+                not name
+                or not size.isdecimal()
+                or not 0 < bounded_int(size) < 1 << 63
+                or name in sizes
+            ):
                 raise UsageError(f"not a mesh: {text!r}; write it like data=2,model=4")
             sizes[name] = int(size)
         if math.prod(sizes.values()) > MOST_DEVICES:

@@ -48,6 +48,7 @@ _KEPT_NAMES = 2
 _PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
 
 
+_LONG_NUMBER = 19
 _NUMBER = re.compile(r"(?:\.\d+)+$")
 _FILE_NUMBER = re.compile(r"^(?:.*\.)?module_\d{4,}\.")
 
@@ -81,7 +82,8 @@ def split_source(source: str | None) -> tuple[str | None, int | None]:
     if source is None:
         return None, None
     file, _, line = source.rpartition(":")
-    return (file, int(line)) if file and line.isdecimal() else (source, None)
+    is_line = line.isdecimal() and len(line) < _LONG_NUMBER
+    return (file, int(line)) if file and is_line else (source, None)
 
 
 def last_scopes(op_name: str | None, count: int = 1) -> str:

@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_MOST_DIGITS = 19
+
+
+def bounded_int(digits: str) -> int:
+    """Return a number without sign; of one beyond 64 bits, as in damaged texts, 2**64.
+
+    >>> bounded_int("12"), bounded_int("9" * 5000) == 2**64
+    (12, True)
+    """
+    return int(digits) if len(digits) <= _MOST_DIGITS else 1 << 64
+
+
 _PREFIXES = "KMGTPEZY"
 
 

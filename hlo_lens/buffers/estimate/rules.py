@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.estimate.heap_layout import LayoutRules, pack_in_time
 from hlo_lens.shapes.shape import Layout
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -299,7 +300,7 @@ def _step_by_marks(text: str) -> int | None:
         return _SMALL
     if '"estimated_cycles"' not in text:
         return None
-    if any(int(size) > _MOST_SCOPED for size in _SCOPED.findall(text)):
+    if any(bounded_int(size) > _MOST_SCOPED for size in _SCOPED.findall(text)):
         return _SMALL
     shortest = min(map(int, _CYCLES.findall(text)), default=0)
     if shortest in _V5E_CYCLES:

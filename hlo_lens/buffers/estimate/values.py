@@ -17,6 +17,7 @@ from hlo_lens.hlo.module import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where
 from hlo_lens.shapes.shape import Shape, ShapeIndex
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -531,4 +532,4 @@ def aliasing_pairs(attributes: str) -> Iterator[tuple[int, ShapeIndex, ShapeInde
     closed = attributes.find(")}", start)
     text = attributes[start : max(end, closed) + 2]
     for match in _ALIAS_PAIR.finditer(text):
-        yield int(match[2]), parse_index(match[3]), parse_index(match[1])
+        yield bounded_int(match[2]), parse_index(match[3]), parse_index(match[1])

@@ -10,6 +10,7 @@ from hlo_lens.questions.check.metric import DEFAULT
 from hlo_lens.questions.diff.memory import FREE, shape_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records, Unit
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -88,7 +89,9 @@ def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:
     for step in metric.steps:
         if step.name == "spaces":
             found = [s.lower() for s in step.selectors]
-            colors = {named.get(s, int(s) if s.isdecimal() else None) for s in found} - {None}
+            colors = {named.get(s, bounded_int(s) if s.isdecimal() else None) for s in found} - {
+                None
+            }
             return frozenset(color for color in names if not colors or color in colors)
         if step.name.lower() in named:
             return frozenset({named[step.name.lower()]})

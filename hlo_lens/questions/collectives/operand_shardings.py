@@ -36,6 +36,7 @@ from hlo_lens.questions.collectives.origin import (
 )
 from hlo_lens.shapes import shardy
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ _LISTED = {
 
 def listed_numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ...]:
     """Return the numbers in the value of an attribute."""
-    return tuple(int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
+    return tuple(bounded_int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
 
 
 def _array_shape(user: HloInstruction, position: int) -> Shape | None:
@@ -136,7 +137,7 @@ def _needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int,
 def _window_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...]:
     """Return the same of windows and products: dimensions summed, or read with neighbours."""
     match = _WINDOW_SIZE.search(instruction.attribute("window") or "")
-    sizes = [] if match is None else [int(n) for n in match[1].split("x") if n]
+    sizes = [] if match is None else [bounded_int(n) for n in match[1].split("x") if n]
     wide = [place for place, size in enumerate(sizes) if size > 1]
     if instruction.opcode == "reduce-window" and position == 0:
         return tuple(wide)

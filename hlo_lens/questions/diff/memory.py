@@ -13,7 +13,7 @@ from hlo_lens.questions.memory.results import MOST_ESTIMATED, not_estimated_text
 from hlo_lens.questions.memory.statement import FEW_BYTES, MemoryStatement, SpaceFacts
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.names import last_scopes
-from hlo_lens.text.units import Kind
+from hlo_lens.text.units import Kind, bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -425,5 +425,5 @@ _STAGES: tuple[Callable[[AliveGroup], Hashable], ...] = (
 
 def _order(group: AliveGroup) -> tuple[object, ...]:
     line = (group.source or "").rpartition(":")[2]
-    number = int(line) if line.isdecimal() else None
+    number = bounded_int(line) if line.isdecimal() else None
     return (number, group.size_bytes, group.shape, group.category, group.opcode, group.source)

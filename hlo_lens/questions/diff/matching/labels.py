@@ -27,6 +27,7 @@ from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.shape import Layout, Shape
 from hlo_lens.shapes.shardy import MESHES, shardy_meshes
 from hlo_lens.text.errors import DumpSyntaxError
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Set
@@ -164,7 +165,7 @@ _MEANINGS: Mapping[str, Callable[[str, HloReader], Hashable]] = {
     "sharding": lambda value, reader: _sharding_key(reader.sharding(value)),
     "replica_groups": lambda value, reader: reader.device_list(value).flattened_replica_groups(),
     "source_target_pairs": lambda value, _: tuple(
-        sorted((int(a), int(b)) for a, b in _PAIR.findall(value))
+        sorted((bounded_int(a), bounded_int(b)) for a, b in _PAIR.findall(value))
     ),
     "frontend_attributes": lambda value, reader: frozenset(
         reader.frontend_attributes(value).items()
