@@ -213,6 +213,10 @@ LAST = 1 << 62
 """End of the last free gap of a heap."""
 
 
+class TooLargeError(Exception):
+    """The values of a heap take more bytes than the simulated heap has."""
+
+
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Bytes of a heap that values use one after another.
@@ -648,6 +652,9 @@ def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> H
         flow: Values, buffers and live ranges.
         sharing: Which results may be written over operands.
         rules: Layout rules of the backend.
+
+    Raises:
+        TooLargeError: If a heap would end beyond `LAST`.
     """
     return _Assigner(flow, sharing, rules).run()
 
@@ -843,6 +850,8 @@ class _Assigner:
                 self._flow, self._sharing, by_color[color], sizes
             ).run()
             step = self._rules.alignments.get(color, self._rules.alignment)
+            if sum(chunk.size + step for chunk in chunks) > LAST:
+                raise TooLargeError
             size = self._rules.pack(chunks, step, events)
             allocation = Allocation(size, color, "heap")
             for chunk in chunks:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.buffers.assignment import HeapEventKind, HeapTrace
 from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.dataflow import dataflow
-from hlo_lens.buffers.estimate.heap_layout import heap_layout
+from hlo_lens.buffers.estimate.heap_layout import TooLargeError, heap_layout
 from hlo_lens.buffers.estimate.rules import TPU_PAGE, BackendRules, backend_rules, round_up
 from hlo_lens.buffers.estimate.values import NODES
 from hlo_lens.buffers.live_range import LiveRanges
@@ -80,6 +80,8 @@ def memory_estimate(
 ) -> MemoryEstimate | None:
     """Return the memory of a module, or None for a reason that `why_no_estimate` returns.
 
+    None as well where values are larger than any memory, as in damaged texts.
+
     Args:
         table: The module.
         backend: ``cpu``, ``gpu`` or ``tpu``; None to take it from the text, and else ``cpu``.
@@ -92,7 +94,10 @@ def memory_estimate(
         return None
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
     flow = dataflow(table, rules.measure, rules.color, rules.whole)
-    heaps = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+    try:
+        heaps = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+    except TooLargeError:
+        return None
     return MemoryEstimate(
         backend=rules.backend,
         temp_bytes=_temp_bytes(flow, rules, heaps),

@@ -13,6 +13,7 @@ from hlo_lens.hlo.query import tabulate
 from hlo_lens.questions.memory.estimate import MemoryEstimate, memory_estimate, why_no_estimate
 from hlo_lens.questions.memory.peak import peak_memory, peaks_of
 from hlo_lens.questions.memory.statement import memory_statement
+from hlo_lens.text.errors import MissingDumpError
 from tests.corpus import SAMPLES, archives, needs_corpus, read
 from tests.estimate_cases import FIGURES, HOST_FIGURES, cases_of, found_figures
 from tests.questions.texts import LOOP, entry_of
@@ -182,3 +183,18 @@ def test_only_scalars_in_tuples_are_semaphores_of_a_tpu() -> None:
     }
     assert colors["c{}"] == (0, 4096)
     assert colors["s{2}"] == (2, 4)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
+def test_memory_of_values_larger_than_the_heap_is_not_known(backend: str) -> None:
+    table = entry_of(
+        f"""  p = f32[8] parameter(0)
+  a = f32[{2**62}] broadcast(p), dimensions={{}}
+  b = f32[{2**62}] negate(a)
+  ROOT r = f32[8] slice(b), slice={{[0:8]}}""",
+        ", is_scheduled=true",
+    )
+    assert why_no_estimate(table) is None
+    assert memory_estimate(table, backend=backend) is None
+    with pytest.raises(MissingDumpError, match="memory is not known"):
+        hlo_lens.memory(table.module)
