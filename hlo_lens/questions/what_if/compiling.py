@@ -452,11 +452,12 @@ def compiled(
 ) -> Compilation:
     """Return the outcome of a compile, from the cache if it was done before.
 
-    Outcomes that depend on limits of time and memory are not cached.
+    Outcomes that depend on limits of time and memory are not cached. An entry whose files are not
+    those that were written is replaced.
 
     Raises:
         MissingPackageError: If the interpreter has no jax.
-        OutputError: If the cache cannot be written.
+        OutputError: If the cache cannot be written, as on a full disk.
     """
     home = cache_folder(COMPILES, request.digest(toolchain_of(python)))
     cached = _outcome(home)
@@ -471,29 +472,51 @@ def compiled(
         raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
     try:
         fields = _worker_result(request, folder, python, minutes)
-        (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
         for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
             if file.is_file() and _SCRATCH.search(file.name):
                 file.unlink()
+        fields["files"] = _digests(folder / "dump")
+        (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
         is_kept = fields.get("step") != "stopped"
         if is_kept:
+            if _outcome(home) is None:
+                shutil.rmtree(home, ignore_errors=True)
             with contextlib.suppress(OSError):  # another process was faster
                 folder.rename(home)
             bound_compiles(home)
         made = _outcome(home if is_kept else folder)
-        assert made is not None  # it was just written
-        return replace(made, is_cached=False)
+    except OSError as error:
+        raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if made is None:
+        raise OutputError(f"{home}: is damaged and cannot be replaced")
+    return replace(made, is_cached=False)
 
 
 def _outcome(folder: Path) -> Compilation | None:
-    """Return the outcome in a folder; None if there is none that can be read."""
+    """Return the outcome in a folder; None if there is none, or its files are not as written."""
     try:
         fields = json.loads((folder / USED).read_text(encoding="utf-8"))
+        if fields.pop("files") != _digests(folder / "dump"):
+            return None
         return Compilation(dump=folder / "dump", is_cached=True, **fields)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, AttributeError, LookupError):
         return None
+
+
+def _digests(dump: Path) -> dict[str, str]:
+    """Return the digest of each file of a dump."""
+    digests = {}
+    for file in sorted(one for one in dump.rglob("*") if one.is_file()):
+        with file.open("rb") as data:
+            digest = hashlib.file_digest(data, "blake2b").hexdigest()[:_DIGEST_LENGTH]
+        digests[str(file.relative_to(dump))] = digest
+    return digests
+
+
+_DIGEST_LENGTH = 32
+_FULL = "No space left on device"
 
 
 def _worker_result(
@@ -518,6 +541,8 @@ def _worker_result(
     }
     command = [python, str(WORKER), str(asked), str(result)]
     run = run_process(command, env, folder / "log.txt", minutes, cwd=folder)
+    if _FULL in (folder / "log.txt").read_text(encoding="utf-8", errors="replace"):
+        raise OutputError(f"{folder.parent}: {_FULL.lower()}, and XLA could not write its dump")
     if run.limit or not result.is_file():
         error = run.limit or run.last_words
         return {"seconds": run.seconds, "step": "stopped", "error": error}

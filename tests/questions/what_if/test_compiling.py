@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -37,7 +38,7 @@ from hlo_lens.questions.what_if.worker import (
     without_frames,
 )
 from hlo_lens.testing.assertions import assert_fits
-from hlo_lens.text.errors import UsageError
+from hlo_lens.text.errors import OutputError, UsageError
 from hlo_lens.text.user_cache import bound_compiles, cache_folder, cache_state, clear_cache
 
 _JAXLIB = "0" if importlib.util.find_spec("jaxlib") is None else version("jaxlib")
@@ -189,6 +190,48 @@ def test_outcomes_are_cached_unless_a_limit_ended_them(cache: Path) -> None:
     assert clear_cache().compiles == 1
     assert cache_state().compiles == 0
     assert cache.is_dir()
+
+
+@needs_jax
+@pytest.mark.parametrize("name", ["*buffer-assignment.txt", "../outcome.json"])
+def test_damaged_entries_of_the_cache_are_compiled_again(cache: Path, name: str) -> None:
+    request = CompileRequest(text=PROGRAM, backend="cpu")
+    first = compiled(request)
+    (file,) = first.dump.glob(name)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    assert [compiled(request).is_cached for _ in range(2)] == [False, True]
+    assert file.stat().st_size > len(whole) // 2
+    changed = file.read_bytes()
+    file.write_bytes(changed[:-5] + b"00000")
+    assert not compiled(request).is_cached
+    assert cache_state().compiles == 1
+
+
+def test_full_disk_is_a_message_and_exit_code_5(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hlo_lens.questions.what_if.compiling.toolchain_of", lambda _: "jaxlib 1")
+    monkeypatch.setattr("hlo_lens.questions.what_if.compiling.run_process", full)
+    with pytest.raises(OutputError, match="No space left on device") as caught:
+        compiled(CompileRequest(text=PROGRAM, backend="cpu"))
+    assert caught.value.exit_code == 5
+    assert [*(cache / "compiles").iterdir()] == []
+
+
+def test_dump_that_a_full_disk_cut_is_not_cached(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'Could not write: No space left on device'\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("hlo_lens.questions.what_if.compiling.toolchain_of", lambda _: "jaxlib 1")
+    with pytest.raises(OutputError, match="no space left"):
+        compiled(CompileRequest(text=PROGRAM, backend="cpu"), python=str(python))
+    assert [*(cache / "compiles").iterdir()] == []
 
 
 @needs_jax
