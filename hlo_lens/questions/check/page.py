@@ -395,6 +395,6 @@ def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
         yield Annotation(
             level="error" if verdict.is_failure else "warning",
             title=f"{one.code} {one.name}",
-            message=f"{one.message}{f' (saves {saves})' if saves else ''}; {one.fix}; {rule}",
+            message=f"{one.message}{f' ({saves})' if saves else ''}; {one.fix}; {rule}",
             source=one.source,
         )

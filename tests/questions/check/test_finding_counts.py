@@ -125,7 +125,7 @@ def test_new_findings_are_named_with_their_lines() -> None:
     ]
     message = checked.annotations()[0].message
     assert message.startswith(
-        "argument params (2 of 3 arrays, 4.00MiB) is not donated (saves at most"
+        "argument params (2 of 3 arrays, 4.00MiB) is not donated (saves up to"
     )
     assert "findings.new of jit_wasteful_step: 2, fails if >0" in message
 
