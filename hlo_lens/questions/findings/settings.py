@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -426,19 +426,28 @@ def with_sifted_findings(
         modules: The modules of a command.
         sieve: Settings; None for the nearest ones.
     """
-    given = sieve or Sieve.usual()
-    stated: list[ModuleDump] = []
+    sifted = _Sifted(sieve or Sieve.usual())
+    sifted.modules = [
+        one.stating(findings=partial(sifted.of_module, place)) for place, one in enumerate(modules)
+    ]
+    return sifted.modules
 
-    @cache  # made when findings are first asked for
-    def others() -> dict[int, Findings]:
-        return sifted_dump_findings(known_listings(stated), stated, given)
 
-    def of_module(place: int, module: ModuleDump) -> Findings:
-        own, other = sifted_module_findings(module, given), others().get(place)
+class _Sifted:
+    """Findings of some modules, which a second process may ask for: a closure has no pickle."""
+
+    def __init__(self, sieve: Sieve) -> None:
+        self.modules: list[ModuleDump] = []
+        self._sieve = sieve
+
+    @cached_property  # made when findings are first asked for
+    def _others(self) -> dict[int, Findings]:
+        return sifted_dump_findings(known_listings(self.modules), self.modules, self._sieve)
+
+    def of_module(self, place: int, module: ModuleDump) -> Findings:
+        """Return the findings of the module at a position."""
+        own, other = sifted_module_findings(module, self._sieve), self._others.get(place)
         return own if other is None else together(own, other)
-
-    stated += [one.stating(findings=partial(of_module, place)) for place, one in enumerate(modules)]
-    return stated
 
 
 def sifted_module_findings(module: ModuleDump, sieve: Sieve) -> Findings:
