@@ -37,6 +37,14 @@ ENVIRONMENTS = (
 )
 
 
+TESTS = (
+    "tests/load/jax",
+    "tests/testing/test_capture.py",
+    "tests/questions/what_if/test_compiling.py",
+)
+"""Tests that need jax, of any version."""
+
+
 def python_of(environment: Environment) -> str | None:
     """Return the first Python that runs here, of the path or of pyenv.
 
@@ -106,7 +114,7 @@ def outcome(environment: Environment) -> Outcome:
     if isinstance(inside, str):
         return Outcome(False, f"{label}: no environment: {inside}")
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=")
-    done = run(inside, *arguments, "tests/load/jax")
+    done = run(inside, *arguments, *TESTS)
     summary = next(reversed(done.stdout.splitlines()), "no output")
     text = f"{label}: {summary} ({time.perf_counter() - start:.0f} s in all)"
     details = f"\n{done.stdout}\n{done.stderr}" if done.returncode else ""

@@ -123,7 +123,7 @@ def lint(
 
     >>> import hlo_lens
     >>> found = hlo_lens.lint("sample_dumps/cpu/wasteful")
-    >>> found.findings[0].code, found.findings[0].saves.own_bytes
+    >>> found.findings[1].code, found.findings[1].saves.bytes
     ('M003', 12582912)
 
     Args:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
-from hlo_lens.questions.findings.findings import whole
+from hlo_lens.questions.findings.findings import LEAST_BYTES, whole
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import argument_of, call_place, is_part
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
@@ -78,6 +78,7 @@ def _kind(one: Donation) -> str:
 def _finding(known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donation]) -> Finding:
     size = sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
     is_whole = [one.value.value.name for one in leaves] == [argument]
+    is_large = size >= LEAST_BYTES and whole(known).memory_share(size) >= _LARGE
     what = "" if is_whole else f"{plural(len(leaves), 'array')}, "
     return Finding(
         message=(
@@ -89,7 +90,7 @@ def _finding(known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donat
         values=tuple(str(one.value.value.name) for one in leaves),
         evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
         saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
-        severity=Severity.WARNING if whole(known).memory_share(size) >= _LARGE else None,
+        severity=Severity.WARNING if is_large else None,
     )
 
 
