@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.shapes.replica_groups import Groups
     from hlo_lens.shapes.shape import ShapeIndex
 
 MOST_DEVICES = 4096
@@ -51,13 +52,8 @@ _LARGEST = 1 << 31
 _ALIKE = frozenset({"all-reduce", "all-gather", "collective-broadcast"})
 """Collectives that give all devices of a group the same."""
 
-_PASSING = frozenset(
-    {
-        *("bitcast", "copy", "copy-start", "opt-barrier", "add-dependency", "domain", "reshape"),
-        *("convert", "broadcast", "optimization-barrier"),
-    }
-)
-"""Opcodes whose result is operand 0, or a scalar of it everywhere."""
+_INTEGERS = frozenset({"s8", "s32", "s64", "u8", "u32", "u64", "pred"})
+"""Element types of which values are computed."""
 
 _NUMBERS: Mapping[str, Callable[[int, int], int]] = {
     "add": operator.add,
@@ -101,8 +97,6 @@ class Held:
         """Number of different values."""
         return max(self.classes) + 1
 
-
-Groups: TypeAlias = "Sequence[Sequence[int]]"
 
 Tree: TypeAlias = "Held | tuple[Tree, ...]"
 """Values of an instruction: one, or those of the elements of its result."""
@@ -185,7 +179,7 @@ class DeviceValues:
         return found
 
     def _all(self, trees: Iterable[Tree]) -> Held:
-        """Return what is equal where all of some values are."""
+        """Return what is equal where all of some values are, without numbers."""
         found, waiting = self.same, list(trees)
         while waiting:
             tree = waiting.pop()
@@ -202,13 +196,7 @@ class DeviceValues:
         if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
             joined = tuple(self._joined(a, b) for a, b in zip(one, other, strict=True))
             return one if all(a is b for a, b in zip(joined, one, strict=True)) else joined
-        return self._both(self._all([one]), self._plain(self._all([other])))
-
-    def _plain(self, held: Held) -> Held:
-        """Return a value without its numbers."""
-        if held.numbers is None and held.table is None:
-            return held
-        return self._of(held.classes, held.marks)
+        return self._all([one, other])
 
     def _element(self, tree: Tree, index: ShapeIndex) -> Tree:
         for number in index:
@@ -289,14 +277,11 @@ class DeviceValues:
             return self._element(operands[0], (number,)) if is_known else self.different  # type: ignore[arg-type]
         if opcode == "constant":
             return self._constant(row)
-        if opcode in ("partition-id", "replica-id"):
-            partitions = self._module.num_partitions or self._devices
-            is_partition = opcode == "partition-id"
-            ids = [
-                d % partitions if is_partition else d // partitions for d in range(self._devices)
-            ]
-            return self._of(ids, is_number=True)
-        if opcode in _PASSING or traits.is_end:
+        if traits.is_device_number:
+            partitions = max(1, self._devices // self._module.replica_count)
+            numbers = (divmod(d, partitions) for d in range(self._devices))
+            return self._of((n[opcode == "partition-id"] for n in numbers), is_number=True)
+        if traits.is_forwarding or traits.is_end or opcode == "copy-start":
             return operands[0] if operands else self.different
         if traits.collective_kind is not None:
             return self._collective(row, traits.collective_kind, operands)
@@ -324,12 +309,14 @@ class DeviceValues:
     def _constant(self, row: int) -> Held:
         text = self._module.instruction(row).operand_text
         shape = self._module.instruction(row).shape
-        if shape is None or shape.element_type not in ("s32", "u32", "s64", "u64", "pred", "s8"):
+        if shape is None or shape.element_type not in _INTEGERS:
             return self.same
         if len(text) > _MOST_CONSTANT or len(shape.dimensions) > 1:
             return self.same
         plain = text.replace("true", "1").replace("false", "0")
         table = tuple(int(n) for n in _INTEGER.findall(plain) if len(n) < 19)
+        if not table or len(table) != shape.element_count:  # elided, or of larger numbers
+            return self.same
         if len(table) == 1:
             return self._of(table * self._devices, is_number=True)
         return self._held.setdefault(table, Held(self.same.classes, table=table))
@@ -337,11 +324,12 @@ class DeviceValues:
     def _computed(self, row: int, opcode: str, operands: list[Tree]) -> Held:
         """Return a result that follows from the operands."""
         held = [one for one in operands if isinstance(one, Held)]
-        if len(held) == len(operands):
+        shape = self._module.instruction(row).shape
+        if len(held) == len(operands) and shape is not None and shape.element_type in _INTEGERS:
             numbers = self._number(row, opcode, held)
             if numbers is not None:
                 return self._of(numbers, is_number=True)
-        return self._plain(self._all(operands))
+        return self._all(operands)
 
     def _number(self, row: int, opcode: str, held: list[Held]) -> list[int] | None:
         """Return the integer of each device; None where it is not known."""
@@ -359,9 +347,8 @@ class DeviceValues:
             return [a if p else b for p, a, b in zip(*known, strict=True)]
         if opcode == "clamp" and len(known) == 3:
             return [min(max(x, low), high) for low, x, high in zip(*known, strict=True)]
-        if opcode in ("slice", "dynamic-slice", "concatenate", "transpose", "not"):
-            same = len({*known}) == 1 and opcode != "not"
-            return list(known[0]) if same else None
+        if opcode in ("slice", "dynamic-slice", "concatenate", "transpose", "convert"):
+            return list(known[0]) if len({*known}) == 1 else None
         compute = _NUMBERS.get(opcode)
         if opcode == "compare":
             direction = self._module.instruction(row).attribute("direction") or ""
@@ -377,7 +364,7 @@ class DeviceValues:
     def _custom_call(self, row: int, operands: list[Tree]) -> Tree:
         entered = self._local(row)
         if entered is None:
-            return operands[0] if len(operands) == 1 else self._plain(self._all(operands))
+            return operands[0] if len(operands) == 1 else self._all(operands)
         if not entered:  # out of a shard_map: the value of the whole program
             return self.same
         parts = [self.different if one is None else self._of(one) for one in entered]
@@ -392,7 +379,7 @@ class DeviceValues:
         for _ in range(_ROUNDS):
             test = self._all([self._run(calls.get("condition", NOTHING), (state,))])
             after = self._joined(state, self._run(calls.get("body", NOTHING), (state,)))
-            if self._both(test, self.same) is not self.same and test.count > 1:
+            if test.count > 1:
                 after = self._both(self._all([after]), test)
             if after is state or after == state:
                 return state
@@ -409,7 +396,7 @@ class DeviceValues:
             found = result if found is None else self._joined(found, result)
         test = self._all(operands[:1])
         if found is None or test.count > 1:
-            return self._plain(self._all([*operands, *([] if found is None else [found])]))
+            return self._all([*operands, *([] if found is None else [found])])
         return found
 
     # ---- collectives ---------------------------------------------------------------------------

@@ -63,6 +63,15 @@ def spec_of_axes(axes: list[tuple[str, ...]]) -> PartitionSpec:
     return tuple(names[0] if len(names) == 1 else names or None for names in axes)
 
 
+def axes_of_entry(entry: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the axes of one entry of a partition spec, which divide one dimension.
+
+    >>> axes_of_entry("x"), axes_of_entry(("x", "y")), axes_of_entry(None)
+    (('x',), ('x', 'y'), ())
+    """
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())
+
+
 def partition_spec_text(spec: PartitionSpec) -> str:
     """Return a partition spec as JAX prints it since 0.7.
 

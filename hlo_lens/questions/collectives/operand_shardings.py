@@ -35,6 +35,7 @@ from hlo_lens.questions.collectives.origin import (
     operations_of,
 )
 from hlo_lens.shapes import shardy
+from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.units import bounded_int
 
@@ -382,8 +383,7 @@ class _Divisions:
             spec = None
         if spec is None:
             return None
-        axes = spec[dimension] if dimension < len(spec) else None
-        return (axes,) if isinstance(axes, str) else axes or ()
+        return axes_of_entry(spec[dimension] if dimension < len(spec) else None)
 
 
 def _sources(

@@ -29,9 +29,8 @@ from hlo_lens.questions.what_if.arguments import (
     is_optimizer_state,
     result_name,
 )
-from hlo_lens.questions.what_if.meshes import axes_of
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.shapes.named_sharding import partition_spec_text, spec_of_axes
+from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
 from hlo_lens.shapes.shape import xla_name
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.patterns import matches
@@ -195,7 +194,7 @@ class _Division(NamedTuple):
     def spec_text(self) -> str:
         """The spec of the divided value."""
         shape, spec = self.value.global_shape, self.value.spec or ()
-        axes = [axes_of(entry) for entry in spec]
+        axes = [axes_of_entry(entry) for entry in spec]
         axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
         for axis, dimension in self.axes:
             axes[dimension] = (*axes[dimension], axis)

@@ -16,6 +16,7 @@ from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.named_sharding import (
     PartitionSpec,
     ShardingKind,
+    axes_of_entry,
     named_sharding,
     partition_spec_text,
 )
@@ -61,7 +62,7 @@ class MeshSharding:
     def shardy(self, rank: int) -> str:
         """Return the sharding as Shardy prints it: ``<@mesh, [{"x"}, {}]>``, quotes escaped."""
         entries = [*self.spec, *(None,) * (rank - len(self.spec))]
-        quoted = (", ".join(f'\\"{axis}\\"' for axis in axes_of(entry)) for entry in entries)
+        quoted = (", ".join(f'\\"{axis}\\"' for axis in axes_of_entry(entry)) for entry in entries)
         return f"<@{self.name}, [{', '.join(f'{{{axes}}}' for axes in quoted)}]>"
 
     def require_even(self, sizes: Sequence[int | None]) -> None:
@@ -105,7 +106,7 @@ class ProgramMeshes:
         """
         if self._devices == 1:
             raise InapplicableError("the program runs on one device")
-        wanted = {axis for entry in spec for axis in axes_of(entry)}
+        wanted = {axis for entry in spec for axis in axes_of_entry(entry)}
         tried: dict[str | None, Mesh] = {}
         if self.is_shardy:
             tried = {first: self._named[first]} if first in self._named else {}
@@ -130,11 +131,6 @@ class ProgramMeshes:
 def _shardy_meshes(module: HloModule) -> dict[str, Mesh]:
     text = module.frontend_attributes.get(shardy.MESHES, "")
     return dict(shardy.shardy_meshes(text))
-
-
-def axes_of(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the axes of one entry of a spec."""
-    return (entry,) if isinstance(entry, str) else tuple(entry or ())
 
 
 # ---- splits of devices -------------------------------------------------------------------------
@@ -303,7 +299,7 @@ def _require_even(arrays: EntryArrays, old: Mesh, new: Mesh) -> None:
         spec = None if value.sharding is None else value.sharding.to_partition_spec(old)
         dimensions = () if value.global_shape is None else value.global_shape.dimensions
         for place, (entry, size) in enumerate(zip(spec or (), dimensions, strict=False)):
-            count = math.prod(sizes[axis] for axis in axes_of(entry))
+            count = math.prod(sizes[axis] for axis in axes_of_entry(entry))
             if size is None or size % count:
                 is_output = value.value.kind == "output"
                 name = result_name(value) if is_output else value.value.name

@@ -17,7 +17,9 @@ from hlo_lens.program.device_values import Marks
 from hlo_lens.program.origins import InstructionPlaces, origins
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value, value_flow
+from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.questions.work.work import marked_values, mesh_axes
+from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.shapes.shardy import (
     IN_SHARDINGS,
     MANUAL_AXES,
@@ -69,13 +71,11 @@ class LostAxis:
     Attributes:
         loss: What loses it.
         place: Its line; None if not known.
-        row: Row of the collective that does; None for `Loss.INPUT`.
-        inputs: For that, numbers of the parameters that the products depend on.
+        inputs: For `Loss.INPUT`, numbers of the parameters that the products depend on.
     """
 
     loss: Loss
     place: SourceLocation | None = None
-    row: int | None = None
     inputs: tuple[int, ...] = ()
 
 
@@ -156,7 +156,7 @@ def lost_axis(
         return None
     place = origins(module).place(row)
     stated = None if place is None else _annotation(module, axis, place)
-    return stated or LostAxis(loss=Loss.OPERATION, place=place, row=row)
+    return stated or LostAxis(loss=Loss.OPERATION, place=place)
 
 
 def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxis | None:
@@ -169,7 +169,7 @@ def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxi
     if before is None:
         return None
     flow, places = value_flow(before), InstructionPlaces(before)
-    meshes = shardy_meshes(before.frontend_attributes.get(MESHES) or "")
+    meshes = shardy_meshes(before.frontend_attributes.get(MESHES, ""))
     nearest, found = _NEAR, None
     for row in before.columns.rows_with_attribute_text("custom_call_target="):
         instruction = before.instruction(row)
@@ -186,7 +186,7 @@ def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxi
                     nearest, found = steps, instruction
     if found is None:
         return None
-    is_constraint = _target(found) == "Sharding"
+    is_constraint = custom_call_target(found) == "Sharding"
     return LostAxis(
         loss=Loss.CONSTRAINT if is_constraint else Loss.SHARD_MAP,
         place=places.innermost(found.row),
@@ -211,10 +211,6 @@ def _distance(
     return most
 
 
-def _target(instruction: HloInstruction) -> str:
-    return (instruction.attribute("custom_call_target") or "").strip('"')
-
-
 def _stated_axes(
     instruction: HloInstruction, module: ModuleDump, meshes: Mapping[str, Mesh]
 ) -> list[set[str] | None]:
@@ -222,7 +218,7 @@ def _stated_axes(
 
     None where dimensions are open, so that the partitioner may add axes.
     """
-    target, said = _target(instruction), instruction.frontend_attributes
+    target, said = custom_call_target(instruction), instruction.frontend_attributes
     if target == "xla.sdy.GlobalToLocalShape":
         manual = set(shardy_axes(said.get(MANUAL_AXES, "")))
         listed = shardy_shardings(said.get(IN_SHARDINGS, ""), meshes)
@@ -237,7 +233,7 @@ def _stated_axes(
         return [None if is_open else _named(one) for one in listed]
     sharding, mesh = instruction.sharding, mesh_axes(module).mesh
     spec = None if sharding is None or mesh is None else sharding.to_partition_spec(mesh)
-    return [None if spec is None else {axis for one in spec if one for axis in names_of(one)}]
+    return [None if spec is None else {axis for one in spec if one for axis in axes_of_entry(one)}]
 
 
 def _named(sharding: HloSharding | None) -> set[str] | None:
@@ -250,8 +246,3 @@ def _named(sharding: HloSharding | None) -> set[str] | None:
 def _others(manual: set[str], module: ModuleDump) -> set[str]:
     """Return the axes that a shard_map leaves to the partitioner."""
     return set(mesh_axes(module).sizes) - manual
-
-
-def names_of(entry: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the axes of one entry of a partition spec."""
-    return (entry,) if isinstance(entry, str) else entry

@@ -25,6 +25,7 @@ from hlo_lens.program.signature import braces
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.questions.collectives.operations import CollectiveOp, read_collectives
 from hlo_lens.questions.sharding.mesh_axes import module_meshes, strides_of
+from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.sharding import HloSharding
@@ -114,9 +115,8 @@ def work(module: ModuleDump) -> Work:
     if not shardings.found.is_per_device:
         own, whole = None, whole_flops(module, devices)
     else:
-        before = replace(
-            ModuleDump(name=module.name, kind=module.kind, stage=BEFORE),
-            module_text=module.before_text,
+        before = ModuleDump(
+            name=module.name, kind=module.kind, stage=BEFORE, module_text=module.before_text
         )
         whole = None if module.before is None else whole_flops(before, devices)
     share = None if whole is None else whole // devices
@@ -268,14 +268,11 @@ def _local_parts(
     module: HloModule, devices: int
 ) -> Callable[[int], list[Sequence[object] | None] | None]:
     """Return a function that tells which devices have the same part of an operand of shard_map."""
-    printed = (
-        module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
-    )
-    meshes = shardy_meshes(printed or "")
+    meshes = shardy_meshes(module.frontend_attributes.get(MESHES, ""))
 
     def parts(row: int) -> list[Sequence[object] | None] | None:
         instruction = module.instruction(row)
-        target = (instruction.attribute("custom_call_target") or "").strip('"')
+        target = custom_call_target(instruction)
         if target in ("xla.sdy.LocalToGlobalShape", "SPMDShardToFullShape"):
             return []
         if target == "xla.sdy.GlobalToLocalShape":

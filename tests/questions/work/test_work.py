@@ -32,8 +32,9 @@ ENTRY main {
 """Rows of `x` are divided over the first axis of a 2 x 2 mesh; `w` is whole."""
 
 
-def _work_of(rows: str, body: str = "") -> tuple[int | None, int | None]:
+def _work_of(rows: str, body: str = "", header: str = "") -> tuple[int | None, int | None]:
     text = TWO.replace("ROWS", rows).replace("BODY", body)
+    text = f"{header}{text[text.index(chr(10)) :]}" if header else text
     module = ModuleDump(
         name="m", kind=DumpKind.HLO, module_text=already_read(hlo_lens.parse_hlo(text))
     )
@@ -79,6 +80,40 @@ def test_offsets_of_a_table_are_computed() -> None:
   s = f32[4,4]{{1,0}} dynamic-slice(w, p, z), dynamic_slice_sizes={{4,4}}
   ROOT d = f32[8,4]{{1,0}} dot(x, s), {DOT}"""
     assert _work_of(rows) == (256, 128)
+
+
+def _sliced(offset: str) -> str:
+    return f"""{offset}
+  z = s32[] constant(0)
+  s = f32[4,4]{{1,0}} dynamic-slice(w, p, z), dynamic_slice_sizes={{4,4}}
+  ROOT d = f32[8,4]{{1,0}} dot(x, s), {DOT}"""
+
+
+def test_numbers_of_devices_are_no_integers_after_a_conversion_to_floats() -> None:
+    rows = """i = u32[] partition-id()
+  f = f32[] convert(i)
+  two = f32[] constant(2)
+  h = f32[] divide(f, two)
+  y = f32[] multiply(h, two)
+  p = s32[] convert(y)"""
+    assert _work_of(_sliced(rows)) == (256, 0)
+
+
+@pytest.mark.parametrize("table", ["{...}", "{}", "{0, 0, 99999999999999999999, 2}"])
+def test_a_table_that_is_not_printed_whole_gives_no_offsets(table: str) -> None:
+    rows = f"""t = s32[4]{{0}} constant({table})
+  i = u32[] partition-id()
+  o = s32[1]{{0}} dynamic-slice(t, i), dynamic_slice_sizes={{1}}
+  p = s32[] reshape(o)"""
+    assert _work_of(_sliced(rows)) == (256, 0)
+
+
+def test_partitions_that_the_header_does_not_print_have_numbers() -> None:
+    rows = f"""i = u32[] partition-id()
+  z = u32[] constant(0)
+  s = f32[8,4]{{1,0}} dynamic-slice(x, i, z), dynamic_slice_sizes={{8,4}}
+  ROOT d = f32[8,4]{{1,0}} dot(s, w), {DOT}"""
+    assert _work_of(rows, header="HloModule m, is_scheduled=true") == (256, 0)
 
 
 def test_a_loop_carries_what_differs_into_its_next_trip() -> None:

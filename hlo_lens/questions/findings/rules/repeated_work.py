@@ -32,9 +32,9 @@ from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import first_use
 from hlo_lens.questions.memory.roles import STATE, WEIGHTS, argument_roles
 from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.questions.work.lost_axis import Loss, lost_axis, names_of
+from hlo_lens.questions.work.lost_axis import Loss, lost_axis
 from hlo_lens.questions.work.work import mesh_axes, work
-from hlo_lens.shapes.named_sharding import partition_spec_text
+from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
 from hlo_lens.text.units import flops_text
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _parameters(known: ModuleDump) -> tuple[dict[str, list[ShardedValue]], set[s
         if value.value.kind != "parameter":
             continue
         for entry in value.spec or ():
-            for axis in (entry,) if isinstance(entry, str) else entry or ():
+            for axis in axes_of_entry(entry):
                 if _is_input(known, value.value.number):
                     inputs[axis].append(value)
                 else:
@@ -164,10 +164,10 @@ def _fix(
     """Return the change that names the axis again, and its text."""
     if inputs:
         name = inputs[0].value.name or ""
-        old = [names_of(one) if one else () for one in inputs[0].spec or ()] or [()]
-        old[0] = (*old[0], axis)
-        old += [()] * (inputs[0].device_shape.rank - len(old)) if inputs[0].device_shape else []
-        spec = partition_spec_text(tuple((n if len(n) > 1 else n[0]) if n else None for n in old))
+        first, *rest = [*map(axes_of_entry, inputs[0].spec or ())] or [()]
+        divided = spec_of_axes([(*first, axis), *rest])
+        rank = 0 if inputs[0].device_shape is None else inputs[0].device_shape.rank
+        spec = partition_spec_text((*divided, *(None,) * (rank - len(divided))))
         return Remedy(kind="shard", target=f"{name}={spec}"), f"in_shardings of {name}: {spec}"
     if lost is None or lost.place is None:
         return None, f"divide the values between products over {axis}"
@@ -196,7 +196,7 @@ def _spec_after(known: ModuleDump, axis: str, place: SourceLocation) -> str:
         (number, value.global_shape.dimensions[number])
         for value in inputs.get(axis, ())
         for number, entry in enumerate(value.spec or ())
-        if entry and axis in names_of(entry) and value.global_shape is not None
+        if axis in axes_of_entry(entry) and value.global_shape is not None
     ]
     places = None if before is None else InstructionPlaces(before)
     shapes = [

@@ -49,7 +49,7 @@ from hlo_lens.questions.memory.roles import (
 )
 from hlo_lens.questions.sharding.savings import result_growth, sharding_results
 from hlo_lens.questions.what_if.arguments import index_of
-from hlo_lens.shapes.named_sharding import partition_spec_text
+from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, plural
 
@@ -177,8 +177,7 @@ def _is_fault(known: ModuleDump, saving: Saving, size: int, roles: ArgumentRoles
 
 def _axes(value: ShardedValue) -> set[str]:
     """Return the mesh axes that divide a value."""
-    entries = (one for one in value.spec or () if one)
-    return {axis for one in entries for axis in ((one,) if isinstance(one, str) else one)}
+    return {axis for entry in value.spec or () for axis in axes_of_entry(entry)}
 
 
 def _name(saving: Saving) -> str:
