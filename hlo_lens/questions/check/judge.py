@@ -75,7 +75,7 @@ class Verdict:
         head: Value.
         reason: Which condition failed, or why the rule is undecided; empty for a pass.
         contributors: Largest parts of the value or its change; None for a rule that did not fail.
-        findings: Findings that a rule that failed counts, most saving first.
+        findings: Findings that a rule that failed counts, gravest first.
     """
 
     status: str

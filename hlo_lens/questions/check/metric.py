@@ -466,7 +466,7 @@ def finding_count(metric: Metric, facts: ModuleFacts, base: ModuleFacts | None =
 def counted_findings(
     metric: Metric, facts: ModuleFacts, base: ModuleFacts | None = None
 ) -> tuple[Finding, ...] | None:
-    """Return the findings that a metric counts, most saving first; None if they are not known.
+    """Return the findings that a metric counts, gravest first; None if they are not known.
 
     Args:
         metric: The metric.

@@ -386,7 +386,7 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
 
 
 def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
-    """Yield the findings that a failed rule counts, most saving first."""
+    """Yield the findings that a failed rule counts, gravest first."""
     where = f" of {verdict.module}" if verdict.module else ""
     count = amount_texts(verdict)[1]
     rule = f"{verdict.rule.metric.text}{where}: {count}, fails if {verdict.reason}"

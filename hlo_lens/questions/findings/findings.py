@@ -1,4 +1,4 @@
-"""Findings of one module or of a dump, most saving first, each with its severity.
+"""Findings of one module or of a dump, gravest first, each with its severity.
 
 The saving of a finding is compared with the whole program: bytes of memory with what must fit,
 bytes sent with all bytes sent or a sixteenth of what must fit (whichever is more, so that the only
@@ -110,7 +110,7 @@ FEWEST_BYTES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Result):
-    """Findings of one module, most saving first.
+    """Findings of one module, gravest first.
 
     Attributes:
         findings: The findings, suppressed ones included.
@@ -139,7 +139,7 @@ class Findings(Result):
     fits: bool | None = None
 
     def rows(self) -> Iterator[Row]:
-        """Yield the findings, most saving first."""
+        """Yield the findings, gravest first."""
         for one in self.findings:
             yield (
                 *(one.code, one.name, one.severity),
@@ -188,7 +188,7 @@ def findings_basis(found: Findings) -> FindingsBasis:
 def judged(
     found: Iterable[Finding], known: ModuleDump, *, is_kept: bool = False
 ) -> tuple[Finding, ...]:
-    """Return findings with share and severity, most saving first, without negligible ones.
+    """Return findings with share and severity, gravest first, without negligible ones.
 
     Args:
         found: The findings; severities that they have are kept.

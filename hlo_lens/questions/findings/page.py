@@ -1,4 +1,4 @@
-"""Page of ``hlo-lens lint``: the findings of each module, most saving first."""
+"""Page of ``hlo-lens lint``: the findings of each module, gravest first."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def counts_text(found: Findings, *, is_whole: bool = True) -> str:
     ]
     rest = len(found.findings) - len(counted)
     none = NONE if is_whole else f"{NONE} in the parts that were read"
-    text = f"{', '.join(parts)}, most saving first" if parts else none
+    text = f"{', '.join(parts)}, gravest first" if parts else none
     text += f"; {plural(undecided, 'rule')} not decided" if undecided else ""
     return text + (f"; {rest} suppressed" if rest else "")
 
@@ -248,7 +248,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 
 def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
-    """Yield a note for GitHub for each finding that counts, most saving first."""
+    """Yield a note for GitHub for each finding that counts, gravest first."""
     place = None if view.place is None else str(view.place)
     for one in view.findings.counted:
         saves = savings_text(one.saves, one.share)

@@ -63,7 +63,7 @@ class Lint:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Findings of all modules that are not suppressed, those of each most saving first."""
+        """Findings of all modules that are not suppressed, those of each gravest first."""
         return tuple(one for module in self.modules for one in module.findings.counted)
 
     def __iter__(self) -> Iterator[Finding]:

@@ -147,7 +147,7 @@ def test_the_three_findings_that_save_most_are_shown_whatever_their_severity() -
     """As `lint` sorts them: the info of unknown saving comes last, and is not among them."""
     command = ["sample_dumps/cpu/wasteful"]
     page = output_of(["report", *command], columns=120)
-    assert "findings      1 error, 3 warnings, 6 info, most saving first: hlo-lens lint" in page
+    assert "findings      1 error, 3 warnings, 6 info, gravest first: hlo-lens lint" in page
     assert "X006" not in page
     heads = re.compile(r"^([A-Z]\d{3} \w+) ", re.MULTILINE)
     listed = heads.findall(output_of(["lint", *command], columns=120))

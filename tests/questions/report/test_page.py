@@ -154,7 +154,7 @@ def test_facts_of_a_module() -> None:
         "replicated": "2 values of 68B on each device; not known for 1 value (4B)",
         "work": "0 FLOP of products in one run",
         "coverage": "100% understood, no gaps; 18 instructions in 4 computations",
-        "findings": "2 info, most saving first: hlo-lens lint PATH",
+        "findings": "2 info, gravest first: hlo-lens lint PATH",
         "M002 info": "argument b (64B) is donated, but its memory is not reused: no "
         "output has its shape",
         "X006 info": "compiled for 4 CPU devices: memory is not that of a TPU or GPU",
