@@ -123,7 +123,7 @@ DIFF = """
 import gc, json, sys, time
 gc.disable()
 from hlo_lens import parse_hlo
-from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.matching.program_diff import program_diff
 parse_hlo("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
 texts = [open(path, encoding="utf-8").read() for path in sys.argv[1:]]
 start = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.matching.program_diff import program_diff
 from tests.corpus import SAMPLES, read
 from tests.oracle import xla
 

@@ -1,7 +1,7 @@
 """Changes between two compiles.
 
-Modules are paired (`pairs`), their instructions matched (`matching`), and what differs is described
-for each subject: `memory`, `collectives`, `shardings`, and the program by source line (`causes`).
+Modules are paired (`pairs`), their instructions matched (in `questions/matching`), and what differs
+is described for each subject: `memory`, `collectives`, `shardings`, the program (`causes`).
 Begin to read at `module_diff`. No file here reads a dump but `sides`; `page` computes nothing.
 """
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines
-from hlo_lens.questions.diff.matching.edits import Noise
-from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
 from hlo_lens.questions.diff.pairs import pair_modules
+from hlo_lens.questions.matching.edits import Noise
+from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import UsageError
 

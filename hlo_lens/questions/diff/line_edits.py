@@ -26,8 +26,8 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import InstructionTable
 from hlo_lens.program.origins import Origins
 from hlo_lens.program.trip_counts import trip_counts
-from hlo_lens.questions.diff.matching.edits import in_head
 from hlo_lens.questions.diff.pairs import renamed_files, renamed_source
+from hlo_lens.questions.matching.edits import in_head
 from hlo_lens.questions.memory.roles import RECOMPUTED
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.text.names import portable_path, portable_source, split_source
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction, HloModule
-    from hlo_lens.questions.diff.matching.edits import Edit
-    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
+    from hlo_lens.questions.matching.edits import Edit
+    from hlo_lens.questions.matching.program_diff import ProgramDiff
 
 
 Stack: TypeAlias = tuple[str, ...]

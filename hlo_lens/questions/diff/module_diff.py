@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.diff.causes import LineDiff, line_diff
 from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
-from hlo_lens.questions.diff.matching.edits import Noise
 from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
 from hlo_lens.questions.diff.pairs import with_folders_of
 from hlo_lens.questions.diff.shardings import (
@@ -17,14 +16,15 @@ from hlo_lens.questions.diff.shardings import (
     sharding_diff,
 )
 from hlo_lens.questions.findings.changes import FindingChanges, module_finding_changes
+from hlo_lens.questions.matching.edits import Noise
 from hlo_lens.text.dump_kinds import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.questions.diff.line_edits import ProgramLines
-    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
     from hlo_lens.questions.diff.sides import LoadedSide
+    from hlo_lens.questions.matching.program_diff import ProgramDiff
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")

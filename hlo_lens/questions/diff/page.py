@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.program.pages import with_marks
-from hlo_lens.questions.diff.matching.edits import Change, Noise
 from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.findings.page import change_text
+from hlo_lens.questions.matching.edits import Change, Noise
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Result, Row, Unit, columns_of, facts_object, rows_of
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.diff.causes import Cause, LineDiff
     from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow, Detail
-    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.questions.diff.shardings import (
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
         ShardingRow,
     )
     from hlo_lens.questions.findings.changes import FindingChanges
+    from hlo_lens.questions.matching.program_diff import ProgramDiff
     from hlo_lens.questions.snapshots.figures import SpacePeak
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 

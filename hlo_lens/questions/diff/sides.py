@@ -14,7 +14,7 @@ from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
 from hlo_lens.program.target import compiler_text, target_text
-from hlo_lens.questions.diff.matching.fingerprints import text_copies
+from hlo_lens.questions.matching.fingerprints import text_copies
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
     Snapshot,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
     from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
+    from hlo_lens.questions.matching.graphs import ProgramGraph
     from hlo_lens.text.patterns import NamePattern
 
 _LONG = 1 << 19
@@ -112,7 +112,7 @@ class LoadedSide:
 
     def with_graphs(self) -> LoadedSide:
         """Return the side with the graphs of long programs."""
-        from hlo_lens.questions.diff.matching.graphs import graph_alone
+        from hlo_lens.questions.matching.graphs import graph_alone
 
         return self._with(
             replace(module, graph=graph_alone(module.hlo))
@@ -374,7 +374,7 @@ def _with_fingerprints(side: LoadedSide, *, of: Collection[object] | None = None
 
 def fingerprint_of(module: SideModule) -> str | None:
     """Return the digest of a module's program; None if it is not known."""
-    from hlo_lens.questions.diff.matching.fingerprints import program_fingerprint
+    from hlo_lens.questions.matching.fingerprints import program_fingerprint
 
     if module.snapshot.fingerprint is not None or module.hlo is None:
         return module.snapshot.fingerprint

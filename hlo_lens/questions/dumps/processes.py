@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from hlo_lens.questions.diff.matching.edits import Added, Moved, Removed
-from hlo_lens.questions.diff.matching.program_diff import program_diff
 from hlo_lens.questions.dumps.listing import first_difference, has_processes, processes_of
+from hlo_lens.questions.matching.edits import Added, Moved, Removed
+from hlo_lens.questions.matching.program_diff import program_diff
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.units import format_count, plural
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.diff.matching.edits import Edit
-    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
     from hlo_lens.questions.dumps.listing import ListingFacts
+    from hlo_lens.questions.matching.edits import Edit
+    from hlo_lens.questions.matching.program_diff import ProgramDiff
 
 
 SAME = "same"

@@ -13,7 +13,6 @@ from hlo_lens.load.module import ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
 from hlo_lens.program.summary import backend_of_dump, cut_facts, no_hlo_text, summary
 from hlo_lens.program.target import own_target
-from hlo_lens.questions.diff.matching.fingerprints import text_copies
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import Findings, module_findings
 from hlo_lens.questions.findings.page import (
@@ -34,6 +33,7 @@ from hlo_lens.questions.findings.settings import (
     with_sifted_findings,
 )
 from hlo_lens.questions.findings.values import call_place
+from hlo_lens.questions.matching.fingerprints import text_copies
 from hlo_lens.questions.plans.proof import proven_findings
 from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
 from hlo_lens.questions.what_if.recompiling import Means

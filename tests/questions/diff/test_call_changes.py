@@ -10,7 +10,7 @@ import pytest
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.questions.diff.causes import line_diff
 from hlo_lens.questions.diff.line_edits import call_changes, program_lines
-from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.matching.program_diff import program_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

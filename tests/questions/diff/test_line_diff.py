@@ -18,9 +18,9 @@ from hlo_lens.questions.diff.causes import (
 )
 from hlo_lens.questions.diff.collectives import collective_diff
 from hlo_lens.questions.diff.line_edits import LineEdits, ProgramLines, program_lines
-from hlo_lens.questions.diff.matching.program_diff import program_diff
 from hlo_lens.questions.diff.page import cause_text
 from hlo_lens.questions.diff.shardings import donation_diff, sharding_diff
+from hlo_lens.questions.matching.program_diff import program_diff
 from tests.snapshots import collective, entry, module
 from tests.timing import cpu_seconds
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.matching.program_diff import program_diff
 from hlo_lens.questions.diff.page import (
     TEXTS_DIFFER,
     program_diff_facts,
@@ -12,7 +11,8 @@ from hlo_lens.questions.diff.page import (
     program_diff_tables,
     text_note,
 )
-from tests.questions.diff.matching.programs import parsed
+from hlo_lens.questions.matching.program_diff import program_diff
+from tests.questions.matching.programs import parsed
 
 if TYPE_CHECKING:
     from hlo_lens.render.result import Cell

@@ -18,7 +18,7 @@ from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.page import FindingsView, lint_report
 from hlo_lens.questions.findings.rule import all_rules
 from tests.corpus import ROOT
-from tests.questions.diff.matching.test_async_sugar import SUGAR, WRAPPED
+from tests.questions.matching.test_async_sugar import SUGAR, WRAPPED
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.rule import Rule

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.devices import Topology
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.diff.matching.program_diff import ComputationPair
     from hlo_lens.questions.diff.module_diff import ModuleDiff
+    from hlo_lens.questions.matching.program_diff import ComputationPair
     from hlo_lens.render.table import Section
 
 

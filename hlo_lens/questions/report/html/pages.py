@@ -13,10 +13,10 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.check.checked import Checked
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
-from hlo_lens.questions.diff.matching.program_diff import side_by_side
 from hlo_lens.questions.diff.page import module_object
 from hlo_lens.questions.dumps.groups import module_order
 from hlo_lens.questions.findings.settings import with_sifted_findings
+from hlo_lens.questions.matching.program_diff import side_by_side
 from hlo_lens.questions.report.html.data import Subject, page_data, section_object
 from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
 from hlo_lens.questions.report.page import ReportedModules, page_of_module
@@ -28,7 +28,7 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hlo_lens.questions.diff.matching.program_diff import ComputationPair
+    from hlo_lens.questions.matching.program_diff import ComputationPair
     from hlo_lens.render.table import RenderOptions
 
 MOST_MODULES = 24

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.questions.diff.matching.programs import changes_between
+from tests.questions.matching.programs import changes_between
 
 TEXT = """HloModule m, HEADERentry_computation_layout={(f32[8,4]{1,0})->f32[8,4]{1,0}}
 

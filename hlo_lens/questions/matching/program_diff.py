@@ -27,7 +27,7 @@ from operator import ge
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.opcodes import Produced, opcode_traits
-from hlo_lens.questions.diff.matching.comparison import (
+from hlo_lens.questions.matching.comparison import (
     Comparison,
     NoiseCount,
     match_views,
@@ -35,7 +35,7 @@ from hlo_lens.questions.diff.matching.comparison import (
     out_of_order,
     view_changes,
 )
-from hlo_lens.questions.diff.matching.edits import (
+from hlo_lens.questions.matching.edits import (
     Added,
     Change,
     Changed,
@@ -46,18 +46,18 @@ from hlo_lens.questions.diff.matching.edits import (
     in_head,
     module_changes,
 )
-from hlo_lens.questions.diff.matching.fingerprints import share_bodies
-from hlo_lens.questions.diff.matching.graphs import NO_GRAPHS, graph_pair, operation_path
-from hlo_lens.questions.diff.matching.matching import matching
+from hlo_lens.questions.matching.fingerprints import share_bodies
+from hlo_lens.questions.matching.graphs import NO_GRAPHS, graph_pair, operation_path
+from hlo_lens.questions.matching.matching import matching
 from hlo_lens.render.result import Records, Unit, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
-    from hlo_lens.questions.diff.matching.edits import Edit
-    from hlo_lens.questions.diff.matching.graphs import GraphPair, ProgramGraph
-    from hlo_lens.questions.diff.matching.matching import Matching
+    from hlo_lens.questions.matching.edits import Edit
+    from hlo_lens.questions.matching.graphs import GraphPair, ProgramGraph
+    from hlo_lens.questions.matching.matching import Matching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,7 +546,7 @@ def _path(instruction: HloInstruction) -> str:
 def general_text(change: Change) -> str:
     """Return a change without the numbers that differ from layer to layer.
 
-    >>> from hlo_lens.questions.diff.matching.edits import Change
+    >>> from hlo_lens.questions.matching.edits import Change
     >>> general_text(Change("shape", "[2,64]", "[4,64]"))
     'dimension 0: 2 -> 4'
     >>> general_text(Change("operand 1", "add add.7", "copy copy.9"))

@@ -26,7 +26,7 @@ from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import value_flow
-from hlo_lens.questions.diff.matching.labels import (
+from hlo_lens.questions.matching.labels import (
     AttributeText,
     LabelParts,
     Labels,

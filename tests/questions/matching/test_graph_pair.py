@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.graphs import graph_alone, graph_pair
-from hlo_lens.questions.diff.matching.program_diff import program_diff
-from tests.questions.diff.matching.programs import changes_between
+from hlo_lens.questions.matching.graphs import graph_alone, graph_pair
+from hlo_lens.questions.matching.program_diff import program_diff
+from tests.questions.matching.programs import changes_between
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import STYLES, print_module
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
+    from hlo_lens.questions.matching.program_diff import ProgramDiff
     from tests.strategies.programs import Module
 
 TEXT = """HloModule m

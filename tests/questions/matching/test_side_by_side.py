@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.questions.diff.matching.program_diff import program_diff, side_by_side
+from hlo_lens.questions.matching.program_diff import program_diff, side_by_side
 from tests.questions.texts import table_of
 
 BASE = """HloModule m

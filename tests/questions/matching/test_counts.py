@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.edits import Noise
-from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
 from hlo_lens.questions.diff.page import program_diff_json
+from hlo_lens.questions.matching.edits import Noise
+from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import STYLES, print_module
 

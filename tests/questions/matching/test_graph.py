@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.graphs import program_graph
-from hlo_lens.questions.diff.matching.labels import LabelParts, Labels
+from hlo_lens.questions.matching.graphs import program_graph
+from hlo_lens.questions.matching.labels import LabelParts, Labels
 from tests.corpus import read, sample_hlo
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import STYLES, print_module
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hlo_lens.hlo.module import HloComputation, HloModule
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
+    from hlo_lens.questions.matching.graphs import ProgramGraph
     from hlo_lens.shapes.shape import ShapeIndex
     from tests.strategies.programs import Module
 

@@ -18,12 +18,12 @@ from operator import eq, not_
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
-from hlo_lens.questions.diff.matching.fingerprints import Fingerprints, KnownBodies
+from hlo_lens.questions.matching.fingerprints import Fingerprints, KnownBodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
+    from hlo_lens.questions.matching.graphs import ProgramGraph
 
 
 Key: TypeAlias = "Callable[[int], Hashable]"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.questions.diff.matching.fingerprints import program_fingerprint
-from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
-from tests.questions.diff.matching.programs import parsed
+from hlo_lens.questions.matching.fingerprints import program_fingerprint
+from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
+from tests.questions.matching.programs import parsed
 
 HEAD = """HloModule m
 

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, TypeAlias
 from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS_END, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.matching.edits import SHAPE_WORDS, Change, Noise, label_changes
-from hlo_lens.questions.diff.matching.labels import (
+from hlo_lens.questions.matching.edits import SHAPE_WORDS, Change, Noise, label_changes
+from hlo_lens.questions.matching.labels import (
     LabelParts,
     is_irregular,
     split_attributes,
     squeezed,
 )
-from hlo_lens.questions.diff.matching.matching import match_by
+from hlo_lens.questions.matching.matching import match_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph, View
-    from hlo_lens.questions.diff.matching.matching import Matching
+    from hlo_lens.questions.matching.graphs import ProgramGraph, View
+    from hlo_lens.questions.matching.matching import Matching
     from hlo_lens.shapes.shape import ShapeIndex
 
     Operand = tuple[int, ShapeIndex]

@@ -22,16 +22,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.diff.matching.edits import entry_shapes, has_gap, header_values
-from hlo_lens.questions.diff.matching.graphs import program_graph
-from hlo_lens.questions.diff.matching.labels import Counted, Labels
+from hlo_lens.questions.matching.edits import entry_shapes, has_gap, header_values
+from hlo_lens.questions.matching.graphs import program_graph
+from hlo_lens.questions.matching.labels import Counted, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence, Set
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
+    from hlo_lens.questions.matching.graphs import ProgramGraph
 
 _MASK = (1 << 61) - 1
 _NO_OPERAND = hash(("unknown",))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.edits import Changed, Moved
-from hlo_lens.questions.diff.matching.fingerprints import program_fingerprint
-from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.matching.edits import Changed, Moved
+from hlo_lens.questions.matching.fingerprints import program_fingerprint
+from hlo_lens.questions.matching.program_diff import program_diff
 from tests.strategies.programs import NAMING
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from enum import Enum
 from itertools import chain, starmap
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
-from hlo_lens.questions.diff.matching.labels import (
+from hlo_lens.questions.matching.labels import (
     axis_numbers,
     config_meaning,
     squeezed,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
-    from hlo_lens.questions.diff.matching.graphs import ProgramGraph
-    from hlo_lens.questions.diff.matching.labels import Labels
+    from hlo_lens.questions.matching.graphs import ProgramGraph
+    from hlo_lens.questions.matching.labels import Labels
     from hlo_lens.shapes.shape import ShapeIndex
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.edits import Changed, Noise
-from hlo_lens.questions.diff.matching.program_diff import program_diff
-from tests.questions.diff.matching.programs import changes_between
+from hlo_lens.questions.matching.edits import Changed, Noise
+from hlo_lens.questions.matching.program_diff import program_diff
+from tests.questions.matching.programs import changes_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.edits import Noise
-from hlo_lens.questions.diff.matching.program_diff import ProgramDiff, program_diff
+from hlo_lens.questions.matching.edits import Noise
+from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
 from tests.corpus import read, sample_hlo
-from tests.questions.diff.matching.programs import (
+from tests.questions.matching.programs import (
     parsed,
     renamed,
     shuffled_computations,

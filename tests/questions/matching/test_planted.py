@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.matching.edits import Added, Changed, Moved, Noise, Removed
-from hlo_lens.questions.diff.matching.fingerprints import program_fingerprint
-from hlo_lens.questions.diff.matching.program_diff import program_diff
+from hlo_lens.questions.matching.edits import Added, Changed, Moved, Noise, Removed
+from hlo_lens.questions.matching.fingerprints import program_fingerprint
+from hlo_lens.questions.matching.program_diff import program_diff
 from tests.corpus import SAMPLES, read
-from tests.questions.diff.matching.programs import parsed
+from tests.questions.matching.programs import parsed
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.diff.matching.program_diff import ProgramDiff
+    from hlo_lens.questions.matching.program_diff import ProgramDiff
 
 BACKENDS = ("cpu", "tpu", "gpu")
 SUM = """sum {
