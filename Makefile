@@ -13,7 +13,7 @@ ROOM_CODE = $(firstword $(wildcard hlo_lens/questions/$(ROOM) hlo_lens/$(ROOM)))
 ROOM_TESTS = $(wildcard $(ROOM_CODE:hlo_lens/%=tests/%))
 
 .DEFAULT_GOAL := help
-.PHONY: help install room fmt lint type imports unit test golden docs pictures oracle estimates what-if-table samples fuzz bench jax-versions wheel-test check-check report clean
+.PHONY: help install room fmt lint type imports unit test thorough golden docs pictures oracle estimates what-if-table samples fuzz bench jax-versions wheel-test check-check report clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -60,7 +60,13 @@ imports: $(VENV)/.dev ## layers: import-linter
 unit: $(VENV)/.dev ## the tests only
 	$(BIN)/python -m pytest -q -n 2
 
-test: lint type imports unit jax-versions wheel-test ## all checks, as CI runs them
+test: $(VENV)/.dev ## all checks, as CI runs them; each runs, whatever the others give
+	@failed=; for check in lint type imports unit jax-versions wheel-test; do \
+	$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+thorough: $(VENV)/.dev ## the tests over the whole corpus too, and the long ones
+	$(BIN)/python -m pytest -q -n 2 -m 'thorough or not thorough'
 
 golden: $(VENV)/.dev ## rewrite the expected texts in tests/golden; read each hunk
 	HLO_LENS_GOLDEN=write $(BIN)/python -m pytest -q tests/golden
@@ -71,8 +77,8 @@ docs: $(VENV)/.dev ## rewrite the outputs in README and handbook; read each hunk
 pictures: $(VENV)/.dev ## remake the screenshots of the handbook from samples (needs chromium)
 	$(BIN)/python -m tests.pictures
 
-oracle: $(VENV)/.dev ## the tests against XLA's own parser and the corpus
-	$(BIN)/python -m pytest -q -n 2 tests/oracle
+oracle: $(VENV)/.dev ## the tests against XLA's own parser and the whole corpus
+	$(BIN)/python -m pytest -q -n 2 -m 'thorough or not thorough' tests/oracle
 
 estimates: $(VENV)/.dev ## compare estimates of memory with the corpus; rewrite their error table
 	$(BIN)/python -m tests.estimate_table --write

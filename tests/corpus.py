@@ -53,6 +53,18 @@ def archives() -> list[Path]:
     return sorted((CORPUS / "dumps").rglob("*.tar.gz")) if CORPUS.is_dir() else []
 
 
+def some_archives() -> list[object]:
+    """Return the archives as parameters of a test; `make thorough` alone takes all of them."""
+    return [
+        pytest.param(
+            path,
+            id="/".join(path.parts[-3:]),
+            marks=() if number % 8 == 0 else pytest.mark.thorough,
+        )
+        for number, path in enumerate(sorted(archives(), key=lambda path: path.stat().st_size))
+    ]
+
+
 def archived_hlo(archive: Path) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each HLO text in an archive."""
     with tarfile.open(archive) as tar:

@@ -207,7 +207,7 @@ def _indented(nodes: list[tuple[int, str]]) -> list[str]:
     return lines
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TREES, TREES)
 def test_diff_mirrors_and_sums(base: CallTree, head: CallTree) -> None:
     assert not call_tree_diff(base, base).changes

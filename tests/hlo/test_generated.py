@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
 
 MANY = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

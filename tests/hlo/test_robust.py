@@ -298,7 +298,7 @@ def _ends(name: str) -> tuple[bytes, list[int]]:
     return text, [instruction.span.end for instruction in module.instructions]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(name=st.sampled_from(sorted(SAMPLES)), where=st.floats(0, 1))
 def test_text_cut_anywhere_keeps_what_was_complete(name: str, where: float) -> None:
     text, ends = _ends(name)
@@ -308,7 +308,7 @@ def test_text_cut_anywhere_keeps_what_was_complete(name: str, where: float) -> N
     assert complete <= found <= complete + 1  # the last may lack its attributes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data(), name=st.sampled_from(sorted(SAMPLES)))
 def test_corrupted_bytes_give_a_result_or_an_error(data: st.DataObject, name: str) -> None:
     sample = SAMPLES[name]
@@ -321,7 +321,7 @@ def test_corrupted_bytes_give_a_result_or_an_error(data: st.DataObject, name: st
     readable(bytes(changed))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data(), name=st.sampled_from(sorted(SAMPLES)))
 def test_parts_that_are_cut_out_or_moved_give_a_result_or_an_error(
     data: st.DataObject, name: str
@@ -382,13 +382,13 @@ HLO_LIKE = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(text=HLO_LIKE)
 def test_words_of_hlo_in_any_order_give_a_result_or_an_error(text: str) -> None:
     readable(text.encode())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=400))
 def test_any_bytes_give_a_result_or_an_error(data: bytes) -> None:
     readable(data)

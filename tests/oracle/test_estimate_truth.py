@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+import pytest
+
 from hlo_lens.text.units import MARGIN
 from tests.corpus import needs_corpus
 from tests.estimate_table import TOPIC, all_cases, topic_text
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 NEWEST = ("b200", "cpu1", "h100x8", "tpu7x", "v5e1", "v5e8", "v5p4", "v6e8")
 """Sets of jax 0.12."""
 
-pytestmark = needs_corpus
+pytestmark = [needs_corpus, pytest.mark.thorough]
 
 
 @functools.cache

@@ -182,7 +182,7 @@ def test_corpus_has_truth_to_compare_with() -> None:
 
 
 @settings(
-    max_examples=150,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

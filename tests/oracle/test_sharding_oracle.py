@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("jaxlib._hlo", reason="jaxlib is not installed, or its binding has moved")
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 DEVICE_ORDERS = ["none", "iota", "list"]
 

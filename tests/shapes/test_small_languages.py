@@ -108,7 +108,7 @@ def test_the_seeds_are_read_without_lark(kind: str, monkeypatch: pytest.MonkeyPa
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_damaged_texts_are_read_or_refused_alike(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(SEEDS)))
     text = data.draw(st.sampled_from(SEEDS[kind]))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from tests.strategies.programs import Module
 
-MOST = settings(max_examples=100, deadline=None)
+MOST = settings(max_examples=35, deadline=None)
 PROGRAMS = st.one_of(modules(), novelties())
 OPCODES = ("add", "multiply", "subtract", "negate", "tanh", "dot", "tuple", "copy")
 

@@ -86,7 +86,7 @@ def assert_as_read_one_by_one(text: str) -> None:
     assert len(graph) == len(graph.label) == count
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.one_of(modules(), novelties()), st.sampled_from(sorted(STYLES)))
 def test_generated_modules_in_all_styles(module: Module, style: str) -> None:
     assert_as_read_one_by_one(print_module(module, STYLES[style]))

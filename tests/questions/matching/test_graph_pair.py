@@ -55,7 +55,7 @@ def assert_same_from_graphs_alone(base: str, head: str) -> None:
 generated = st.tuples(st.one_of(modules(), novelties()), st.sampled_from(sorted(STYLES)))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(generated, generated)
 def test_generated_modules_in_all_styles(
     base: tuple[Module, str], head: tuple[Module, str]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.strategies.programs import Instruction, Module
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=20, deadline=None)
 ALIKE = [name for name in STYLES if "line" not in name]
 
 

@@ -66,6 +66,7 @@ def _peak_bytes(folder: Path, text: str) -> int:
     return int(run.stdout) * 1024
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak")
 def test_report_of_thousands_of_parameters_takes_little_beside_the_text(tmp_path: Path) -> None:
     less, more = (update_of(count) for count in COUNTS)

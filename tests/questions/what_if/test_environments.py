@@ -38,6 +38,7 @@ def test_index_out_of_reach_is_an_error_that_says_so(
     monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(MissingPackageError, match="cannot be reached"):
         environment_python("jax==0.9.2", "cpu")

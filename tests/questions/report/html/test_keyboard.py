@@ -199,6 +199,7 @@ def test_arguments_of_a_finding_are_selected_as_values(drawn: Drawer) -> None:
 
 PICTURES = ("Table", "Treemap", "Icicle", "Places in the heap")
 AXE = "axe_playwright_python"
+SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.thorough)]
 AXE_SAMPLE = "gpu/fsdp_transformer"
 DIFF = ("sample_dumps/pairs/tpu/base.tar.xz", "sample_dumps/pairs/tpu/f32_upcast.tar.xz")
 
@@ -221,7 +222,7 @@ def _violations(page: Page, part: str = "body") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_no_view_breaks_a_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -> None:
     page = drawn(sample_page(AXE_SAMPLE), "#v=nothing", scheme=scheme)
     page.evaluate(axe)
@@ -233,7 +234,7 @@ def test_no_view_breaks_a_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -
         assert _violations(page, "#view-alive .picture") == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_diff_breaks_no_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -> None:
     page = drawn(output_of(["diff", *DIFF, "-f", "html"]), scheme=scheme)
     page.evaluate(axe)
