@@ -43,7 +43,7 @@ from hlo_lens.hlo.module_reader import parse_hlo as parse_hlo
 from hlo_lens.load import load as load
 from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump
-from hlo_lens.load.programs import call_graph as call_graph, modules_of as modules_of
+from hlo_lens.load.programs import modules_of as modules_of
 from hlo_lens.logs.buffer_statistics import BufferLog as BufferLog
 from hlo_lens.logs.log import (
     LogText as LogText,
@@ -56,7 +56,7 @@ from hlo_lens.questions.collectives import collectives as collectives, loops as 
 from hlo_lens.questions.diff import diff as diff
 from hlo_lens.questions.diff.dump_diff import Diff as Diff
 from hlo_lens.questions.diff.sides import snapshot as snapshot
-from hlo_lens.questions.dumps import instruction as instruction
+from hlo_lens.questions.dumps import call_graph as call_graph, instruction as instruction
 from hlo_lens.questions.memory import memory as memory
 from hlo_lens.questions.plans.bisect import Bisected as Bisected, bisect as bisect
 from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit

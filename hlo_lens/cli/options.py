@@ -76,6 +76,20 @@ class Reading:
         chosen = select_modules(modules, self.pattern)
         return chosen if self.stage is None else self._at_stage(chosen, self.stage)
 
+    def meant(self, modules: Sequence[ModuleDump]) -> Sequence[ModuleDump]:
+        """Return the modules that a question about one program means, and say so on stderr.
+
+        The training step alone, where the others are helpers and the user chose none.
+        """
+        from hlo_lens.program.leading import with_leading_alone
+
+        if self.pattern is not None or self.stage is not None:
+            return modules
+        chosen, note = with_leading_alone(modules)
+        if note:
+            click.echo(printable_lines(f"hlo-lens: {note}"), err=True)
+        return chosen
+
     def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
         """Return the modules that have a stage, at that stage; reports the number of others."""
         at_stage: list[ModuleDump] = []
@@ -126,6 +140,12 @@ class Reading:
             )
 
 
+def read_meant(path: str, pattern: NamePattern | None) -> Sequence[ModuleDump]:
+    """Return the modules of a path that a question about one program means."""
+    reading = Reading(pattern=pattern, strict=False, min_coverage=0)
+    return reading.meant(reading.read(path))
+
+
 def refuse_cut(modules: Sequence[ModuleDump]) -> None:
     """Raise HloLensError, which ends a command with 4 after its results, for a text that is cut."""
     for module in modules:
@@ -134,11 +154,18 @@ def refuse_cut(modules: Sequence[ModuleDump]) -> None:
 
 
 def answer(
-    path: str, reading: Reading, output: Output, ask: Question, *, log: ModuleDump | None = None
+    path: str,
+    reading: Reading,
+    output: Output,
+    ask: Question,
+    *,
+    log: ModuleDump | None = None,
+    reads_all: bool = True,
 ) -> None:
     """Read modules, write the report on them, and check that enough of them was understood."""
     with progress_bar("reading") as progress:
-        modules = reading.read(path, progress)
+        read = reading.read(path, progress)
+        modules = read if reads_all else reading.meant(read)
         report = ask(modules, progress=progress)
     output.write(report)
     reading.judge(modules if log is None else (*modules, log))
@@ -153,8 +180,9 @@ def answer_pages(
     pages: Callable[[Iterable[ModuleDump]], Iterable[ModulePage]],
     *,
     choose: Callable[[Sequence[ModuleDump]], Sequence[ModuleDump]] = list,
+    reads_all: bool = False,
 ) -> None:
-    """Answer with a page for each module, for people that of the likely training step first.
+    """Answer with a page for each module that is meant, that of the likely training step first.
 
     Args:
         path: The path to read.
@@ -163,6 +191,7 @@ def answer_pages(
         kind: Kind of the report.
         pages: Makes the pages.
         choose: Returns the modules that get a page, with what the user states of them.
+        reads_all: Whether helpers of a training step are meant, too.
     """
     from hlo_lens.load.programs import with_progress
     from hlo_lens.questions.dumps.groups import training_step_first
@@ -173,7 +202,7 @@ def answer_pages(
         order = functools.partial(training_step_first, stated)
         return report_of_pages(kind, pages(with_progress(stated, progress)), order)
 
-    answer(path, reading, output, ask)
+    answer(path, reading, output, ask, reads_all=reads_all)
 
 
 def regular_expression(

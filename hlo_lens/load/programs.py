@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
-from hlo_lens.hlo import graph_export
 from hlo_lens.hlo.module import HloModule
 from hlo_lens.load import load, load_log
 from hlo_lens.load.module import Dump, ModuleDump, already_read
@@ -15,9 +14,6 @@ from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.units import listed
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 class Compiled(Protocol):
@@ -96,22 +92,6 @@ def no_module_matches(pattern: NamePattern, names: Sequence[str]) -> UnknownName
     )
 
 
-def one_module(program: Program, module: str | None = None) -> ModuleDump:
-    """Return the only module of a program.
-
-    Raises:
-        UsageError: If there are several, or none.
-    """
-    modules = modules_of(program, module=module)
-    if len(modules) != 1:
-        names = listed([one.name for one in modules], _NAMES_SHOWN)
-        raise UsageError(
-            f"there are {len(modules)} modules; choose one with module=, or pass one of "
-            f"load(...).modules: {names}"
-        )
-    return modules[0]
-
-
 def with_progress(modules: Sequence[T], progress: Progress | None) -> Iterator[T]:
     """Yield modules; report the number done before each, if there are several."""
     for done, module in enumerate(modules):
@@ -159,21 +139,3 @@ def _dump_of(module: HloModule) -> ModuleDump:
         module_text=already_read(module),
         framework=module.framework,
     )
-
-
-def call_graph(program: Program, *, module: str | None = None) -> nx.MultiDiGraph[str]:
-    """Return the graph of a module, with edges from each computation to those that it calls.
-
-    Nodes and edges have the attributes of `hlo_lens.hlo.graph_export.call_graph`.
-
-    Args:
-        program: A module, or what other functions take: a path, HLO text, an executable of jax.
-        module: Regular expression that selects one of several modules.
-
-    Raises:
-        UsageError: If there is not exactly one module, or it has no HLO text.
-    """
-    hlo = program if isinstance(program, HloModule) else one_module(program, module).hlo
-    if hlo is None:
-        raise UsageError("there is no HLO text, so there are no computations")
-    return graph_export.call_graph(hlo)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hlo_lens.load.programs import Program, one_module
+from hlo_lens.program.leading import one_module
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.diff.dump_diff import compare_programs
 from hlo_lens.questions.diff.page import program_diff_facts
@@ -38,6 +39,9 @@ from hlo_lens.testing.evidence import (
 )
 from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.units import MARGIN, format_bytes, format_ratio, parse_size, plural
+
+if TYPE_CHECKING:
+    from hlo_lens.load.programs import Program
 
 _MEASURES = ("total", "peak", "temp", "argument", "output")
 

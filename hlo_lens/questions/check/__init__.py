@@ -36,7 +36,8 @@ def check(
         baseline: The compile to compare with.
         budget: Path of a budget file; without it and without rules those of `default_rules`.
         rules: Further rules in short, such as ``memory.temp_bytes>+2%``.
-        pattern: Modules in whose names this is found; None for all.
+        pattern: Modules in whose names this is found; None for all, or for the leading one where
+            the others are helpers and no rule names a module.
         force: Compare sides that cannot be compared, too.
         progress: Called with modules done and modules in all.
 
@@ -64,13 +65,19 @@ def check(
             'with metric = "memory.total_bytes" and max = "16GiB", or give --baseline PATH or '
             "--fail-on RULE"
         )
+    names_none = pattern is None and all(
+        rule.module is None and rule.metric.place is None for rule in given
+    )
     compared = None
     if baseline is None:
         side = load_side(head, pattern=pattern, progress=progress)
+        side = side.leading() if names_none else side
     else:
         base, side = load_sides(
             baseline, head, pattern=pattern, progress=progress, with_programs=False
         )
+        if names_none and (lead := side.leading()).note:
+            base, side = base.named_as(lead), lead
         subjects = ("memory", "collectives", "sharding")  # of contributors to failures
         compared = diff_sides(base, side, only=subjects, is_forced=force)
     checked = judge_sides(given or default_rules(), side, compared, is_forced=force)

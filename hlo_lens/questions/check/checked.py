@@ -88,6 +88,8 @@ class Checked:
         for role, path in (("head", self.head.path), ("baseline", baseline), ("budget", budget)):
             if path is not None:
                 yield role, path
+        if self.head.note:
+            yield "module", self.head.note
         # findings of a snapshot are as saved
         if not self.head.is_snapshot and any(rule.metric.root == FINDINGS for rule in rules):
             from hlo_lens.questions.findings.settings import settings_text

@@ -13,6 +13,7 @@ from hlo_lens.load import STDIN, load
 from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
+from hlo_lens.program.leading import with_leading_alone
 from hlo_lens.program.target import compiler_text, target_text
 from hlo_lens.questions.matching.fingerprints import text_copies
 from hlo_lens.questions.snapshots.snapshot_file import (
@@ -23,6 +24,7 @@ from hlo_lens.questions.snapshots.snapshot_file import (
 )
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import plain_name
+from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.processes import start_second
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.matching.graphs import ProgramGraph
-    from hlo_lens.text.patterns import NamePattern
 
 _LONG = 1 << 19
 """Bytes of the files of a side that is worth a second process."""
@@ -76,11 +77,15 @@ class LoadedSide:
         path: Where they come from, for messages.
         modules: The modules.
         is_snapshot: Whether only snapshots are known.
+        selection: Regular expression with which a snapshot was saved; None for all modules.
+        note: Line that says which modules are left out; empty for none.
     """
 
     path: str
     modules: tuple[SideModule, ...]
     is_snapshot: bool
+    selection: str | None = None
+    note: str = ""
 
     def selected(self, pattern: NamePattern | None) -> LoadedSide:
         """Return the side with the modules in whose names a pattern is found, as elsewhere."""
@@ -93,6 +98,28 @@ class LoadedSide:
             or (module.dump is not None and pattern.found_in(module.dump.name))
         ]
         return self._with(_with_dump_findings(chosen))
+
+    def leading(self) -> LoadedSide:
+        """Return the side with its leading module alone, where there is one."""
+        chosen, note = with_leading_alone([*self._dumps])
+        if not note:
+            return self
+        kept = [module for module in self.modules if module.dump in chosen]
+        return replace(self._with(_with_dump_findings(kept)), note=note)
+
+    def named_as(self, other: LoadedSide) -> LoadedSide:
+        """Return the side with the modules that another one has; as it is without any."""
+        names = {plain_name(module.snapshot.name) for module in other.modules}
+        kept = [one for one in self.modules if plain_name(one.snapshot.name) in names]
+        is_same = not kept or len(kept) == len(self.modules)
+        return self if is_same else self._with(_with_dump_findings(kept))
+
+    def selected_as(self, other: LoadedSide) -> LoadedSide:
+        """Return the side with the modules that another one, a snapshot, was saved with."""
+        if other.selection is None:
+            return self
+        chosen = self.selected(NamePattern(other.selection))
+        return chosen if chosen.modules else self.named_as(other)
 
     def selected_with(self, other: LoadedSide, pattern: NamePattern | None) -> LoadedSide:
         """Return the same; an address that only the other side has selects its program here.
@@ -187,6 +214,8 @@ def load_sides(
     load_one = partial(load_side, limits_estimate=limits_estimate)
     one, other = _loaded(base, head, load_one, progress=progress, with_graphs=with_graphs)
     names = other.names
+    if pattern is None:
+        one, other = one.selected_as(other), other.selected_as(one)
     one, other = one.selected_with(other, pattern), other.selected_with(one, pattern)
     if pattern is not None and not one.modules and not other.modules:
         raise no_module_matches(pattern, names)
@@ -262,7 +291,9 @@ def load_side(
     if isinstance(side, Snapshot) or _is_snapshot(side):
         found = side if isinstance(side, Snapshot) else read_snapshot_file(str(side))
         modules = tuple(SideModule(snapshot=module) for module in found.modules)
-        loaded = LoadedSide(path=found.path, modules=modules, is_snapshot=True)
+        loaded = LoadedSide(
+            path=found.path, modules=modules, is_snapshot=True, selection=found.selection
+        )
     else:
         dump = load(side) if isinstance(side, str | Path) and _is_path(side) else side
         dumps = modules_of(dump)
@@ -292,7 +323,11 @@ def snapshot(
     """
     loaded = load_side(side, pattern=pattern, progress=progress).without_copies()
     loaded = _with_fingerprints(loaded)
-    return Snapshot(path=loaded.path, modules=tuple(m.snapshot for m in loaded.modules))
+    return Snapshot(
+        path=loaded.path,
+        modules=tuple(m.snapshot for m in loaded.modules),
+        selection=None if pattern is None else pattern.text,
+    )
 
 
 def _is_path(side: Side) -> bool:

@@ -108,7 +108,8 @@ def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) ->
     from hlo_lens.questions.dumps.show import modules_with, pages
 
     choose = partial(modules_with, names=names)
-    answer_pages(path, reading, output, "show", partial(pages, names=names), choose=choose)
+    view = partial(pages, names=names)
+    answer_pages(path, reading, output, "show", view, choose=choose, reads_all=True)
 
 
 _DOCTOR_EXAMPLE = """\b

@@ -12,6 +12,7 @@ from hlo_lens.cli.options import (
     comma_separated,
     compiling_options,
     module_option,
+    read_meant,
     reading_options,
     refuse_cut,
 )
@@ -150,7 +151,7 @@ def lint(
     from hlo_lens.questions.plans.lint import lint_modules
 
     with progress_bar("reading") as progress:
-        modules = reading.read(path, progress)
+        modules = reading.meant(reading.read(path, progress))
     with progress_bar("compiling" if prove else "judging") as progress:
         findings = lint_modules(
             modules,
@@ -219,7 +220,6 @@ def fit(
     replicated values, and element types that --allow-dtype names; each alone, then combined.
     Exit codes: 0 each module fits, as it is or with a plan; 1 one does not; 4 it is not known.
     """
-    from hlo_lens.load.programs import read_dump, select_modules
     from hlo_lens.questions.plans.fit import Wanted, fit_modules
     from hlo_lens.text.units import parse_size
 
@@ -228,7 +228,7 @@ def fit(
         targets=tuple(name.strip() for text in targets for name in text.split(",")),
         dtypes=tuple(dtypes),
     )
-    modules = select_modules(read_dump(path).modules, pattern)
+    modules = read_meant(path, pattern)
     with progress_bar("compiling") as progress:
         plans = fit_modules(modules, wanted, means=compiling.means, path=path, progress=progress)
     output.write(plans.report)

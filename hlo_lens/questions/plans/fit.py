@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
-from hlo_lens.load.programs import Program, modules_of
+from hlo_lens.program.leading import meant_modules
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.page import fit_report
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.load.programs import Progress
+    from hlo_lens.load.programs import Program, Progress
     from hlo_lens.questions.what_if.candidates import Candidate
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
     from hlo_lens.render.table import Report
@@ -590,7 +590,7 @@ def fit(
         targets=(target,) if isinstance(target, str) else tuple(target),
         dtypes=(allow_dtype,) if isinstance(allow_dtype, str) else tuple(allow_dtype),
     )
-    modules = modules_of(program, module=module)
+    modules = meant_modules(program, module)
     path = str(program) if isinstance(program, str | Path) else modules[0].path
     return fit_modules(modules, wanted, means=Means(python=python, minutes=minutes), path=path)
 

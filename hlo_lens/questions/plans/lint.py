@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.load.files import read_source
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.load.programs import Program, Progress, modules_of, with_progress
+from hlo_lens.load.programs import Program, Progress, with_progress
+from hlo_lens.program.leading import meant_modules
 from hlo_lens.program.summary import backend_of_dump, cut_facts, no_hlo_text, summary
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.diff.sides import load_side
@@ -149,7 +150,7 @@ def lint(
     )
     sieve = sieve_of(settings, baseline)
     return lint_modules(
-        modules_of(program, module=module),
+        meant_modules(program, module),
         sieve=sieve,
         means=Means(python=python, minutes=minutes) if prove else None,
         targets=() if target is None else (target,),

@@ -115,10 +115,12 @@ class Snapshot:
     Attributes:
         path: Where it comes from, for messages; not part of a file.
         modules: Snapshot of each module.
+        selection: Regular expression that chose the modules among others; None for all of them.
     """
 
     path: str
     modules: tuple[ModuleSnapshot, ...]
+    selection: str | None = None
 
     def to_dict(self, *, tool_version: str) -> dict[str, object]:
         """Return the JSON object of a snapshot file."""
@@ -158,6 +160,7 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
         "schema_version": SNAPSHOT_VERSION,
         "kind": KIND,
         "tool_version": tool_version,
+        **({} if snapshot.selection is None else {"selection": snapshot.selection}),
         "modules": objects,
     }
 
@@ -331,7 +334,8 @@ def read_snapshot(data: object, path: str) -> Snapshot:
     reader = _Reader(path)
     listed = reader.objects(data.get("modules"), "modules")
     modules = tuple(reader.module(one, f"modules[{k}]") for k, one in enumerate(listed))
-    return Snapshot(path=path, modules=modules)
+    selection = reader.value(str | None, data.get("selection"), "selection")
+    return Snapshot(path=path, modules=modules, selection=selection)
 
 
 def read_findings(data: Mapping[str, object], path: str) -> list[tuple[str, tuple[Finding, ...]]]:

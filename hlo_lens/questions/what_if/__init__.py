@@ -63,7 +63,7 @@ def what_if(
     from collections.abc import Iterable
     from pathlib import Path
 
-    from hlo_lens.load.programs import modules_of
+    from hlo_lens.program.leading import meant_modules
     from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
     from hlo_lens.questions.what_if.recompiling import Means
 
@@ -88,7 +88,7 @@ def what_if(
         versions=texts(versions),
         meshes=texts(mesh),
     )
-    modules = modules_of(program, module=module)
+    modules = meant_modules(program, module)
     path = str(program) if isinstance(program, str | Path) else modules[0].path
     means = Means(python=python, minutes=minutes)
     return what_if_modules(modules, asked, means=means, output=output, path=path)

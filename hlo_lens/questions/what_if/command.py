@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import compiling_options, module_option
+from hlo_lens.cli.options import compiling_options, module_option, read_meant
 from hlo_lens.cli.output import Output, format_option, option_group, progress_bar
 from hlo_lens.text.errors import UsageError
 
@@ -153,10 +153,9 @@ def what_if(
     for its own target, and every figure is compared with the dump. Needs jax; libtpu for TPU, the
     CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
     """
-    from hlo_lens.load.programs import read_dump, select_modules
     from hlo_lens.questions.what_if.combinations import what_if_modules
 
-    modules = select_modules(read_dump(path).modules, pattern)
+    modules = read_meant(path, pattern)
     with progress_bar("compiling") as progress:
         answer = what_if_modules(
             modules, asked, means=compiling.means, output=folder, path=path, progress=progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,19 @@ from tests.corpus import CORPUS, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@pytest.fixture
+def step_and_helper(tmp_path: Path) -> Path:
+    """Return a folder of a training step and a conversion of a few bytes."""
+    small = (
+        "HloModule jit_convert, is_scheduled=true\nENTRY %e {\n  ROOT %p = f32[2] parameter(0)\n}\n"
+    )
+    (tmp_path / "module_0001.jit_convert.cpu_after_optimizations.txt").write_text(small)
+    step = next((ROOT / "sample_dumps/cpu/tp_mlp").glob("*cpu_after_optimizations.txt"))
+    (tmp_path / f"module_0009.{step.name.partition('.')[2]}").write_bytes(step.read_bytes())
+    return tmp_path
+
 
 SAMPLES = sorted(
     path.relative_to(ROOT)
@@ -164,16 +178,33 @@ def test_commands_of_a_module_that_the_user_chose_name_it() -> None:
 
 
 @pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops", "tree"])
-def test_the_training_step_comes_first_for_people_alone(command: str, tmp_path: Path) -> None:
-    small = "HloModule jit_convert, is_scheduled=true\nENTRY %e {{\n  {}\n}}\n"
-    small = small.format("ROOT %p = f32[2]{0} parameter(0)")
-    (tmp_path / "module_0001.jit_convert.cpu_after_optimizations.txt").write_text(small)
-    step = next((ROOT / "sample_dumps/cpu/tp_mlp").glob("*cpu_after_optimizations.txt"))
-    (tmp_path / f"module_0009.{step.name.partition('.')[2]}").write_bytes(step.read_bytes())
-    out = output_of([command, str(tmp_path)])
+def test_the_training_step_comes_first_for_people_alone(
+    command: str, step_and_helper: Path
+) -> None:
+    words = [command, str(step_and_helper), "--module", "."]
+    out = output_of(words)
     assert 0 <= out.find("jit_train_step") < out.find("jit_convert")
-    data = output_of([command, str(tmp_path), "-f", "json"])
+    data = output_of([*words, "-f", "json"])
     assert 0 <= data.find("jit_convert") < data.find("jit_train_step")
+
+
+@pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops", "lint", "check"])
+def test_the_training_step_beside_helpers_is_meant_alone(
+    command: str, step_and_helper: Path
+) -> None:
+    rule = ["--fail-on", "memory.total_bytes>1TiB"] if command == "check" else []
+    words = [command, str(step_and_helper), *rule]
+    result = CliRunner().invoke(main, [*words, "-f", "json"])
+    note = "jit_train_step alone; 1 other module of at most 16B: --module . has all"
+    if command == "check":
+        assert [one["module"] for one in json.loads(result.stdout)["rules"]] == ["jit_train_step"]
+        assert note in output_of(words)
+    else:
+        assert len(json.loads(result.stdout)["modules"]) == 1
+        assert note in result.stderr
+        assert "--module" not in result.stdout
+    everything = json.loads(output_of([*words, "--module", ".", "-f", "json"]))
+    assert len(everything.get("modules", everything.get("rules"))) == 2
 
 
 def test_devices_of_a_program_for_several_slices(tmp_path: Path) -> None:
