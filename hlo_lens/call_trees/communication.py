@@ -172,7 +172,7 @@ def communication_paths(
         find: Functions that count too: searched in ``function, file:line``.
         program: Files of the program; None to recognize them by their folders.
     """
-    places, frames = Places(tree.frames), tree.frames
+    places, frames = tree.places, tree.frames
     kinds = [communication_kind(frame, find) for frame in frames]
     outermost = _outermost(tree, 0, len(tree), lambda frame: kinds[frame] is not None)
     functions = _functions(tree, kinds, outermost, places)

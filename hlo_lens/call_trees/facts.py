@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
-from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, NO_PARENT, Places, path_text, with_below
+from hlo_lens.call_trees.tree import BYTE_MEASURES, NO_PARENT, Places, path_text, with_below
 from hlo_lens.render.result import Column, Records, Row, Unit, columns_of
 from hlo_lens.text.errors import UsageError, printable
 
@@ -92,7 +91,7 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
         by: ``function``, ``file`` or ``package``.
         sort: ``own`` or ``total``: sort key, largest first.
     """
-    places, whole = Places(tree.frames), tree.total
+    places, whole = tree.places, tree.total
     numbers: dict[tuple[str | None, str | None, int | None, str], int] = {}
     group_of = []  # of each function
     for frame in tree.frames:
@@ -138,23 +137,6 @@ _SMALLEST = 3
 _NOT_SEEN = -2
 
 
-def subtree_shapes(tree: CallTree) -> Sequence[int]:
-    """Return a number for each node; numbers are equal exactly if the subtrees are.
-
-    Two subtrees are the same if they call the same functions from the same places in the same
-    order, all the way down, with the same repeats (or, where nodes count bytes, the same bytes).
-    """
-    shapes = array("i", bytes(4 * len(tree)))
-    numbers: dict[tuple[int, ...], int] = {}
-    frame_ids, own = tree.frame_ids, tree.own
-    is_calls = tree.measure == CALLS
-    for node in range(len(tree) - 1, -1, -1):
-        amount = tree.repeats(node) if is_calls else own[node]
-        below = map(shapes.__getitem__, tree.children(node))
-        shapes[node] = numbers.setdefault((frame_ids[node], amount, *below), len(numbers))
-    return shapes
-
-
 class RepeatedSubtree(NamedTuple):
     """A subtree that occurs more than once."""
 
@@ -178,8 +160,9 @@ class CallTreeRepeats(Records[RepeatedSubtree]):
     found: tuple[RepeatedSubtree, ...]
 
 
-def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
-    """Return the repeated subtrees of a tree, given its `subtree_shapes`."""
+def call_tree_repeats(tree: CallTree) -> CallTreeRepeats:
+    """Return the repeated subtrees of a tree."""
+    shapes = tree.shapes
     count = 1 + max(shapes, default=-1)
     times, first = [0] * count, [0] * count
     holders = [_NOT_SEEN] * count  # the shape around all occurrences, or NO_PARENT
@@ -189,7 +172,6 @@ def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
         first[shape] = node
         holder = shapes[parent] if parent >= 0 else NO_PARENT
         holders[shape] = holder if holders[shape] in (_NOT_SEEN, holder) else NO_PARENT
-    places = Places(tree.frames)
     rows = []
     for shape, node in enumerate(first):
         nodes, holder = tree.ends[node] - node, holders[shape]
@@ -197,10 +179,8 @@ def call_tree_repeats(tree: CallTree, shapes: Sequence[int]) -> CallTreeRepeats:
         if times[shape] > 1 and nodes >= _SMALLEST and not is_inside:
             frame = tree.frame(node)
             share = times[shape] * nodes / len(tree)
-            place = places.place(frame)
-            rows.append(
-                RepeatedSubtree(times[shape], nodes, share, frame.function, place, tree.line(node))
-            )
+            place, line = tree.places.place(frame), tree.line(node)
+            rows.append(RepeatedSubtree(times[shape], nodes, share, frame.function, place, line))
     rows.sort(key=lambda row: (-row.times * row.nodes, row.function, row.line or 0))
     return CallTreeRepeats(found=tuple(rows))
 
@@ -243,7 +223,7 @@ class OutlineLine:
 
 
 def call_tree_outline(
-    tree: CallTree, shapes: Sequence[int], *, lines: int = 0, depth: int | None = None
+    tree: CallTree, *, lines: int = 0, depth: int | None = None
 ) -> Iterator[OutlineLine]:
     """Yield the outline of a tree, its largest nodes, in the order of the tree.
 
@@ -252,19 +232,18 @@ def call_tree_outline(
 
     Args:
         tree: The tree.
-        shapes: Result of `subtree_shapes`.
         lines: Number of nodes to show at most; 0 for all.
         depth: Number of levels to show at most; None for all.
     """
     top = OutlineLine(node=NO_PARENT, depth=-1)
-    waiting = [(-run.total, run.node, run, top) for run in _runs(tree, shapes, tree.roots, top)]
+    waiting = [(-run.total, run.node, run, top) for run in _runs(tree, tree.roots, top)]
     heapq.heapify(waiting)
     room = lines or len(tree)
     while waiting and room:
         _, _, run, parent = heapq.heappop(waiting)
         room -= 1
         parent.shown.append(run)
-        below = _runs(tree, shapes, tree.children(run.node), run)
+        below = _runs(tree, tree.children(run.node), run)
         if depth is not None and run.depth + 1 >= depth:
             run.hidden = below
             continue
@@ -280,11 +259,9 @@ def call_tree_outline(
         stack += _below(line)
 
 
-def _runs(
-    tree: CallTree, shapes: Sequence[int], nodes: Iterable[int], above: OutlineLine
-) -> list[OutlineLine]:
+def _runs(tree: CallTree, nodes: Iterable[int], above: OutlineLine) -> list[OutlineLine]:
     """Return siblings, consecutive ones with equal subtrees as one."""
-    runs: list[OutlineLine] = []
+    shapes, runs = tree.shapes, list[OutlineLine]()
     factor = above.factor * above.times
     for node in nodes:
         if runs and shapes[runs[-1].node] == shapes[node]:
@@ -367,8 +344,7 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
     Raises:
         UsageError: If they have more than `MOST_FOLDED` characters.
     """
-    places = Places(tree.frames)
-    texts = (places.text(frame) or "?" for frame in tree.frames)
+    texts = (tree.places.text(frame) or "?" for frame in tree.frames)
     names = [printable(" ".join(text.replace(";", ":").split())) for text in texts]
     nodes: PathNodes = {}
     own: dict[int, int] = {}
@@ -517,7 +493,7 @@ def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]
     trees = (base, head)
     places = [Places([*base.frames, *head.frames])] * 2
     if not {f.file for f in base.frames} & {f.file for f in head.frames} - {None}:
-        places = [Places(base.frames), Places(head.frames)]
+        places = [base.places, head.places]
     lines: dict[tuple[str, str | None], tuple[set[int], set[int]]] = defaultdict(
         lambda: (set(), set())
     )

@@ -18,9 +18,8 @@ from hlo_lens.call_trees.facts import (
     call_tree_by,
     call_tree_outline,
     call_tree_repeats,
-    subtree_shapes,
 )
-from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS, Places
+from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report, Section, Table, shorten
 from hlo_lens.text.units import Amount, Kind, format_bytes, format_count, format_ratio, plural
@@ -72,11 +71,6 @@ class TitledTree:
     def is_trace(self) -> bool:
         """Whether nodes count calls, which the stacks of a module do not."""
         return self.tree.measure == CALLS
-
-    @cached_property
-    def shapes(self) -> Sequence[int]:
-        """A number for each node, the same for equal subtrees."""
-        return subtree_shapes(self.tree)
 
     @cached_property
     def paths(self) -> CommunicationPaths:
@@ -133,10 +127,9 @@ def _facts(titled: TitledTree) -> Iterator[tuple[str, str]]:
         yield tree.measure, _total_text(tree)
         yield "stacks", f"{plural(len(tree), 'node')} of {size}"
         return
-    repeated = "" if tree.total == len(tree) else f", drawn in {plural(len(tree), 'line')}"
-    yield "calls", f"{format_count(tree.total)} of {size}{repeated}"
-    places, roots = Places(tree.frames), tree.roots
-    shown = [places.text(tree.frame(root)) for root in roots[:_ROOTS_SHOWN]]
+    yield "calls", f"{format_count(tree.total)} of {size}"
+    roots = tree.roots
+    shown = [tree.places.text(tree.frame(root)) for root in roots[:_ROOTS_SHOWN]]
     if len(roots) > _ROOTS_SHOWN:
         shown.append(plural(len(roots) - _ROOTS_SHOWN, "other"))
     yield "outermost", "; ".join(shown)
@@ -189,7 +182,7 @@ def _tables(titled: TitledTree) -> Iterator[Table]:
             shown=("own", "total", *unknown, "share", *columns),
         )
     if titled.is_trace and by in (None, "repeats"):
-        yield Table.of(call_tree_repeats(tree, titled.shapes), title="Equal subtrees")
+        yield Table.of(call_tree_repeats(tree), title="Equal subtrees")
 
 
 _LARGE = 100
@@ -248,15 +241,14 @@ def _amount_text(amount: int, unknown: int, measure: str, kind: Kind = Kind.EXAC
 
 def outline_drawing(titled: TitledTree) -> Iterator[str]:
     """Yield a heading, the lines of a tree's outline, and its residuals."""
-    tree, view = titled.tree, titled.view
-    places, whole = Places(tree.frames), tree.total
+    tree, view, whole = titled.tree, titled.view, titled.tree.total
     lines = OUTLINE_LINES if view.lines is None else view.lines
     rows = [("total", "own", "share", "function")]
     bars: list[str] = []
-    for line in call_tree_outline(tree, titled.shapes, lines=lines, depth=view.depth):
+    for line in call_tree_outline(tree, lines=lines, depth=view.depth):
         del bars[line.depth :]
         branch = "" if not line.depth else "└─ " if line.is_last else "├─ "
-        label = _label(tree, line, places)
+        label = _label(tree, line)
         own = "" if line.node == OTHERS else _amount_text(line.own, 0, tree.measure)
         is_deep = line.depth > _LEVELS
         rows.append(
@@ -280,13 +272,12 @@ def outline_drawing(titled: TitledTree) -> Iterator[str]:
         yield f"{numbers}  {_fitted(row[3], max(_LEAST, _WIDTH - len(numbers) - 2))}"
 
 
-def _label(tree: CallTree, line: OutlineLine, places: Places) -> str:
+def _label(tree: CallTree, line: OutlineLine) -> str:
     if line.node == OTHERS:
         return f"[{plural(line.times, 'other')}]"
-    text = places.text(tree.frame(line.node))
+    text = tree.places.text(tree.frame(line.node))
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    times = line.times * (tree.repeats(line.node) if tree.measure == CALLS else 1)
-    return f"{shown}  x{times}" if times > 1 else shown
+    return f"{shown}  x{line.times}" if line.times > 1 else shown
 
 
 def _fitted(text: str, room: int) -> str:
@@ -362,7 +353,7 @@ def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:
             "functions": titled.paths.functions.objects(),
             "triggers": titled.paths.objects(),
         }
-        data["repeats"] = call_tree_repeats(tree, titled.shapes).objects()
+        data["repeats"] = call_tree_repeats(tree).objects()
     if with_nodes:
         data["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
         data["node_columns"] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from hlo_lens.text.source_files import INSTALLED, STANDARD, SYNTHETIC, is_library_file
@@ -55,14 +56,13 @@ class CallTree:
         frame_ids: Index in `frames` of each node.
         parents: Node that called each node, `NO_PARENT` for outermost ones; always smaller than the
             node itself.
-        own: Amount of each node itself, without its calls: 1 for a call drawn once, more for a
-            repeated one; or bytes, or instructions.
+        own: Amount of each node itself, without its calls: 1 for a call; bytes; instructions.
         lines: 1-based line of the text for each node; empty if no text draws the tree.
         measure: Measure of `own`: ``calls``, ``memory``, ``wire-bytes`` or ``count``.
         unknown: Number of items with an unknown amount, of each node; empty for none.
         residuals: Bracketed label and amount of items without a node.
         residual_unknown: Number of items without a node and with an unknown amount.
-        title: Title of the tree in the text.
+        title: Name of the thread that a text gives.
         missing_calls: Number of branches that announce a further call that does not follow.
         is_cut: Whether its text is known to begin late or to end early.
         upper_bound: Upper bound of the sum of all amounts, at most that sum, where amounts are
@@ -128,25 +128,32 @@ class CallTree:
         """The outermost nodes."""
         return [node for node, parent in enumerate(self.parents) if parent < 0]
 
+    @cached_property
+    def shapes(self) -> Sequence[int]:
+        """A number for each node; numbers are equal exactly if the subtrees are.
+
+        Two subtrees are the same if they call the same functions from the same places in the same
+        order, all the way down, with the same amounts.
+        """
+        shapes = array("i", bytes(4 * len(self)))
+        numbers: dict[tuple[int, ...], int] = {}
+        for node in range(len(self) - 1, -1, -1):
+            below = map(shapes.__getitem__, self.children(node))
+            key = (self.frame_ids[node], self.own[node], *below)
+            shapes[node] = numbers.setdefault(key, len(numbers))
+        return shapes
+
+    @cached_property
+    def places(self) -> Places:
+        """The source files of its functions."""
+        return Places(self.frames)
+
     def children(self, node: int) -> Iterator[int]:
         """Yield the nodes that a node calls, in order."""
         child, end = node + 1, self.ends[node]
         while child < end:
             yield child
             child = self.ends[child]
-
-    def stack(self, node: int) -> list[int]:
-        """Return a node and its callers, outermost first."""
-        nodes = []
-        while node >= 0:
-            nodes.append(node)
-            node = self.parents[node]
-        return nodes[::-1]
-
-    def repeats(self, node: int) -> int:
-        """Return the number of calls per call of the caller, 1 for once."""
-        parent = self.parents[node]
-        return self.own[node] // max(1, self.own[parent] if parent >= 0 else 1)
 
     @property
     def total(self) -> int:
@@ -250,14 +257,9 @@ def _shortened(path: str, root: str) -> str:
 
 def _shared_folder(paths: Iterable[str]) -> str:
     """Return the folder that all paths share, with its last slash; empty for none."""
-    folders = [path.split("/")[:-1] for path in paths]
-    if not folders:
-        return ""
-    least, most = min(folders), max(folders)  # what these two share, all share
-    same = 0
-    while same < min(len(least), len(most)) and least[same] == most[same]:
-        same += 1
-    return "".join(f"{part}/" for part in least[:same])
+    folders = sorted(path.split("/")[:-1] for path in paths)
+    pairs = zip(folders[0], folders[-1], strict=False) if folders else ()  # they share least
+    return "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 _PATH_FUNCTIONS = 12

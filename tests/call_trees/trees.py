@@ -23,7 +23,7 @@ def tree_of(text: str, measure: str = "calls") -> CallTree:
         del stack[depth:]
         parents.append(stack[-1] if stack else NO_PARENT)
         stack.append(len(numbers))
-        numbers.append(frames.setdefault(call_label(label)[0], len(frames)))
+        numbers.append(frames.setdefault(call_label(label), len(frames)))
         own.append(int(amount or 1))
         lines.append(line)
     return CallTree(

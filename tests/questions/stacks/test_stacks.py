@@ -35,9 +35,13 @@ FOLDERS = sorted(path for path in SAMPLES.glob("*/*") if (path / "expect.json").
 def stacks(tree: CallTree) -> dict[str, int]:
     """Return own amounts by stack, innermost first, as ``memory --by stack`` labels them."""
     found: dict[str, int] = {}
-    for node, amount in enumerate(tree.own):
+    for place, amount in enumerate(tree.own):
+        node = place
         if amount:
-            frames = [tree.frame(at) for at in reversed(tree.stack(node))]
+            frames = []
+            while node >= 0:
+                frames.append(tree.frame(node))
+                node = tree.parents[node]
             label = " < ".join(f"{f.function or '?'} ({f.place})" for f in frames)
             found[label] = found.get(label, 0) + amount
     return found
