@@ -1,6 +1,6 @@
 """Compile programs again and write how often what-if is right into the handbook.
 
-Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs] [--set REGEX]
+Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs|ends] [--set REGEX]
 [--install] [--write]``, or ``make what-if-table``.
 
 - ``dumps``: programs of the corpus and the samples, compared with the figures of their dumps. Each
@@ -8,6 +8,8 @@ Usage: ``python -m tests.what_if_table [--python FILE] [--part dumps|pairs] [--s
   environment in the cache; others are counted as another version.
 - ``pairs``: programs before and after a change (`tests.questions.what_if.pairs`), compared with
   what-if's answer.
+- ``ends``: the same changes, by compiles that end once memory and collectives are known and by
+  whole ones: whether all figures are equal, and the seconds of both.
 
 All compiles are kept by content, in the cache of hlo-lens and in ``.what_if``, so that a run that
 was ended goes on where it was. Prints a table for each part, then what is not equal.
@@ -216,6 +218,38 @@ def pairs_part(options: argparse.Namespace) -> str:
     return pairs_table(found)
 
 
+def ends_part(options: argparse.Namespace) -> str:
+    """Return the table of compiles that end early and whole ones; print what is not equal."""
+    chosen = [pair for pair in pairs() if re.search(options.set, pair.name)]
+    counts: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0, 0.0])
+    for truth in truths(chosen, options.python, options.work):
+        rows = []
+        for is_full in (False, True):
+            means = Means(python=options.python, is_full=is_full)
+            try:
+                answer = what_if_modules(modules_of(truth.dump), truth.pair.asked, means=means)
+            except HloLensError as error:
+                _print(f"{truth.pair.name}: {error}")
+                break
+            rows.append(answer.modules[0])
+        else:
+            early, whole = rows
+            is_equal = early.predicted is not None and early.predicted == whole.predicted
+            if not is_equal or early.base != whole.base:
+                _print(f"differ: {truth.pair.name}: {early.predicted} {whole.predicted}")
+            parts = (1, is_equal, early.seconds, whole.seconds)
+            for name in (truth.pair.device, "all"):
+                counts[name] = [a + b for a, b in zip(counts[name], parts, strict=True)]
+    lines = [
+        ("target", "compiles", "equal to the whole compile", "seconds of each", "of whole ones"),
+        ["---"] * 5,
+    ]
+    for name, (count, equal, seconds, whole_seconds) in counts.items():
+        times = (f"{one / count:.1f}" for one in (seconds, whole_seconds))
+        lines.append((name, f"{count:.0f}", f"{equal:.0f}", *times))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def _write(made: str) -> None:
     TOPIC.write_text(topic_text(TOPIC.read_text("utf-8"), made), "utf-8")
 
@@ -225,7 +259,7 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-PARTS = {"dumps": dumps_part, "pairs": pairs_part}
+PARTS = {"dumps": dumps_part, "pairs": pairs_part, "ends": ends_part}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

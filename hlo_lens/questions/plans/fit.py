@@ -27,7 +27,14 @@ from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.figures import figures
 from hlo_lens.questions.what_if.meshes import mesh_splits, mesh_text, program_mesh
 from hlo_lens.questions.what_if.program_changes import edited
-from hlo_lens.questions.what_if.recompiling import Compiler, Means, changed_module, compiled_base
+from hlo_lens.questions.what_if.recompiling import (
+    Compiler,
+    Means,
+    base_of,
+    changed_module,
+    compiled_base,
+    variant_of,
+)
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
@@ -346,7 +353,7 @@ class Fitting:
     ) -> None:
         self.wanted = wanted
         self.pool = pool
-        self.base = compiled_base(dump, [one.name for one in targets], pool)
+        self.base = compiled_base(base_of(dump, [one.name for one in targets]), pool)
         self.places = places(self.base, targets)
         self.attempts: list[Attempt] = []
         self.skipped: list[str] = list(self.places.skipped)
@@ -489,7 +496,7 @@ class Fitting:
         attempt = Attempt(place=place, changes=changes)
         asked = tuple(Change(kind=kind, target=value) for kind, value in attempt.options)
         try:
-            row = changed_module(self.base, asked, self.pool)
+            row = changed_module(self.base, variant_of(self.base, asked), self.pool)
         except UsageError as error:
             return replace(attempt, why_not=str(error))
         self.versions = self.versions or dict(row.versions)

@@ -12,8 +12,10 @@ from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
     Means,
+    base_of,
     changed_module,
     compiled_base,
+    variant_of,
 )
 from hlo_lens.text.units import flops_text, format_bytes, plural
 
@@ -66,7 +68,7 @@ def _of_module(
 ) -> Findings:
     if not module.has_program or not any(map(_is_provable, found.findings)):
         return found
-    base = compiled_base(module, targets, pool)
+    base = compiled_base(base_of(module, targets), pool)
     obstacle = _obstacle(base)
 
     def proven(finding: Finding) -> Finding:
@@ -103,7 +105,7 @@ def _proven(finding: Finding, module: ModuleDump, base: Base, pool: Compiler) ->
     A fix that costs a larger share of communication than it saves of memory is an info.
     """
     changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.changes)
-    row = changed_module(base, changes, pool)
+    row = changed_module(base, variant_of(base, changes), pool)
     refused = [one.why_not for one in row.changes if not one.applies]
     before, after = base.figures or base.own, row.predicted
     if after is None:

@@ -36,6 +36,8 @@ def what_if(
     output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
+    full: bool = False,
+    each: bool = False,
 ) -> WhatIf:
     """Compile the program of a dump again, with changes, without the hardware.
 
@@ -55,6 +57,9 @@ def what_if(
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
         minutes: Longest time of one compile.
+        full: Whether to wait for the end of each compile, and not only until memory and
+            collectives are known.
+        each: Whether to compile each of several changes alone, too.
 
     Raises:
         MissingPackageError: If that interpreter has no jax.
@@ -90,5 +95,5 @@ def what_if(
     )
     modules = meant_modules(program, module)
     path = str(program) if isinstance(program, str | Path) else modules[0].path
-    means = Means(python=python, minutes=minutes)
-    return what_if_modules(modules, asked, means=means, output=output, path=path)
+    means = Means(python=python, minutes=minutes, is_full=full)
+    return what_if_modules(modules, asked, means=means, output=output, path=path, is_each=each)

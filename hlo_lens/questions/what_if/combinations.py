@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import parse_target
-from hlo_lens.questions.what_if.compiling import side_by_side
+from hlo_lens.questions.what_if.compiling import missing_package, side_by_side
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.environments import requirements
 from hlo_lens.questions.what_if.meshes import mesh_splits
@@ -21,8 +21,11 @@ from hlo_lens.questions.what_if.recompiling import (
     Compiler,
     Means,
     Recompiled,
+    Variant,
+    base_of,
     changed_module,
     compiled_base,
+    variant_of,
 )
 from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
 
@@ -120,6 +123,7 @@ def what_if_modules(
     means: Means,
     output: str | Path | None = None,
     path: str = "",
+    is_each: bool = False,
     progress: Progress | None = None,
 ) -> WhatIf:
     """Return some modules compiled again.
@@ -130,11 +134,13 @@ def what_if_modules(
         means: Interpreter and limits.
         output: Folder for the new dumps.
         path: The dump, for messages.
+        is_each: Whether to compile each change alone, too.
         progress: Called with compiles done and compiles in all.
 
     Raises:
         UsageError: If there are too many modules.
         OutputError: If the folder is not empty or cannot be written.
+        MissingPackageError: If the interpreter has no jax, or lacks what a target needs.
     """
     modules = [one for one in modules if one.has_program] or modules
     if len(modules) > _MOST_MODULES:
@@ -144,31 +150,52 @@ def what_if_modules(
         parse_target(target)
     for versions in asked.versions:
         requirements(versions, "cpu")
+    wanted: list[tuple[Base, list[Variant]]] = []
+    for module in modules:
+        base = base_of(module, asked.targets)
+        wanted.append((base, [variant_of(base, one) for one in asked.combinations(base)]))
+    _require_packages([one for _, variants in wanted for one in variants], means.python)
     pool = Compiler(means, progress)
     with ThreadPoolExecutor(side_by_side()) as workers:
-        try:
-            bases = list(workers.map(lambda one: compiled_base(one, asked.targets, pool), modules))
-        except MissingPackageError as error:
-            raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
-        wanted = [(base, changes) for base in bases for changes in asked.combinations(base)]
-        pool.expect(len(wanted))
-        rows = tuple(workers.map(lambda one: changed_module(one[0], one[1], pool), wanted))
-    if len(rows) == len(bases):
-        rows = tuple(_with_parts(row, base, pool) for row, base in zip(rows, bases, strict=True))
+
+        def compiled(base: Base, variants: Sequence[Variant]) -> Base:
+            return compiled_base(base, pool) if any(v.is_compiled for v in variants) else base
+
+        bases = [(workers.submit(compiled, *pair), pair[1]) for pair in wanted]
+        pairs = [(base.result(), one) for base, variants in bases for one in variants]
+        pool.expect(len(pairs))
+        rows = tuple(workers.map(lambda pair: changed_module(pair[0], pair[1], pool), pairs))
+    if is_each:
+        pool.expect(sum(len(one.changes) for one in rows))
+        alone = (_with_parts(row, base, pool) for row, (base, _) in zip(rows, pairs, strict=True))
+        rows = tuple(alone)
     if output is not None:
         rows = tuple(_kept(row, k, Path(output), len(rows)) for k, row in enumerate(rows))
     return WhatIf(path=path, modules=rows)
+
+
+def _require_packages(variants: Sequence[Variant], python: str) -> None:
+    """Raise MissingPackageError if an interpreter cannot compile what is asked for."""
+    try:
+        for one in variants:
+            if one.target is None or one.versions or not one.is_compiled:
+                continue
+            if missing := missing_package(python, one.target.backend):
+                raise MissingPackageError(missing)
+    except MissingPackageError as error:
+        raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
 
 
 def _with_parts(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
     """Return a row with the figures of each of its changes alone, if there are several."""
     if sum(one.applies for one in row.changes) < 2:
         return row
-    alone = (
-        changed_module(base, (one,), pool).predicted if one.applies else None for one in row.changes
-    )
-    changes = zip(row.changes, alone, strict=True)
-    return replace(row, changes=tuple(replace(one, alone=figures) for one, figures in changes))
+
+    def alone(change: Change) -> Change:
+        made = changed_module(base, variant_of(base, [change]), pool) if change.applies else None
+        return change if made is None else replace(change, alone=made.predicted)
+
+    return replace(row, changes=tuple(map(alone, row.changes)))
 
 
 def require_empty(output: str | Path | None) -> None:

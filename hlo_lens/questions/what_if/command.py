@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -134,6 +135,12 @@ _change_options = option_group(
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @_change_options
 @compiling_options("Longest time of one compile.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Wait for the end of each compile: generated code, and the peak as jax gives it.",
+)
+@click.option("--each", is_flag=True, help="Compile each of several changes alone, too.")
 @module_option
 @click.option("-o", "--output", "folder", metavar="DIR", help="Keep the new dump here.")
 @format_option
@@ -143,6 +150,8 @@ def what_if(
     path: str,
     asked: Asked,
     compiling: Compiling,
+    full: bool,
+    each: bool,
     pattern: NamePattern | None,
     folder: str | None,
     format_: str,
@@ -151,14 +160,21 @@ def what_if(
 
     PATH is a dump with the texts from before optimizations. Without options the program is compiled
     for its own target, and every figure is compared with the dump. Needs jax; libtpu for TPU, the
-    CUDA plugin and nvidia-cuda-nvcc for GPU. Nothing of the dump runs.
+    CUDA plugin for GPU. A compile ends once memory and collectives are known. Nothing of the dump
+    runs. Exit codes: 0; 4 where no module could be compiled.
     """
     from hlo_lens.questions.what_if.combinations import what_if_modules
 
     modules = read_meant(path, pattern)
     with progress_bar("compiling") as progress:
         answer = what_if_modules(
-            modules, asked, means=compiling.means, output=folder, path=path, progress=progress
+            modules,
+            asked,
+            means=replace(compiling.means, is_full=full),
+            output=folder,
+            path=path,
+            is_each=each,
+            progress=progress,
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(answer.report)
     if answer.is_undecided:

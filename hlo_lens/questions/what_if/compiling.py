@@ -2,6 +2,7 @@
 
 A program (`source_program`) and a target make a request (`request_of`); `compiled` finds its
 outcome in the user's cache, or runs `worker.py` in a chosen Python interpreter and keeps it there.
+Memory and collectives are known long before code is generated; the process ends there (`written`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from hlo_lens.text.units import plural
 from hlo_lens.text.user_cache import COMPILES, USED, bound_compiles, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
@@ -271,14 +272,6 @@ _FAILED = {
     "compile": "XLA refused the program",
     "stopped": "XLA's compiler stopped",
 }
-_MISSING_PACKAGES = {
-    "JAX TPU support not installed": "libtpu is not installed with the jax that compiles: "
-    "pip install 'jax[tpu]', or name a Python that has it with --python",
-    "topology not implemented for cuda": "the CUDA plugin is not installed with the jax that "
-    "compiles: pip install 'jax[cuda12]', or name a Python that has it with --python",
-}
-"""Part of an error of JAX to what is missing and how to get it."""
-
 _FIRST_LINES = 3
 
 
@@ -289,11 +282,14 @@ class Compilation:
     Attributes:
         dump: Folder of the new dump; it has texts also of some compiles that failed.
         versions: Versions of the packages that compiled.
-        memory_analysis: Byte figures of the executable, as jax names them.
+        memory_analysis: Byte figures of the executable, as jax names them; empty if not `is_full`.
+        is_full: Whether the compile went on to its end, and not until memory and collectives were
+            known.
         seconds: Seconds that the process took, whether now or when it was cached.
         dropped_attributes: Attributes of the text that the parser of this version does not know.
-        step: Step that failed: ``import``, ``parse``, ``target``, ``options``, ``compile``, or
-            ``stopped`` where the process ended; empty where all is well.
+        step: Step that failed: ``import``, ``parse``, ``target``, ``options``, ``compile``,
+            ``stopped`` where the process ended, or ``missing`` where a package is; empty where all
+            is well.
         error: Error message; empty where all is well.
         is_cached: Whether it was compiled by an earlier command.
         module: The module in the new dump, at its latest stage; None if there is none.
@@ -302,6 +298,7 @@ class Compilation:
     dump: Path
     versions: Mapping[str, str] = field(default_factory=dict)
     memory_analysis: Mapping[str, int] = field(default_factory=dict)
+    is_full: bool = True
     seconds: float = 0.0
     dropped_attributes: Sequence[str] = ()
     step: str = ""
@@ -314,9 +311,8 @@ class Compilation:
         """Why there are no figures; empty if there are."""
         if not self.error:
             return "" if self.module is not None else "the new dump has no optimized text"
-        for part, text in _MISSING_PACKAGES.items():
-            if self.step == "target" and part in self.error:
-                return text
+        if self.step == "missing":
+            return self.error
         lines = [line.strip() for line in self.error.splitlines() if line.strip()]
         return f"{_FAILED.get(self.step, self.step)}: {' '.join(lines[:_FIRST_LINES])}"
 
@@ -417,16 +413,26 @@ _SCRATCH = re.compile(
 """Files of generated code, which no command reads."""
 
 _TOOLCHAIN = f"""
-import importlib.metadata as m
+import importlib.metadata as m, importlib.util as u
 for n in {list(dict.fromkeys(itertools.chain(*_PACKAGES.values())))}:
     try: print(n, m.version(n))
     except m.PackageNotFoundError: pass
+def has(n):
+    try: return u.find_spec(n) is not None
+    except ImportError: return False
+if has("libtpu"): print("can tpu")
+if has("jax_plugins.xla_cuda12") or has("jax_plugins.xla_cuda13"): print("can gpu")
 """
+_MISSING = {
+    "tpu": "libtpu is not installed with the jax that compiles: pip install 'jax[tpu]'",
+    "gpu": "the CUDA plugin is not installed with the jax that compiles: pip install 'jax[cuda12]'",
+}
+"""What a backend other than CPU needs."""
 
 
 @cache
 def toolchain_of(python: str) -> str:
-    """Return the packages of a Python interpreter that compile, with versions, one per line.
+    """Return what a Python interpreter has to compile with: packages with versions, backends.
 
     Raises:
         MissingPackageError: If it has no jax, or cannot be run.
@@ -447,21 +453,44 @@ def toolchain_of(python: str) -> str:
     return run.stdout.strip()
 
 
+def missing_package(python: str, backend: str) -> str:
+    """Return what an interpreter lacks to compile for a backend; empty for nothing.
+
+    Raises:
+        MissingPackageError: If it has no jax, or cannot be run.
+    """
+    if f"can {backend}" in toolchain_of(python) or backend not in _MISSING:
+        return ""
+    return f"{_MISSING[backend]}, or name a Python that has it with --python"
+
+
 def compiled(
-    request: CompileRequest, *, python: str = sys.executable, minutes: float = 30.0
+    request: CompileRequest,
+    *,
+    python: str = sys.executable,
+    minutes: float = 30.0,
+    is_full: bool = False,
 ) -> Compilation:
     """Return the outcome of a compile, from the cache if it was done before.
 
     Outcomes that depend on limits of time and memory are not cached. An entry whose files are not
     those that were written is replaced.
 
+    Args:
+        request: The compile.
+        python: Interpreter whose jax compiles.
+        minutes: Longest time.
+        is_full: Whether to wait for the end, and not only until memory and collectives are known.
+
     Raises:
         MissingPackageError: If the interpreter has no jax.
         OutputError: If the cache cannot be written, as on a full disk.
     """
     home = cache_folder(COMPILES, request.digest(toolchain_of(python)))
+    if missing := missing_package(python, request.backend):
+        return Compilation(dump=home, step="missing", error=missing)
     cached = _outcome(home)
-    if cached is not None:
+    if cached is not None and (cached.is_full or not is_full):
         with contextlib.suppress(OSError):
             os.utime(home / USED)
         return cached
@@ -471,7 +500,7 @@ def compiled(
     except OSError as error:
         raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
     try:
-        fields = _worker_result(request, folder, python, minutes)
+        fields = _worker_result(request, folder, python, minutes, is_full)
         for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
             if file.is_file() and _SCRATCH.search(file.name):
                 file.unlink()
@@ -479,7 +508,7 @@ def compiled(
         (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
         is_kept = fields.get("step") != "stopped"
         if is_kept:
-            if _outcome(home) is None:
+            if (old := _outcome(home)) is None or (is_full and not old.is_full):
                 shutil.rmtree(home, ignore_errors=True)
             with contextlib.suppress(OSError):  # another process was faster
                 folder.rename(home)
@@ -520,7 +549,7 @@ _FULL = "No space left on device"
 
 
 def _worker_result(
-    request: CompileRequest, folder: Path, python: str, minutes: float
+    request: CompileRequest, folder: Path, python: str, minutes: float, is_full: bool
 ) -> dict[str, object]:
     """Run the worker in a folder; return the fields of the outcome."""
     asked, result = folder / "request.json", folder / "result.json"
@@ -540,18 +569,55 @@ def _worker_result(
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [python, str(WORKER), str(asked), str(result)]
-    run = run_process(command, env, folder / "log.txt", minutes, cwd=folder)
+    seen: list[tuple[object, ...]] = [()]
+
+    def is_known() -> bool:
+        """Whether all texts are complete, and the same as a moment ago."""
+        seen.append(written(folder / "dump", request.backend))
+        return bool(seen[-1]) and seen[-1] == seen[-2]
+
+    until = None if is_full else is_known
+    run = run_process(command, env, folder / "log.txt", minutes, cwd=folder, until=until)
     if _FULL in (folder / "log.txt").read_text(encoding="utf-8", errors="replace"):
         raise OutputError(f"{folder.parent}: {_FULL.lower()}, and XLA could not write its dump")
-    if run.limit or not result.is_file():
-        error = run.limit or run.last_words
-        return {"seconds": run.seconds, "step": "stopped", "error": error}
-    fields: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
+    fields: dict[str, object] = {"step": "stopped"}
+    with contextlib.suppress(OSError, ValueError):
+        fields = json.loads(result.read_text(encoding="utf-8"))
+    if run.is_enough:
+        fields |= {"step": "", "is_full": False}
+    if fields.get("step") == "stopped":
+        return {"seconds": run.seconds, "step": "stopped", "error": run.limit or run.last_words}
     if fields.get("step") == "compile":
         (folder / "error.txt").write_text(str(fields["error"]), encoding="utf-8")
     asked.unlink()
     result.unlink()
     return {**fields, "seconds": run.seconds}
+
+
+def written(dump: Path, backend: str) -> tuple[tuple[str, int, int], ...]:
+    """Return the texts of a dump on memory and collectives, each with its size and time.
+
+    Empty until all are complete. XLA writes the texts of a stage one after the other and then
+    ``debug_options`` again, so that no text of a stage that is older than that is cut. The compiler
+    for TPU may try again with less memory until there is a text from after buffer assignment.
+    """
+    options = list(dump.glob("*.debug_options"))
+    if len(options) != 1 or not (last := options[0].stat()).st_size:
+        return ()
+    prefix = options[0].name.removesuffix("debug_options")
+    texts = {
+        file.name.removeprefix(prefix): file
+        for file in dump.iterdir()
+        if file.name.startswith(prefix) and AFTER in file.name
+    }
+    needed = [f"{AFTER}.txt", f"{AFTER}-buffer-assignment.txt"]
+    needed += [f"{AFTER}_after_buffer_assignment.txt"] * (backend == "tpu")
+    if not all(any(name.endswith(end) for name in texts) for end in needed):
+        return ()
+    stats = [(name, file.stat()) for name, file in sorted(texts.items())]
+    if any(not one.st_size or one.st_mtime_ns > last.st_mtime_ns for _, one in stats):
+        return ()
+    return tuple((name, one.st_size, one.st_mtime_ns) for name, one in stats)
 
 
 class EndedProcess(NamedTuple):
@@ -561,6 +627,7 @@ class EndedProcess(NamedTuple):
         seconds: Seconds that it took.
         code: Its exit code.
         limit: Limit at which it was ended; empty for none.
+        is_enough: Whether it was ended because its work is done.
         last_words: Line of its log that says why it ended, else its exit code.
     """
 
@@ -568,6 +635,7 @@ class EndedProcess(NamedTuple):
     code: int
     limit: str
     last_words: str
+    is_enough: bool = False
 
 
 def run_process(
@@ -576,9 +644,19 @@ def run_process(
     log: Path,
     minutes: float,
     cwd: Path | None = None,
+    until: Callable[[], bool] | None = None,
 ) -> EndedProcess:
-    """Run a command, its output in a file, until it ends or takes too much time or memory."""
-    began, limit = time.monotonic(), ""
+    """Run a command, its output in a file, until it ends or takes too much time or memory.
+
+    Args:
+        command: The command and its arguments.
+        env: Its environment.
+        log: File of its output.
+        minutes: Longest time.
+        cwd: Its folder; None for that of this process.
+        until: Returns whether it has done enough; then it is ended, too.
+    """
+    began, limit, is_enough = time.monotonic(), "", False
     with log.open("wb") as out:
         process = subprocess.Popen(
             command,
@@ -590,7 +668,7 @@ def run_process(
             start_new_session=True,
         )
         try:
-            while not limit:
+            while not limit and not is_enough:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL_SECONDS)
                     break
@@ -598,6 +676,8 @@ def run_process(
                     limit = f"it took longer than {minutes:g} minutes (--minutes)"
                 elif _memory_share(process.pid) > _MOST_MEMORY:
                     limit = f"it took more than {_MOST_MEMORY:.0%} of this machine's memory"
+                else:
+                    is_enough = until is not None and until()
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -605,7 +685,7 @@ def run_process(
     seconds = round(time.monotonic() - began, 3)
     text = log.read_text(encoding="utf-8", errors="replace")
     words = _last_words(text) or f"exit code {process.returncode}"
-    return EndedProcess(seconds, process.returncode, limit, words)
+    return EndedProcess(seconds, process.returncode, limit, words, is_enough)
 
 
 def _memory_share(pid: int) -> float:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _FIRST = ("total_bytes", "peak_bytes", "temp_bytes")
 """Figures that people read first."""
 
+_OF_FULL = {"generated_code_size": "generated code", "peak_memory": "peak, as jax gives it"}
+"""Figures that only a compile that goes on to its end has."""
+
 _FIGURE_COLUMNS = (
     Column("figure", Unit.NONE, "name of the figure"),
     Column("now", Unit.BYTES, "compiled again without changes"),
@@ -75,7 +78,7 @@ def _object(row: Recompiled) -> dict[str, object]:
     equal, base, predicted = row.reproduction, row.base, row.predicted
     return {
         "name": row.name,
-        "basis": RECOMPILED,
+        "basis": RECOMPILED if row.is_recompiled or predicted is not None else None,
         "target": row.target or None,
         "reproduced": equal.is_equal,
         "differences": [asdict(one) for one in equal.differences],
@@ -101,6 +104,10 @@ def _object(row: Recompiled) -> dict[str, object]:
         **{
             name: {"base": getattr(base, name), "predicted": getattr(predicted, name, None)}
             for name in ("wire_by_axis", "flops", "peak_source")
+        },
+        "memory_analysis": {
+            name: dict(stats) or None
+            for name, stats in zip(("base", "predicted"), row.stats, strict=True)
         },
         "versions": dict(row.versions),
         "base_versions": dict(row.base_versions),
@@ -197,6 +204,10 @@ def _figure_tables(row: Recompiled) -> Iterator[Table]:
     for axis in dict.fromkeys((*base, *head)):
         changed = None if row.predicted is None else head.get(axis, 0)
         values.append((f"  over {axis}", base.get(axis, 0), changed))
+    for name, label in _OF_FULL.items():
+        now, changed = (stats.get(f"{name}_in_bytes") for stats in row.stats)
+        if now or changed:
+            values.append((label, now, changed))
     rows: list[Row] = [
         (label, now, changed, None if None in (now, changed) else changed - now)
         for label, now, changed in values

@@ -55,11 +55,14 @@ class Means:
             ``PATH``.
         minutes: Longest time of one compile.
         until: Time at which compiles end, by `time.monotonic`; None for no such limit.
+        is_full: Whether compiles go on to their end, and not only until memory and collectives are
+            known.
     """
 
     python: str = sys.executable
     minutes: float = 30.0
     until: float | None = None
+    is_full: bool = False
 
     def __post_init__(self) -> None:
         if Path(self.python).name != self.python:
@@ -101,7 +104,8 @@ class Compiler:
     def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
         """Return the outcome of a compile, by other versions of jax if some are named."""
         python = environment_python(versions, request.backend) if versions else self.means.python
-        made = compiled(request, python=python, minutes=self.means.minutes_left)
+        minutes, is_full = self.means.minutes_left, self.means.is_full
+        made = compiled(request, python=python, minutes=minutes, is_full=is_full)
         self._done += 1
         self._total = max(self._total, self._done)
         if self._progress is not None:
@@ -159,21 +163,20 @@ class Base:
 
     def compared(self, again: Compilation) -> Base:
         """Return the module with a compile of its program."""
-        if again.error:
+        if again.module is None or again.error:
             return replace(self, again=again, refusal=again.refusal)
-        made = Figures() if again.module is None else figures(again.module)
+        made = figures(again.module)
         differences = tuple(again.differences(self.dump, self.program))
         equal = reproduction(self.own, made, differences)
         return replace(self, again=again, figures=made, reproduction=equal)
 
 
-def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> Base:
-    """Compile a module again as it is, with the flags that its dump has.
+def base_of(dump: ModuleDump, targets: Sequence[str] = ()) -> Base:
+    """Return a module that is not compiled yet, with why it cannot be.
 
     Args:
         dump: The module.
         targets: Targets asked for; the first counts where the dump names none.
-        pool: Compiles.
     """
     program, backend = source_program(dump), backend_of_dump(dump)
     own = figures(dump) if memory_results(dump) is not None or dump.has_hlo else Figures()
@@ -183,18 +186,22 @@ def compiled_base(dump: ModuleDump, targets: Sequence[str], pool: Compiler) -> B
         return replace(base, refusal=text)
     if program.obstacle:
         return replace(base, refusal=program.obstacle)
-    target = program.target
-    if target is None and targets:
-        named = parse_target(targets[0])
-        if named.backend == (backend or named.backend):
-            target = named
-            note = f"the dump does not name its device; compiled for {named.name} as asked"
-            base = replace(base, notes=(note,))
-    if target is None:
-        what = backend or "backend and device"
-        text = f"the dump does not name its device ({what}): name one with --target"
-        return replace(base, refusal=text)
-    base = replace(base, target=target)
+    if program.target is not None:
+        return replace(base, target=program.target)
+    named = parse_target(targets[0]) if targets else None
+    if named is not None and named.backend == (backend or named.backend):
+        note = f"the dump does not name its device; compiled for {named.name} as asked"
+        return replace(base, target=named, notes=(note,))
+    what = backend or "backend and device"
+    text = f"the dump does not name its device ({what}): name one with --target"
+    return replace(base, refusal=text)
+
+
+def compiled_base(base: Base, pool: Compiler) -> Base:
+    """Compile a module as it is, if it can be, with the flags that its dump has."""
+    program, target, dump = base.program, base.target, base.dump
+    if program is None or target is None or base.refusal:
+        return base
     again = compiled_again(program, target, {}, pool)
     result = base.compared(again)
     flags = {} if again.module is None else dumped_flags(dump, again.module)
@@ -226,6 +233,9 @@ class Recompiled:
         base: Figures of the program compiled again without changes; those of the dump if that was
             not possible.
         predicted: Figures with the changes; None where there are none, or XLA refused.
+        is_recompiled: Whether `base` is the program compiled again.
+        stats: Byte figures of the executables of `base` and `predicted`, as jax names them; empty
+            where a compile did not go on to its end.
         dump: Folder of the new dump; None if there is none.
         memory_limit: Memory of one device of the target; None if not known.
         memory_source: Source of that number.
@@ -250,6 +260,8 @@ class Recompiled:
     own: Figures
     base: Figures
     predicted: Figures | None
+    is_recompiled: bool = False
+    stats: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
     dump: str | None = None
     memory_limit: int | None = None
     memory_source: str = ""
@@ -266,33 +278,73 @@ class Recompiled:
 
     @property
     def is_answered(self) -> bool:
-        """Whether there are figures, or XLA tried to compile the program and refused."""
-        is_tried = not self.changes or any(one.applies for one in self.changes)
-        return self.predicted is not None or (is_tried and self.seconds > 0)
+        """Whether the program was compiled as asked, or XLA says that it does not fit."""
+        is_made = self.predicted is not None if self.changes else self.is_recompiled
+        return is_made or bool(self.shortage)
 
 
-def changed_module(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
-    """Return a module with changes; without any, the module as compiled again."""
-    program, target, flags, versions = base.program, base.target, dict(base.flags), ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A program with changes, to be compiled.
+
+    Attributes:
+        module: The program with the changes; None where nothing can be compiled.
+        changes: The changes, with whether they apply.
+        target: Target; None if it is not known.
+        flags: Flags that are asked for.
+        versions: Versions of jax that are asked for; empty for those of the interpreter.
+    """
+
+    module: HloModule | None
+    changes: tuple[Change, ...]
+    target: Target | None
+    flags: Mapping[str, str] = field(default_factory=dict)
+    versions: str = ""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is something to compile: no changes, or one that applies."""
+        return not self.changes or any(one.applies for one in self.changes)
+
+
+def variant_of(base: Base, changes: Sequence[Change]) -> Variant:
+    """Return a module with changes; nothing is compiled.
+
+    Raises:
+        UsageError: If a change is malformed.
+    """
+    program, target = base.program, base.target
     if program is None or program.obstacle:
         refused = (replace(one, applies=False, why_not=base.refusal) for one in changes)
-        return _row(base, tuple(refused), target)
-    module, changes = edited(program.module, changes, base.dump.lowered_meshes)
-    changes = tuple(_checked(module, one) for one in changes)
-    for one in changes:
+        return Variant(module=None, changes=tuple(refused), target=target)
+    module, made = edited(program.module, changes, base.dump.lowered_meshes)
+    made = tuple(_checked(module, one) for one in made)
+    versions = next((one.target for one in made if one.kind == "with"), "")
+    for one in made:
         if one.applies and one.kind == "target":
             target = parse_target(one.target)
-        elif one.applies and one.kind == "flag":
-            name, _, value = one.target.partition("=")
-            flags[name] = value
-        elif one.kind == "with":
-            versions = one.target
+    flags = [one.target.partition("=") for one in made if one.applies and one.kind == "flag"]
+    return Variant(
+        module=module,
+        changes=made,
+        target=target,
+        flags={name: value for name, _, value in flags},
+        versions=versions,
+    )
+
+
+def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
+    """Return a module compiled with changes; without any, the module as compiled again."""
+    program, target, module = base.program, variant.target, variant.module
     again = None
-    if target is not None and any(one.applies for one in changes):
-        if target.backend != program.backend:  # flags of the dump are those of its backend
-            flags = {k: v for k, v in flags.items() if k not in base.flags}
-        again = compiled_again(replace(program, module=module), target, flags, pool, versions)
-    row = _row(base, changes, target, again)
+    if module is None or program is None:
+        return _row(base, variant)
+    if target is not None and variant.changes and variant.is_compiled:
+        # flags of the dump are those of its backend
+        flags = {**(base.flags if target.backend == program.backend else {}), **variant.flags}
+        program = replace(program, module=module)
+        again = compiled_again(program, target, flags, pool, variant.versions)
+    row = _row(base, variant, again)
     if row.fits is not False:
         return row
     first = candidates(EntryArrays.of(module).table).candidates[:_REMEDIES]
@@ -308,14 +360,9 @@ def _checked(module: HloModule, change: Change) -> Change:
     return replace(change, applies=False, why_not=why) if foreign else change
 
 
-def _row(
-    base: Base,
-    changes: tuple[Change, ...],
-    target: Target | None,
-    again: Compilation | None = None,
-) -> Recompiled:
+def _row(base: Base, variant: Variant, again: Compilation | None = None) -> Recompiled:
     """Return the row of a module and its changes; `again` is the compile with them."""
-    shown = again or base.again
+    changes, target, shown = variant.changes, variant.target, again or base.again
     predicted = None
     if again is not None and again.module is not None and not again.error:
         predicted = figures(again.module)
@@ -344,6 +391,11 @@ def _row(
         own=base.own,
         base=base.figures or base.own,
         predicted=predicted,
+        is_recompiled=base.figures is not None,
+        stats=(
+            {} if base.again is None else base.again.memory_analysis,
+            {} if again is None else again.memory_analysis,
+        ),
         dump=None if shown is None or shown.module is None else str(shown.dump),
         memory_limit=limit,
         memory_source="" if target is None else target.memory_source,

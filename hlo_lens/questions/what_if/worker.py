@@ -21,7 +21,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _PACKAGES = (
     "jax",
@@ -358,7 +358,7 @@ def _memory(executable: Any) -> dict[str, int]:
     return {name: value for name in names if isinstance(value := getattr(stats, name), int)}
 
 
-def _result(request: dict[str, Any]) -> dict[str, Any]:
+def _result(request: dict[str, Any], begin: Callable[[list[str]], None]) -> dict[str, Any]:
     with _step("import"):
         importlib.import_module("jax")
     with _step("parse"):
@@ -370,6 +370,7 @@ def _result(request: dict[str, Any]) -> dict[str, Any]:
     used = [by_id[i] for row in ids for i in row]
     with _step("options"):
         options = _compile_options(request, ids)
+    begin(dropped)
     with _step("compile"):
         executable = _executable(used[0].client, module, used, options)
     return {"memory_analysis": _memory(executable), "dropped_attributes": dropped}
@@ -383,13 +384,16 @@ def main() -> None:
             versions[name] = importlib.metadata.version(name)
     with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 # before pathlib is imported
         request = json.load(file)
-    result: dict[str, Any] = {"versions": versions}
+
+    def write(**fields: Any) -> None:
+        with open(sys.argv[2], "w", encoding="utf-8") as file:  # noqa: PTH123 # as above
+            json.dump({"versions": versions, **fields}, file)
+
     try:
-        result.update(_result(request))
+        # that of a process which ends in the compile
+        write(**_result(request, lambda dropped: write(step="stopped", dropped_attributes=dropped)))
     except WorkerError as error:
-        result.update(step=error.step, error=str(error))
-    with open(sys.argv[2], "w", encoding="utf-8") as file:  # noqa: PTH123 # as above
-        json.dump(result, file)
+        write(step=error.step, error=str(error))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
     Recompiled,
+    Variant,
 )
 from hlo_lens.text.errors import UsageError
 from tests.corpus import SAMPLES
@@ -30,7 +31,6 @@ from tests.questions.what_if.test_compiling import needs_jax
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.what_if.edits import Change
 
 WASTEFUL = str(SAMPLES / "cpu" / "wasteful")
@@ -65,10 +65,11 @@ def fake_compiler(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Replace compiles: the base needs 100 MiB, each donation or sharding saves 30."""
     made: list[tuple[str, ...]] = []
 
-    def base(dump: ModuleDump, _: Sequence[str], __: Compiler) -> Base:
-        return replace(base_of(WASTEFUL), dump=dump, figures=Figures(total_bytes=100 * MIB))
+    def base(known: Base, _: Compiler) -> Base:
+        return replace(known, figures=Figures(total_bytes=100 * MIB))
 
-    def changed(known: Base, changes: tuple[Change, ...], _: Compiler) -> Recompiled:
+    def changed(known: Base, variant: Variant, _: Compiler) -> Recompiled:
+        changes = variant.changes
         made.append(tuple(one.kind for one in changes))
         kinds = {one.kind for one in changes} & {"donate", "shard"}
         return recompiled(known, changes, total=(100 - 30 * len(kinds)) * MIB)
@@ -109,8 +110,8 @@ def test_cheapest_plan_is_a_donation() -> None:
 def test_what_cannot_be_compiled_is_not_known_to_fit_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def base(dump: ModuleDump, _: Sequence[str], __: Compiler) -> Base:
-        return replace(base_of(WASTEFUL), dump=dump, refusal="libtpu is not installed")
+    def base(known: Base, _: Compiler) -> Base:
+        return replace(known, refusal="libtpu is not installed")
 
     def changed(*_: object) -> Recompiled:
         raise UsageError("libtpu is not installed")
@@ -160,13 +161,14 @@ def test_smallest_slice_that_fits_ends_the_search(monkeypatch: pytest.MonkeyPatc
     path = str(SAMPLES / "cpu" / "tp_mlp")
     tried: list[str] = []
 
-    def changed(known: Base, changes: tuple[Change, ...], _: Compiler) -> Recompiled:
+    def changed(known: Base, variant: Variant, _: Compiler) -> Recompiled:
+        changes = variant.changes
         target = next(one.target for one in changes if one.kind == "target")
         tried.append(target)
         total = 400 * MIB // (device_count(parse_target(target)) or 1)
         return recompiled(known, changes, total)
 
-    monkeypatch.setattr(api, "compiled_base", lambda dump, *_: replace(base_of(path), dump=dump))
+    monkeypatch.setattr(api, "compiled_base", lambda base, _: base)
     monkeypatch.setattr(api, "changed_module", changed)
     found = hlo_lens.fit(path, module="step", target="v5e:*", limit="120MiB")
     (module,) = found.modules

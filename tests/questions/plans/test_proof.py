@@ -14,8 +14,7 @@ from hlo_lens.questions.what_if.recompiling import changed_module
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.what_if.edits import Change
-    from hlo_lens.questions.what_if.recompiling import Base, Compiler, Recompiled
+    from hlo_lens.questions.what_if.recompiling import Base, Compiler, Recompiled, Variant
 
 pytest.importorskip("jax", reason="jax is not installed")
 
@@ -60,8 +59,8 @@ def test_a_target_is_for_dumps_that_do_not_name_their_device() -> None:
 
 
 def test_a_fix_that_saves_nothing_is_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unchanged(base: Base, changes: tuple[Change, ...], pool: Compiler) -> Recompiled:
-        return replace(changed_module(base, changes, pool), predicted=base.figures)
+    def unchanged(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
+        return replace(changed_module(base, variant, pool), predicted=base.figures)
 
     (helpful,) = hlo_lens.lint(WASTEFUL, select=["M001"], prove=True, minutes=5).findings
     assert not helpful.fix.startswith("does not help")

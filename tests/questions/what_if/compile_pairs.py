@@ -30,7 +30,7 @@ import jax
 from hlo_lens.questions.what_if.worker import flag_value, target_devices
 from tests.questions.what_if.pair_programs import PROGRAMS, Variant
 
-FIGURES = ("argument", "output", "alias", "temp", "generated_code")
+FIGURES = ("argument", "output", "alias", "temp")
 
 
 def compiled(request: dict[str, Any], devices: Any) -> dict[str, int]:

@@ -19,12 +19,15 @@ from hlo_lens.load.devices import parse_target
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
 from hlo_lens.questions.what_if.compiling import toolchain_of
+from hlo_lens.questions.what_if.figures import figures
 from hlo_lens.questions.what_if.recompiling import Means, Recompiled
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT
 
-FIGURES = ("argument", "output", "alias", "temp", "generated_code")
+FIGURES = ("argument", "output", "alias", "temp")
 """Figures of jax's ``memory_analysis()`` that are compared."""
+FROM_DUMP = ("total_bytes", "peak_bytes", "wire_bytes_per_device", "flops")
+"""Figures that are compared with those of the dump of the whole compile."""
 WORK = ROOT / ".what_if"
 _PROGRAMS = Path(__file__).with_name("pair_programs.py")
 _LINE = 1 + _PROGRAMS.read_text("utf-8").split("# CONSTRAINT\n")[0].count("\n")
@@ -114,6 +117,7 @@ class Truth:
     Attributes:
         pair: The pair.
         dump: Folder of the dump before the change.
+        changed: Folder of the dump of the program with it.
         before: Figures before the change, by names of `FIGURES`.
         after: Figures of the program with the change.
         error: Why there are none; empty if there are.
@@ -121,6 +125,7 @@ class Truth:
 
     pair: Pair
     dump: Path
+    changed: Path
     before: Mapping[str, int]
     after: Mapping[str, int]
     error: str = ""
@@ -151,6 +156,7 @@ def truths(pairs: Sequence[Pair], python: str, work: Path = WORK) -> Iterator[Tr
         yield Truth(
             pair=pair,
             dump=folders[0] / "dump",
+            changed=folders[1] / "dump",
             before=found[0],
             after=found[1],
             error=error,
@@ -215,14 +221,17 @@ def verdicts(truths: Sequence[Truth], python: str) -> Iterator[Verdict]:
 def verdict(truth: Truth, row: Recompiled) -> Verdict:
     """Compare the row of what-if with the program written with the change."""
     refused = [str(change.why_not) for change in row.changes if not change.applies]
-    if row.dump is None or refused:
+    if row.predicted is None or refused:
         return Verdict(pair=truth.pair, state=REFUSED, text="; ".join((*refused, row.refusal)))
-    outcome = json.loads((Path(row.dump).parent / "outcome.json").read_text("utf-8"))
-    made = outcome["memory_analysis"]
+    (module,) = modules_of(truth.changed)
+    whole = figures(module)
+    names = [f"{name}_bytes" for name in FIGURES]
+    known = dict(zip(names, map(truth.after.get, FIGURES), strict=True))
+    known |= {name: getattr(whole, name) for name in FROM_DUMP}
     parts = [
-        f"{name} {made.get(f'{name}_size_in_bytes')} instead of {truth.after[name]}"
-        for name in FIGURES
-        if made.get(f"{name}_size_in_bytes") != truth.after[name]
+        f"{name} {getattr(row.predicted, name)} instead of {value}"
+        for name, value in known.items()
+        if getattr(row.predicted, name) != value
     ]
     return Verdict(pair=truth.pair, state=DIFFER if parts else EQUAL, text=", ".join(parts))
 

@@ -28,6 +28,7 @@ from hlo_lens.questions.what_if.compiling import (
     needed_memory,
     request_of,
     source_program,
+    written,
 )
 from hlo_lens.questions.what_if.meshes import mesh_splits
 from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_again
@@ -38,7 +39,7 @@ from hlo_lens.questions.what_if.worker import (
     without_frames,
 )
 from hlo_lens.testing.assertions import assert_fits
-from hlo_lens.text.errors import OutputError, UsageError
+from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
 from hlo_lens.text.user_cache import bound_compiles, cache_folder, cache_state, clear_cache
 
 _JAXLIB = "0" if importlib.util.find_spec("jaxlib") is None else version("jaxlib")
@@ -57,6 +58,7 @@ ENTRY main {
 }
 """
 BYTES = 64 * 64 * 4
+COMPILING = "hlo_lens.questions.what_if.compiling"
 
 
 def before(text: str = PROGRAM) -> hlo_lens.ModuleDump:
@@ -71,7 +73,7 @@ def program(text: str, backend: str = "cpu") -> SourceProgram:
 
 def compiled_header(request: CompileRequest) -> tuple[hlo_lens.HloModule, Compilation]:
     """Return the text that XLA got, and the outcome."""
-    made = compiled(request)
+    made = compiled(request, is_full=True)
     (file,) = made.dump.glob("*.before_optimizations.txt")
     return hlo_lens.parse_hlo(file.read_text("utf-8")), made
 
@@ -114,7 +116,7 @@ def test_flag_reaches_the_compiler_and_an_unknown_one_is_an_answer() -> None:
 @needs_jax
 @pytest.mark.usefixtures("compiles")
 def test_donation_is_compiled_and_a_pattern_without_argument_is_named() -> None:
-    (row,) = hlo_lens.what_if(before(), target="cpu", donate=["x", "none"]).modules
+    (row,) = hlo_lens.what_if(before(), target="cpu", donate=["x", "none"], each=True).modules
     assert row.predicted is not None
     assert (row.base.alias_bytes, row.predicted.alias_bytes) == (0, BYTES)
     donate, none = row.changes[1:]
@@ -176,7 +178,7 @@ ENTRY main {
     layout = "(f32[], (f32[8]{0}, f32[64,64]{1,0}))->f32[64,64]{1,0}"
     request = request_of(program(text.replace("LAYOUT", layout)), CPU)
     assert request.donors == (2,)
-    assert compiled(request).memory_analysis["alias_size_in_bytes"] == BYTES
+    assert compiled(request, is_full=True).memory_analysis["alias_size_in_bytes"] == BYTES
 
 
 @needs_jax
@@ -214,8 +216,8 @@ def test_full_disk_is_a_message_and_exit_code_5(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("hlo_lens.questions.what_if.compiling.toolchain_of", lambda _: "jaxlib 1")
-    monkeypatch.setattr("hlo_lens.questions.what_if.compiling.run_process", full)
+    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+    monkeypatch.setattr(f"{COMPILING}.run_process", full)
     with pytest.raises(OutputError, match="No space left on device") as caught:
         compiled(CompileRequest(text=PROGRAM, backend="cpu"))
     assert caught.value.exit_code == 5
@@ -228,7 +230,7 @@ def test_dump_that_a_full_disk_cut_is_not_cached(
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'Could not write: No space left on device'\n")
     python.chmod(0o755)
-    monkeypatch.setattr("hlo_lens.questions.what_if.compiling.toolchain_of", lambda _: "jaxlib 1")
+    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
     with pytest.raises(OutputError, match="no space left"):
         compiled(CompileRequest(text=PROGRAM, backend="cpu"), python=str(python))
     assert [*(cache / "compiles").iterdir()] == []
@@ -366,16 +368,72 @@ def test_settings_with_time_stamps_belong_to_their_module(tmp_path: Path) -> Non
 # ---- outcomes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("error", "package"),
-    [
-        ("JAX TPU support not installed; cannot generate TPU topology.", "libtpu"),
-        ("topology not implemented for cuda", "CUDA plugin"),
-    ],
-)
-def test_missing_package_of_a_backend_is_named(error: str, package: str) -> None:
-    made = Compilation(dump=Path("none"), step="target", error=error)
-    assert f"{package} is not installed" in made.refusal
+def test_missing_package_is_named_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+    monkeypatch.setattr(f"{COMPILING}.run_process", None)
+    for target, package in (("v5e:2x4", "libtpu"), ("h100_sxm", "the CUDA plugin")):
+        with pytest.raises(MissingPackageError, match=f"{package} is not installed"):
+            hlo_lens.what_if(before(), target=["cpu", target])
+
+
+def test_change_that_does_not_apply_is_known_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+    monkeypatch.setattr(f"{COMPILING}.run_process", None)
+    made = hlo_lens.what_if("sample_dumps/cpu/wasteful", donate="nothing")
+    assert made.is_undecided
+    assert "'nothing'" in (made.modules[0].changes[0].why_not or "")
+
+
+def test_memory_is_known_once_the_options_are_written_again(tmp_path: Path) -> None:
+    def write(end: str, time: int) -> None:
+        (tmp_path / f"module_0001.jit_f.{end}").write_text("text")
+        os.utime(tmp_path / f"module_0001.jit_f.{end}", (time, time))
+
+    write("debug_options", 1)
+    write("after_optimizations.txt", 2)
+    write("after_optimizations-buffer-assignment.txt", 2)
+    assert not written(tmp_path, "cpu")
+    write("debug_options", 3)
+    assert len(written(tmp_path, "cpu")) == 2
+    assert not written(tmp_path, "tpu")  # which may try again with less memory
+    write("after_optimizations_after_buffer_assignment.txt", 3)
+    assert len(written(tmp_path, "tpu")) == 3
+    write("after_optimizations-live-range.txt", 4)
+    assert not written(tmp_path, "tpu")
+
+
+def test_compile_ends_once_memory_is_known(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        'cd "$(dirname "$3")"\n'
+        """echo '{"versions": {"jax": "1"}, "step": "stopped"}' > result.json\n"""
+        "for end in after_optimizations.txt after_optimizations-buffer-assignment.txt "
+        "debug_options; do echo text > dump/m.$end; done\n"
+        f"test -e {tmp_path}/short || sleep 300\n"
+        """echo '{"versions": {}, "memory_analysis": {"temp_size_in_bytes": 8}}' > result.json\n"""
+    )
+    python.write_text(f"#!/bin/sh\n{python.read_text()}")
+    python.chmod(0o755)
+    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+    request = CompileRequest(text=PROGRAM, backend="cpu")
+    early, again = (compiled(request, python=str(python)) for _ in range(2))
+    assert (early.refusal, early.is_full, early.memory_analysis) == (
+        "the new dump has no optimized text",
+        False,
+        {},
+    )
+    assert (early.versions, again.is_cached) == ({"jax": "1"}, True)
+    (tmp_path / "short").touch()
+    whole = compiled(request, python=str(python), is_full=True)
+    assert (whole.is_cached, whole.memory_analysis) == (False, {"temp_size_in_bytes": 8})
+    assert compiled(request).is_full
+    assert [one.name for one in (cache / "compiles").iterdir()] == [whole.dump.parent.name]
 
 
 def test_message_of_a_program_that_does_not_fit_is_read() -> None:

@@ -13,7 +13,13 @@ from hlo_lens.load.devices import CPU
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.compiling import source_program
 from hlo_lens.questions.what_if.figures import Figures
-from hlo_lens.questions.what_if.recompiling import Base, Compiler, Means, changed_module
+from hlo_lens.questions.what_if.recompiling import (
+    Base,
+    Compiler,
+    Means,
+    changed_module,
+    variant_of,
+)
 from tests.questions.what_if.pairs import EQUAL, Compile, Pair, pairs, truths, verdict
 
 if TYPE_CHECKING:
@@ -69,5 +75,5 @@ def test_changes_give_the_figures_of_the_program_written_with_them(
     (dump,) = modules_of(truth.dump)
     base = Base(dump=dump, program=source_program(dump), target=CPU, own=Figures())
     (changes,) = truth.pair.asked.combinations(base)
-    made = verdict(truth, changed_module(base, changes, Compiler(Means())))
+    made = verdict(truth, changed_module(base, variant_of(base, changes), Compiler(Means())))
     assert made.state == EQUAL, made.text
