@@ -54,6 +54,7 @@ MOST = {
     "questions/report": Size(1508, 14),
     "questions/sharding": Size(2066, 8),
     "questions/snapshots": Size(677, 4),
+    "questions/source": Size(559, 6),
     "questions/stacks": Size(247, 3),
     "questions/what_if": Size(2844, 16),
     "questions/work": Size(357, 3),

@@ -162,6 +162,7 @@ class Section:
         title: Its name.
         facts: Label and text of each line at its head.
         drawing: Lines of a drawing after the facts, printed unchanged.
+        is_listing: Whether the drawing is source text, whose long lines are cut and not folded.
         tables: In reading order.
         notes: Sentences at its end.
         make_more: Makes further tables, shown where a number of rows is asked for.
@@ -173,6 +174,7 @@ class Section:
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     drawing: tuple[str, ...] = ()
+    is_listing: bool = False
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
     make_more: Callable[[], Iterable[Table]] | None = None

@@ -15,7 +15,16 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, TextIO
 
-from hlo_lens.render.table import RenderOptions, Report, Section, Table, cell_width, cut_table
+from hlo_lens.render.table import (
+    DOTS,
+    RenderOptions,
+    Report,
+    Section,
+    Table,
+    cell_width,
+    cut_table,
+    shorten,
+)
 from hlo_lens.render.text_table import joined, separated, table_lines, with_short_paths
 from hlo_lens.text.errors import printable, printable_lines
 from hlo_lens.text.units import plural
@@ -136,7 +145,8 @@ def _section(
     if section.drawing:
         yield _PLAIN, ""
         for line in section.drawing:
-            yield from ((_PLAIN, part) for part in _drawn(line, width))
+            cut = [shorten(line, width, width - len(DOTS))] if section.is_listing else None
+            yield from ((_PLAIN, part) for part in cut or _drawn(line, width))
     for table, count in zip(section.shown_tables(rows), counts, strict=False):
         if table.row_count or table.residual_rows or table.notes:
             yield _PLAIN, ""

@@ -116,13 +116,27 @@ class Checkout:
             file: Path in a dump.
             number: Number of the line.
         """
-        found = self.find(file)
-        if found is not None:
-            return self.line(found, number)
-        return self.line(file, number) if Path(file).is_absolute() else None
+        lines = self.lines_of(file)
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+    def lines_of(self, file: str) -> list[str]:
+        """Return the lines of a file of the checkout, else of the same path outside.
+
+        Args:
+            file: Path in a dump.
+
+        Returns:
+            No lines if there is no such file.
+        """
+        path = self.find(file) or (file if Path(file).is_absolute() else None)
+        return [] if path is None else self._read(path)
 
     def line(self, file: str, number: int) -> str | None:
         """Return a line of a file by its path below the root, or its whole path; None for none."""
+        lines = self._read(file)
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+    def _read(self, file: str) -> list[str]:
         if file not in self._lines:
             path, text = self._root / file, ""
             try:
@@ -131,8 +145,7 @@ class Checkout:
             except (OSError, ValueError):
                 text = ""
             self._lines[file] = text.splitlines()
-        lines = self._lines[file]
-        return lines[number - 1] if 0 < number <= len(lines) else None
+        return self._lines[file]
 
     def _search(self, path: Path) -> str | None:
         if ".." in path.parts:

@@ -45,6 +45,7 @@ COMMANDS = {
     "sample_dumps/cpu_jax_0_12_0/tp_mlp -f md",
     "check_tpu_failed.txt": "check sample_dumps/pairs/tpu/four_layers.tar.xz "
     "--baseline sample_dumps/pairs/tpu/base.tar.xz --budget sample_dumps/hlo-lens.toml",
+    "source_tpu_tp_mlp.txt": "source sample_dumps/tpu/tp_mlp --root sample_dumps",
     "save_gpu_base.json": "save sample_dumps/pairs/gpu/base.tar.xz",
     "report_cpu_jax_0_12_0.csv": "report sample_dumps/cpu_jax_0_12_0/tp_mlp -f csv",
 }

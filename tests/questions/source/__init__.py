@@ -1,0 +1,1 @@
+"""Tests of hlo_lens.questions.source."""
