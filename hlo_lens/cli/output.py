@@ -126,17 +126,19 @@ class Output:
         path_out: File to write; None for standard output.
         rows: Rows of each table, as in `RenderOptions`.
         color: Whether to colour, as in `RenderOptions`.
+        source_url: Template of links to source lines, as in `RenderOptions`.
     """
 
     format: str
     path_out: str | None
     rows: int | None
     color: str
+    source_url: str | None = None
 
     def write(self, report: Report) -> None:
         """Write a report; raises OutputError where the file cannot be written."""
         with open_output(self.path_out) as out:
-            options = RenderOptions(rows=self.rows, color=self.color)
+            options = RenderOptions(rows=self.rows, color=self.color, source_url=self.source_url)
             RENDERERS[self.format](report, out, options)
 
 
@@ -220,6 +222,16 @@ format_option = _format_option(FORMATS, "format_")
 """The format alone, for commands whose ``-o`` is a folder; the command gets it as ``format_``."""
 
 
+def _source_url(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Return the template of links if it names a path and runs no script."""
+    if value is None or ("{path}" in value and not value.lower().startswith(_SCRIPTS)):
+        return value
+    raise click.BadParameter("has no {path}" if "{path}" not in value else "is a script")
+
+
+_SCRIPTS = ("javascript:", "data:", "vbscript:", "{path}")
+
+
 def _output_options(formats: Sequence[str]) -> Decorator:
     """Return the options about output, with a choice of some formats."""
     return option_group(
@@ -245,6 +257,13 @@ def _output_options(formats: Sequence[str]) -> Decorator:
             default="auto",
             show_default=True,
             help="Colour in text; auto means on a terminal unless NO_COLOR is set.",
+        ),
+        click.option(
+            "--source-url",
+            metavar="URL",
+            callback=_source_url,
+            help="Links of source lines in html: https://HOST/{path}#L{line}, or an editor's "
+            "vscode://file/{path}:{line}.",
         ),
     )
 

@@ -24,11 +24,13 @@ class RenderOptions:
         rows: Rows of a table before the rest is cut, 0 for all; None for the format's own number.
         color: ``auto`` (on a terminal, unless NO_COLOR is set), ``always`` or ``never``.
         width: Columns of text output; None for those of the terminal.
+        source_url: Template of links to source lines in HTML, with ``{path}`` and ``{line}``.
     """
 
     rows: int | None = None
     color: str = "auto"
     width: int | None = None
+    source_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

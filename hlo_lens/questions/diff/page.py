@@ -73,7 +73,7 @@ def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None
         shown = [diff.modules[0]]
     return Report(
         kind="diff",
-        sections=(_head(diff, names), *(_module_section(one, by) for one in shown)),
+        sections=(_head(diff, names), *(module_section(one, by) for one in shown)),
         data=diff_object(diff),
         most_characters=MOST_CHARACTERS,
     )
@@ -108,7 +108,7 @@ def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
     return listed([module.name for module in modules], _MOST_NAMES)
 
 
-def _module_section(diff: ModuleDiff, by: str | None) -> Section:
+def module_section(diff: ModuleDiff, by: str | None = None) -> Section:
     """Return head and tables of one pair of modules; by lines, its causes and all changed lines."""
     title = " -> ".join(dict.fromkeys((diff.base.name, diff.head.name)))
     if by is None:

@@ -45,7 +45,7 @@ def report(
     from hlo_lens.text.units import parse_size
 
     log = None if log_path is None else read_log(log_path)
-    makes = {"json": "data", "html": "data", "csv": "tables"}.get(output.format, "pages")
+    makes = {"json": "data", "html": "html", "csv": "tables"}.get(output.format, "pages")
     limit_bytes = None if limit is None else parse_size(limit)
     ask = partial(report_modules, log=log, makes=makes, limit_bytes=limit_bytes)
     answer(path, reading, output, ask, log=log)

@@ -47,10 +47,11 @@ def report_modules(
         log: Log of the same compile or run, reported after them.
         progress: Called with modules done and modules in all.
         makes: Part to make now instead of with its first use, so that `progress` covers it:
-            ``data`` (nothing), ``pages`` for people, or ``tables`` for CSV.
+            ``data`` (nothing), ``pages`` for people, ``tables`` for CSV, or ``html`` (nothing, but
+            memory of large modules is estimated for its picture).
         limit_bytes: Memory of a device; None for that of the device that a dump names.
     """
-    given = {"limits_estimate": True, "is_quick": True, "limit_bytes": limit_bytes}
+    given = {"limits_estimate": makes != "html", "is_quick": True, "limit_bytes": limit_bytes}
     dumps = with_sifted_findings([dump.stating(**given) for dump in modules])
     pages = [page_of_module(dump) for dump in dumps]
     made: Sequence[ModulePage] = pages

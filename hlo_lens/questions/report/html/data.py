@@ -35,8 +35,8 @@ class Subject(NamedTuple):
         diff: Changes of the module; None outside diffs.
         pair_tail: Paths of both sides, as arguments of ``hlo-lens diff``.
         objects: JSON objects of the module by command, where the JSON of the page is another one.
-        limit_bytes: Memory of the device it was compiled for; None if not known.
-        limit_source: Source of that number.
+        verdict: Sentence below the title: whether it fits, or what changed; empty for none.
+        fits: Whether it fits the device; None if not known.
         topology: Places of the devices that it was compiled for; None if not known.
     """
 
@@ -49,8 +49,8 @@ class Subject(NamedTuple):
     pair_tail: str = "BASE HEAD"
     objects: Mapping[str, object] | None = None
     computations: Sequence[ComputationPair] = ()
-    limit_bytes: int | None = None
-    limit_source: str = ""
+    verdict: str = ""
+    fits: bool | None = None
     topology: Topology | None = None
 
 
@@ -136,6 +136,7 @@ def page_data(
             {
                 "title": subject.title,
                 "role": subject.role,
+                "verdict": {"text": subject.verdict, "fits": subject.fits},
                 "command": subject.command_tail,
                 "pair": subject.pair_tail,
                 "number": number,

@@ -1,9 +1,9 @@
-"""The HTML file: policy, styles, data, and the scripts joined to one.
+"""The HTML file: policy, styles, data, and scripts.
 
-Own scripts are ES modules, each put in a function of its own. A module may use these forms only,
-each at the start of a line; others are refused: ``import { a, b as c } from "./file.js";`` and
-``export function``, ``export class``, ``export const``. Modules come after those that they import;
-circles are refused.
+Own scripts are ES modules, which the browser loads: an import map in the file names each, without
+``.js``, with its text as a ``data:`` address. The policy allows the import map and the statement
+that starts the page by their hashes, ``data:`` for what they import, and no script that a script
+puts into the page (Trusted Types).
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import gzip
 import hashlib
 import io
 import json
-import posixpath
 import re
 from html import escape
 from importlib.resources import files
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TextIO
+from urllib.parse import quote
 
 from hlo_lens.questions.report.html.pages import page_of
 from hlo_lens.render.to_json import render_json
@@ -32,59 +33,11 @@ if TYPE_CHECKING:
     from hlo_lens.render.table import RenderOptions, Report
 
 
-_IMPORT = re.compile(r'^import \{([^{}]*)\} from "(\.[\w./-]+\.js)";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) ([A-Za-z_$][\w$]*))", re.M)
-_OTHER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+_START = 'import "page";'
+_CLASSIC = "text/javascript"
+_PLAIN = " !$&'()*+,/:;=?@[]^`{|}~"
+"""Characters that a ``data:`` address and a JSON string have as they are."""
 
-
-def bundled(modules: Mapping[str, str], start: str, *, added: tuple[str, ...] = ()) -> str:
-    """Return modules as one script without imports.
-
-    Args:
-        modules: Name, such as ``views/memory.js``, to text.
-        start: Module that runs last.
-        added: Modules that run before it although none imports them.
-
-    Raises:
-        ValueError: If a module has another form of import or export, imports one that is not
-            there, or itself through others.
-    """
-    names = [name for first in (*added, start) for name in _ordered(modules, first, ())]
-    parts = [_wrapped(name, modules[name]) for name in dict.fromkeys(names)]
-    return "".join(('"use strict";\nconst modules = {};\n', *parts))
-
-
-def _ordered(modules: Mapping[str, str], name: str, above: tuple[str, ...]) -> Iterator[str]:
-    """Yield the modules that one imports, then itself."""
-    if name in above:
-        raise ValueError(f"modules import each other: {' > '.join((*above, name))}")
-    if name not in modules:
-        raise ValueError(f"{above[-1] if above else 'the page'} imports {name}, which is no module")
-    for match in _IMPORT.finditer(modules[name]):
-        yield from _ordered(modules, _resolved(name, match[2]), (*above, name))
-    yield name
-
-
-def _resolved(importer: str, path: str) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), path))
-
-
-def _wrapped(name: str, text: str) -> str:
-    """Return a module as a function that is called at once and stores its exports."""
-    exports = ", ".join(match[1] for match in _EXPORT.finditer(text))
-
-    def taken(match: re.Match[str]) -> str:
-        names = match[1].strip().rstrip(",").replace(" as ", ": ")
-        return f'const {{ {names} }} = modules["{_resolved(name, match[2])}"];'
-
-    body = _EXPORT.sub("", _IMPORT.sub(taken, text))
-    other = _OTHER.search(body)
-    if other is not None:
-        raise ValueError(f"{name}: not a form that is joined: {other[0]}")
-    return f'(() => {{ // {name}\n{body}modules["{name}"] = {{ {exports} }};\n}})();\n'
-
-
-_START = "page.js"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -94,11 +47,14 @@ def assets() -> Traversable:
 
 
 @functools.cache
-def scripts() -> tuple[str, ...]:
-    """Return the texts of the page's scripts: vendored ones, then our own as one."""
-    modules = dict(_modules(assets() / "scripts", ""))
-    views = tuple(name for name in modules if name.startswith("views/"))
-    return (*_vendored("scripts"), _ascii(bundled(modules, _START, added=views), "\\u{:04x}"))
+def scripts() -> tuple[tuple[str, str], ...]:
+    """Return type and text of the page's scripts: vendored ones, the import map, the start."""
+    imports = {
+        name: f"data:text/javascript,{quote(text, safe=_PLAIN)}"
+        for name, text in _modules(assets() / "scripts", "")
+    }
+    vendored = ((_CLASSIC, text) for text in _vendored("scripts"))
+    return (*vendored, ("importmap", json.dumps({"imports": imports})), ("module", _START))
 
 
 @functools.cache
@@ -144,7 +100,7 @@ def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
         if entry.is_dir():
             yield from _modules(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith(".js"):
-            yield f"{prefix}{entry.name}", entry.read_text(encoding="utf-8")
+            yield f"{prefix}{entry.name.removesuffix('.js')}", entry.read_text(encoding="utf-8")
 
 
 LARGEST_PLAIN = 1 << 20
@@ -159,18 +115,41 @@ _MOST_COMPACTED = 4 << 20
 
 def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report as one HTML file: its views, or its sections where it has none."""
-    made = page_of(report.subject, report, options)
+    url = options.source_url
+    made = {**page_of(report.subject, report, options), "source_url": url, "source_paths": {}}
     printed = io.StringIO()
     render_json(report, printed, options)
     text = printed.getvalue().rstrip("\n")
     if len(text) <= _MOST_COMPACTED:  # indentation is taken away where that is quick
         text = _compact(json.loads(text))
+    if url is not None:
+        made["source_paths"] = _checkout_paths(
+            text + json.dumps(made), is_web=url.startswith("http")
+        )
     data = data_element("hlo-lens-data", text)
     views = data_element("hlo-lens-views", _compact(made), LARGEST_PLAIN_VIEWS)
     if len(data) + len(views) > LARGEST_PLAIN_DATA:
         data = data_element("hlo-lens-data", text, 0)
     title = printable(str(made.get("title") or report.kind))
     out.writelines(_parts(title, data + views))
+
+
+_SOURCE_PATH = re.compile(r'"([^":\\]+\.\w+)(?=:\d)|"source_file": ?"([^"\\]+)"')
+
+
+def _checkout_paths(text: str, *, is_web: bool) -> dict[str, str]:
+    """Return the paths of source files in the current directory, by their paths in the dump.
+
+    A program may have been compiled elsewhere: the longest end of a path that names a file here is
+    taken. Links of the web get the relative path, those of editors the whole one.
+    """
+    found, here = {}, Path.cwd()
+    for path in sorted({one or other for one, other in _SOURCE_PATH.findall(text)}):
+        parts = PurePosixPath(path).parts[path.startswith("/") :]
+        ends = (PurePosixPath(*parts[k:]) for k in range(len(parts)) if ".." not in parts)
+        if end := next((one for one in ends if (here / one).is_file()), None):
+            found[path] = str(end if is_web else here / end)
+    return found
 
 
 def _compact(data: Mapping[str, object]) -> str:
@@ -191,9 +170,10 @@ def data_element(name: str, text: str, largest_plain: int = LARGEST_PLAIN) -> st
 
 
 def _parts(title: str, data: str) -> Iterator[str]:
-    allowed = {"script-src": scripts(), "style-src": styles()}  # our own by hash, nothing else
-    sources = [f"{key} {' '.join(map(_hash, texts))}" for key, texts in allowed.items()]
-    sources += ["img-src data:", "base-uri 'none'", "form-action 'none'"]
+    own = [text for _, text in scripts()]
+    sources = [f"script-src data: {' '.join(map(_hash, own))}"]
+    sources += [f"style-src {' '.join(map(_hash, styles()))}", "img-src data:", "base-uri 'none'"]
+    sources += ["form-action 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'"]
     policy = "; ".join(("default-src 'none'", *sources))
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -212,7 +192,7 @@ def _parts(title: str, data: str) -> Iterator[str]:
     )
     yield '<main id="page"></main>\n'
     yield data
-    yield from (f"<script>{text}</script>\n" for text in scripts())
+    yield from (f'<script type="{kind}">{text}</script>\n' for kind, text in scripts())
     yield f"<!--\nThis file contains, unchanged:\n\n{notices()}-->\n"
     yield "</body>\n</html>\n"
 

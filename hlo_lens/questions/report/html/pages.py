@@ -13,17 +13,19 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.check.checked import Checked
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
-from hlo_lens.questions.diff.page import module_object
+from hlo_lens.questions.diff.page import memory_facts, module_object
 from hlo_lens.questions.dumps.groups import module_order
 from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.matching.program_diff import side_by_side
+from hlo_lens.questions.memory.page import verdict_text
+from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.html.data import Subject, page_data, section_object
 from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
 from hlo_lens.questions.report.page import ReportedModules, page_of_module
 from hlo_lens.render.table import Report
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +45,9 @@ _ROWS = 20
 _MODULE_ROWS = 200
 """Rows of the table of other modules, and of tables of logs."""
 
-_DIFF_ROWS = 15
+_DIFF_ROWS = 200
+"""Rows of the table of changed modules."""
+
 _CHECK_ROWS = 50
 """Rows of tables that precede the views."""
 
@@ -104,13 +108,14 @@ def _module_subjects(
     subjects = []
     for k in chosen:
         target, devices = own_target(known[k]), device_assignment(known[k])
+        verdict, fits = _verdict(known[k])
         subject = Subject(
             analysis=known[k],
             title=titles[k],
             role=lead.role if k == places[0] else "",
             command_tail=path_words(known[k]),
-            limit_bytes=None if target is None else target.memory_bytes,
-            limit_source="" if target is None else target.memory_source,
+            verdict=verdict,
+            fits=fits,
             topology=None if target is None or devices is None else topology_of(target, devices),
         )
         subjects.append((k, subject))
@@ -128,6 +133,22 @@ def _module_subjects(
         for one in others_sections(known[places[0]], lead)
     ]
     return subjects, others
+
+
+def _verdict(dump: ModuleDump) -> tuple[str, bool | None]:
+    """Return whether a module fits its device, as a sentence and as a fact."""
+    memory = memory_results(dump)
+    if memory is None or memory.statement.total_bytes is None:
+        return "", None
+    statement = memory.statement
+    size = f"{'~' * (statement.source == 'estimate')}{format_bytes(statement.total_bytes)}"
+    if statement.limit_bytes is None:
+        return f"{size} must fit; the memory of the device is not known (--limit)", None
+    if text := verdict_text(statement):
+        return text, statement.fits
+    device = (statement.limit_source or "").partition(":")[0]
+    of_device = "" if device == "--limit" else f" of a {device}"
+    return f"fits: {size} of {format_bytes(statement.limit_bytes)}{of_device}", True
 
 
 def _unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
@@ -159,17 +180,9 @@ def _diff_page(diff: Diff, report: Report, options: RenderOptions) -> Mapping[st
         (number, subject._replace(title=title))
         for number, subject, title in zip(order, subjects, titles, strict=True)
     ]
-    sections = _leading_sections(report, _DIFF_ROWS, f"hlo-lens diff {_paths(diff)}")
+    sections = [section_object(report.pages[0], _DIFF_ROWS)] if report.pages else []
     title = report.pages[0].title if report.pages else "diff"
     return page_data("diff", title, named, sections)
-
-
-def _leading_sections(report: Report, rows: int, command: str) -> list[Mapping[str, object]]:
-    """Return the sections of a report, which precede the views; the first one has its command."""
-    return [
-        section_object(section, rows, is_leading=True, command="" if number else command)
-        for number, section in enumerate(report.pages)
-    ]
 
 
 def _pair_subject(diff: Diff, number: int) -> Subject:
@@ -182,6 +195,7 @@ def _pair_subject(diff: Diff, number: int) -> Subject:
     computations: Sequence[ComputationPair] = ()
     if module.program is not None and texts[0] is not None and texts[1] is not None:
         computations = side_by_side(module.program, texts[0], texts[1])
+    changes = {} if module.memory is None else dict(memory_facts(module.memory))
     return Subject(
         analysis=shown.stating(limits_estimate=True, is_quick=True),
         title=shown.title,
@@ -190,6 +204,7 @@ def _pair_subject(diff: Diff, number: int) -> Subject:
         base=None if base is None else base.stating(limits_estimate=True, is_quick=True),
         diff=module,
         computations=computations,
+        verdict=changes.get("memory", ""),
     )
 
 
@@ -208,7 +223,10 @@ def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Map
     diff = checked.diff
     if diff is not None:  # with the programs, which rules do not need
         diff = diff_sides(diff.base, diff.head, is_forced=checked.is_forced)
-    sections = _leading_sections(report, _CHECK_ROWS, checked.command)
+    sections = [
+        section_object(one, _CHECK_ROWS, is_leading=True, command="" if number else checked.command)
+        for number, one in enumerate(report.pages)
+    ]
     title = report.pages[0].title if report.pages else "check"
     dumps = {
         place: module.dump
@@ -223,7 +241,11 @@ def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Map
     subjects, others = _module_subjects(known, range(len(known)))
     places = list(dumps)
     pairs = {} if diff is None else {head: k for k, (_, head) in enumerate(diff.places)}
-    judged = [(k, _judged(subject, diff, pairs.get(places[k]))) for k, subject in subjects]
+    fits = not checked.judgement.is_failed
+    judged = [
+        (k, _judged(subject._replace(verdict=title, fits=fits), diff, pairs.get(places[k])))
+        for k, subject in subjects
+    ]
     return page_data("check", title, judged, [*sections, *others])
 
 

@@ -29,10 +29,10 @@ def sample_page(name: str = SMALL) -> str:
     return page_of(report_modules(modules_of(str(SAMPLES / name))))
 
 
-def page_of(report: Report) -> str:
+def page_of(report: Report, source_url: str | None = None) -> str:
     """Return the page of a report, as the command line writes it."""
     out = io.StringIO()
-    RENDERERS["html"](report, out, RenderOptions())
+    RENDERERS["html"](report, out, RenderOptions(source_url=source_url))
     return out.getvalue()
 
 

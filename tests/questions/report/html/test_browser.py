@@ -60,17 +60,11 @@ def _rows(page: Page) -> list[tuple[str, str]]:
 
 def test_a_click_on_the_peak_shows_the_values_of_the_command(drawn: Drawer) -> None:
     page = drawn(sample_page(), "#t=0")
-    peak, length = page.evaluate(
-        """() => {
-          const space = hloLens.module.views.memory.spaces[0];
-          return [space.peak.position, space.length];
-        }"""
-    )
-    plot = page.locator("#view-memory .u-over")
-    box = plot.bounding_box()
-    assert box is not None
-    plot.click(position={"x": (peak + 0.5) / (length - 1) * box["width"], "y": 60})
-    more = page.locator("#view-alive .picture > button")
+    peak = page.evaluate("hloLens.module.views.memory.spaces[0].peak.position")
+    plot = page.locator("#view-memory canvas.stack")
+    x = page.evaluate("document.querySelector('#view-memory .chart').chart.x(%f)" % (peak + 0.5))
+    plot.click(position={"x": x, "y": 60})
+    more = page.locator("#view-alive .picture .listing > button")
     if more.count():
         more.click()
     assert page.evaluate("hloLens.selection.get('instant')") == peak
@@ -89,12 +83,12 @@ def test_values_are_those_of_the_command_at_the_chosen_instant(
     expected = [(row["value"], row["size_bytes"]) for row in module["instant"]["live"]]
     space, at = ("1" if "--space" in options else "0"), options[-1] if "--at" in options else None
     page = drawn(sample_page(), f"#s={space}" + (f"&t={at}" if at else ""))
-    more = page.locator("#view-alive .picture > button")
+    more = page.locator("#view-alive .picture .listing > button")
     if more.count():
         more.click()
     shown = [(name, format_bytes(size)) for name, size in expected]
     assert sorted(_rows(page)) == sorted(shown)
-    command = page.locator("#view-alive > .command code").inner_text()
+    command = page.locator("#view-alive .line .command code").inner_text()
     assert command.endswith(f" {' '.join(options)} -n 0")
 
 
@@ -136,28 +130,31 @@ def test_a_selected_value_is_in_the_address_and_described(drawn: Drawer) -> None
 
 def test_dragging_on_the_picture_shows_a_part_of_the_schedule(drawn: Drawer) -> None:
     page = drawn(sample_page())
-    page.locator("canvas.brush").scroll_into_view_if_needed()
-    box = page.locator("canvas.brush").bounding_box()
+    box = page.locator("canvas.stack").bounding_box()
     assert box is not None
-    y = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] * 0.25, y)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.5, y, steps=4)
-    page.mouse.up()
-    first, last = page.evaluate("document.querySelector('.chart').chart.range")
     length = page.evaluate("hloLens.module.views.memory.spaces[0].length")
-    assert first == pytest.approx(0.25 * (length - 1), abs=2)
-    assert last == pytest.approx(0.5 * (length - 1), abs=2)
+    at = "(t) => document.querySelector('.chart').chart.x(t)"
+    ends = [box["x"] + page.evaluate(at, length * share) for share in (0.25, 0.5)]
+    page.mouse.move(ends[0], box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(ends[1], box["y"] + 100, steps=4)
+    page.mouse.up()
+    shown = "[...document.querySelectorAll('.chart')].map((one) => one.chart.range)"
+    ranges = page.evaluate(shown)
+    assert ranges[0] == pytest.approx([0.25 * length, 0.5 * length], abs=2)
+    assert all(one == ranges[0] for one in ranges)  # pictures of one schedule show the same part
+    zoomed = drawn(sample_page(), page.evaluate("location.hash"))
+    assert zoomed.evaluate(shown) == ranges
     page.locator("#view-memory").get_by_role("button", name="all").click()
-    assert page.evaluate("document.querySelector('.chart').chart.range") == [0, length - 1]
+    assert page.evaluate("document.querySelector('.chart').chart.range") == [0, length]
 
 
 def test_arrow_keys_choose_an_instant(drawn: Drawer) -> None:
     page = drawn(sample_page(), "#t=10")
-    page.locator("#view-memory .plot").focus()
+    page.locator("#view-memory canvas.stack").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+ArrowRight")
-    assert page.evaluate("location.hash").endswith("t=21")
+    assert page.evaluate("location.hash") == "#w=memory&t=21"
     page.keyboard.press("p")
     assert "the peak" in page.locator("#view-memory .readout").inner_text()
 
@@ -197,7 +194,7 @@ def test_a_page_of_many_instructions_opens_and_answers_soon(open_page: Opener) -
     opened.draw_all()
     page.locator("#view-alive tbody tr").first.wait_for()
     drawn = time.perf_counter()
-    page.locator("#view-memory .plot").focus()
+    page.locator("#view-memory canvas.stack").focus()
     page.keyboard.press("Shift+ArrowLeft")
     page.get_by_placeholder("part of a name").fill("fusion")
     page.locator("#view-alive tbody tr").first.wait_for()
@@ -325,7 +322,7 @@ def test_paper_has_all_views_whole_and_light_and_no_controls(open_page: Opener) 
     shown = page.locator("button:visible").all_inner_texts()
     assert not [text for text in shown if "show" in text or text == "copy"]
     assert page.evaluate("getComputedStyle(document.querySelector('.view')).breakInside") == "auto"
-    box = page.locator("#view-summary .facts").bounding_box()
+    box = page.locator("canvas.stack").bounding_box()
     assert box is not None
     assert box["y"] < 400  # on the first sheet
     opened.assert_quiet()
@@ -347,13 +344,13 @@ def test_pictures_are_as_wide_as_the_paper(drawn: Drawer) -> None:
     page = drawn(sample_page(SAMPLE), width=1440)
     page.get_by_role("button", name="Treemap", exact=True).click()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    widths = page.locator(".u-wrap, canvas.lanes, .rectangles > *").evaluate_all(
+    widths = page.locator("canvas, .rectangles > *").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect().right)"
     )
     assert len(widths) > 5
     assert max(widths) <= PAPER + 3  # borders
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator(".u-wrap").evaluate("one => one.offsetWidth") > PAPER
+    assert page.locator("canvas.stack").evaluate("one => one.offsetWidth") > PAPER
 
 
 LARGE_MODEL = CORPUS / "dumps" / "tpu-v5p-4x4x4" / "transformer" / "8b_fsdp_tp_scan.tar.gz"
@@ -372,16 +369,82 @@ def test_a_step_of_a_model_of_8_billion_weights_has_a_small_page(drawn: Drawer) 
 
 def test_many_instants_are_moved_through_smoothly(drawn: Drawer) -> None:
     page = drawn(page_of(large_report(INSTANTS)))
-    plot = page.locator("#view-memory .plot")
+    plot = page.locator("#view-memory canvas.stack")
     plot.focus()
     start = time.perf_counter()
     for key in ("Shift+ArrowLeft", "+", "-"):
         for _ in range(STEPS):
             page.keyboard.press(key)
     assert time.perf_counter() - start < 2 * MOST_SECONDS
-    box = page.locator("#view-memory .u-over").bounding_box()
+    box = page.locator("#view-memory canvas.stack").bounding_box()
     assert box is not None
     start = time.perf_counter()
     for k in range(STEPS):
         page.mouse.move(box["x"] + box["width"] * k / STEPS, box["y"] + 50)
     assert time.perf_counter() - start < MOST_SECONDS
+
+
+def test_the_first_screen_has_verdict_bar_picture_limit_and_findings(drawn: Drawer) -> None:
+    page = drawn(limited_page("2MiB"), width=1400)
+    assert page.locator(".verdict").inner_text().startswith("does not fit: ")
+    for part in (".bar", "canvas.stack", ".findings"):
+        box = page.locator(f"#view-memory {part}").first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 900
+    picture = "document.querySelector('.chart').chart"
+    assert page.evaluate(f"[{picture}.limit, {picture}.isLimitShown]") == [2 << 20, True]
+
+
+def limited_page(limit: str) -> str:
+    """Return the page of a sample for a device of some memory."""
+    return output_of(["report", f"sample_dumps/{SMALL}", "--limit", limit, "-f", "html"])
+
+
+def test_a_peak_of_one_instant_is_drawn(drawn: Drawer) -> None:
+    page = drawn(page_of(large_report(INSTANTS)))
+    widths = page.evaluate(
+        """() => {
+          const { chart } = document.querySelector(".chart");
+          const runs = chart.runs(chart.model.held);
+          return runs.filter((one) => one.k === chart.model.peakPlace).map((one) => one.width);
+        }"""
+    )
+    assert widths
+    assert max(widths) >= 3
+
+
+def test_a_role_in_the_key_leaves_its_values(drawn: Drawer) -> None:
+    page = drawn(sample_page(), "#r=weights")
+    assert {row[3] for row in _cells(page)} == {"weights"}
+    page.get_by_role("button", name="inputs").click()
+    assert {row[3] for row in _cells(page)} == {"inputs"}
+    page.get_by_role("button", name="inputs").click()
+    assert len({row[3] for row in _cells(page)}) > 2
+
+
+def _cells(page: Page) -> list[list[str]]:
+    rows = page.locator("#view-alive .picture tbody tr").all()
+    return [row.locator("td").all_inner_texts() for row in rows]
+
+
+def test_an_address_keeps_search_and_picture_and_goes_there(open_page: Opener) -> None:
+    opened = open_page(sample_page())
+    page = opened.open("#p=icicle&q.alive=w_in")
+    page.wait_for_timeout(50)
+    assert page.locator("#view-alive .icicle").count() == 1
+    assert page.get_by_label("search values").input_value() == "w_in"
+    box = page.locator("#view-alive").bounding_box()
+    assert box is not None
+    assert abs(box["y"]) < 120
+    opened.assert_quiet()
+
+
+def test_source_lines_are_links_where_a_template_is_given(drawn: Drawer) -> None:
+    report = report_on(str(SAMPLES / SMALL))
+    page = drawn(page_of(report, "https://host/{path}#L{line}"))
+    link = page.locator("#view-alive a.source").first
+    file, line = link.inner_text().split(":")
+    href = link.get_attribute("href") or ""
+    assert href.startswith("https://host/")
+    assert href.endswith(f"{file}#L{line}")
+    assert drawn(sample_page()).locator("a.source").count() == 0

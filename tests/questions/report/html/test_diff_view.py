@@ -155,7 +155,7 @@ def test_check_has_verdicts_then_all_views(drawn: Drawer) -> None:
     data = data_of(page)
     printed = json.loads(output_of(["check", HEAD, "--baseline", BASE, *RULES, "-f", "json"]))
     assert data["hlo-lens-data"] == printed
-    assert list(_module(page)["views"])[:3] == ["summary", "diff", "memory"]
+    assert list(_module(page)["views"])[:3] == ["memory", "diff", "alive"]
     shown = drawn(page)
     first = shown.locator("section.view").first
     assert "hlo-lens check: failed" in first.inner_text()

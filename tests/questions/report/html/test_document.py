@@ -7,15 +7,17 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from click.testing import CliRunner
 
 import hlo_lens
 import hlo_lens.questions.report.html
+from hlo_lens.cli import main
 from hlo_lens.load.devices import gpu_config
 from hlo_lens.questions.report.html.data import Strings, all_views
 from hlo_lens.questions.report.html.document import (
-    bundled,
     data_element,
     manifest,
     notices,
@@ -51,10 +53,13 @@ def test_every_script_and_style_is_allowed_by_its_hash() -> None:
     page = sample_page()
     policy = re.search(r'Security-Policy" content="([^"]+)"', page)
     assert policy is not None
-    for tag in ("script", "style"):
-        for text in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL):
-            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-            assert f"'sha256-{digest}'" in policy[1]
+    texts = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    texts += re.findall(r'<script type="(?!application/json").*?>(.*?)</script>', page, re.DOTALL)
+    assert len(texts) == len((*styles(), *scripts()))
+    for text in texts:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy[1]
+    assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy[1]
     assert policy[1].startswith("default-src 'none'; ")
     assert "unsafe" not in policy[1]
 
@@ -100,7 +105,10 @@ def test_strings_are_stored_once_without_control_characters() -> None:
 def test_a_page_without_data_is_small() -> None:
     page = sample_page()
     data = sum(
-        len(text) for text in re.findall(r'<script type="[^>]*>(.*?)</script>', page, re.DOTALL)
+        len(text)
+        for text in re.findall(
+            r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL
+        )
     )
     assert len(page.encode()) - data < LARGEST_EMPTY
 
@@ -165,7 +173,7 @@ def test_manifest_names_version_licence_and_source() -> None:
 
 
 def test_no_text_ends_its_element() -> None:
-    for text in (*scripts(), *styles()):
+    for text in (*(text for _, text in scripts()), *styles()):
         assert not re.search(r"</(?:script|style)|<!--", text, re.IGNORECASE)
         assert "\r" not in text
 
@@ -202,42 +210,33 @@ def test_views_have_different_places() -> None:
     assert orders == sorted(set(orders))
 
 
-A = 'import { two as second } from "./lib/b.js";\n\nexport const one = second();\n'
-B = "export function two() {\n  return 2;\n}\n"
+def test_every_import_is_in_the_import_map() -> None:
+    (imports,) = (json.loads(text)["imports"] for kind, text in scripts() if kind == "importmap")
+    assert [
+        path.relative_to(ASSETS / "scripts").with_suffix("").as_posix() for path in OWN
+    ] == sorted(imports)
+    for path in OWN:
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r'^import .* from "(.*)";$', text, re.MULTILINE)) <= set(imports)
+        name = path.relative_to(ASSETS / "scripts").with_suffix("").as_posix()
+        assert unquote(imports[name].partition(",")[2]) == text
 
 
-def test_imported_modules_come_first() -> None:
-    made = bundled({"a.js": A, "lib/b.js": B}, "a.js")
-    assert made.index("// lib/b.js") < made.index("// a.js")
+def test_source_lines_link_to_files_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "tp_mlp.py").touch()
+    report = hlo_lens.report_on(str(SAMPLES / SMALL))
+    monkeypatch.chdir(tmp_path)
+    paths = {
+        url: data_of(page_of(report, url))["hlo-lens-views"]["source_paths"]["programs/tp_mlp.py"]
+        for url in ("https://host/{path}#L{line}", "vscode://file/{path}:{line}")
+    }
+    assert list(paths.values()) == ["programs/tp_mlp.py", str(tmp_path / "programs/tp_mlp.py")]
 
 
-def test_imports_and_exports_become_entries_of_a_table() -> None:
-    made = bundled({"a.js": A, "lib/b.js": B}, "a.js")
-    assert 'const { two: second } = modules["lib/b.js"];' in made
-    assert 'modules["lib/b.js"] = { two };' in made
-    assert "\nfunction two() {" in made
-    assert "import {" not in made
-    assert "export " not in made
-
-
-def test_a_module_is_joined_once() -> None:
-    made = bundled({"a.js": A, "c.js": A, "lib/b.js": B}, "a.js", added=("c.js",))
-    assert made.count("// lib/b.js") == 1
-
-
-def test_modules_that_nothing_imports_can_be_added() -> None:
-    assert "// lib/b.js" in bundled({"a.js": "", "lib/b.js": B}, "a.js", added=("lib/b.js",))
-
-
-@pytest.mark.parametrize(
-    ("modules", "message"),
-    [
-        ({"a.js": 'import { x } from "./a.js";\n'}, "modules import each other: a.js > a.js"),
-        ({"a.js": 'import { x } from "./b.js";\n'}, "a.js imports b.js, which is no module"),
-        ({"a.js": 'import x from "./b.js";\n'}, "a.js: not a form that is joined: import x from"),
-        ({"a.js": "export default 1;\n"}, "a.js: not a form that is joined: export default"),
-    ],
-)
-def test_other_forms_are_refused(modules: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        bundled(modules, "a.js")
+@pytest.mark.parametrize("url", ["javascript:{path}", "{path}", "https://host/#L{line}"])
+def test_a_template_without_a_path_or_with_a_script_is_refused(url: str) -> None:
+    result = CliRunner().invoke(main, ["report", "x", "--source-url", url])
+    assert (result.exit_code, "--source-url" in result.output) == (2, True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hlo_lens import report_on
 from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
@@ -15,7 +16,7 @@ from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
 from tests.corpus import SAMPLES
-from tests.questions.report.html.pages import data_of, sample_page
+from tests.questions.report.html.pages import data_of, page_of, sample_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +52,55 @@ def test_sums_of_collectives_are_those_of_the_command(sample: str) -> None:
 @pytest.mark.parametrize("sample", PROGRAMS)
 def test_levels_are_those_of_the_command(sample: str) -> None:
     printed = _printed("loops", sample)["loops"]
-    shown = _views(sample).get("loops")
-    assert (shown["levels"] if shown else printed[:1]) == printed[: None if shown else 1]
+    shown = _views(sample)["loops"]["levels"]
+    assert [{key: row[key] for key in printed[0]} for row in shown] == printed
+    assert {row["equal"] for row in shown} == {1}
+
+
+LOOPS = """HloModule loops, is_scheduled=true
+
+body {{
+  b = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(b), index=0
+  x = f32[8] get-tuple-element(b), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[8] negate(x)
+  ROOT r = (s32[], f32[8]) tuple(next, y)
+}}
+
+condition {{
+  c = (s32[], f32[8]) parameter(0)
+  k = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(8)
+  ROOT less = pred[] compare(k, n), direction=LT
+}}
+
+ENTRY main {{
+  zero = s32[] constant(0)
+  p = f32[8] parameter(0)
+  w.0 = (s32[], f32[8]) tuple(zero, p)
+{loops}
+  ROOT last = f32[8] get-tuple-element(w.{count}), index=1
+}}
+"""
+
+
+def test_equal_loops_are_one_line(drawn: Drawer) -> None:
+    loops = "\n".join(
+        f"  z.{k} = f32[8] get-tuple-element(w.{k}), index=1\n"
+        f"  t.{k} = (s32[], f32[8]) tuple(zero, z.{k})\n"
+        f"  w.{k + 1} = (s32[], f32[8]) while(t.{k}), condition=condition, body=body"
+        for k in range(120)
+    )
+    report = report_on(LOOPS.format(loops=loops, count=120))
+    page = drawn(page_of(report))
+    levels = page.evaluate("hloLens.module.views.loops.levels")
+    assert [(one["loop"], one["equal"]) for one in levels] == [("main", 1), ("w.1", 120)]
+    assert "120 x while x8" in page.locator("#view-loops").inner_text()
+    box = page.locator("#view-loops").bounding_box()
+    assert box is not None
+    assert box["height"] < 400
 
 
 @pytest.mark.parametrize("sample", PROGRAMS)

@@ -6,7 +6,8 @@ order; parameters and outputs after the forms of shardings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by, loops
@@ -22,11 +23,15 @@ from hlo_lens.text.errors import printable
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hlo_lens.load.devices import Topology
+    from hlo_lens.questions.collectives.loop_levels import LoopLevel
     from hlo_lens.questions.report.html.data import Strings, Subject
     from hlo_lens.shapes.mesh import Mesh
+
+    _Level: TypeAlias = tuple[LoopLevel, Mapping[str, object]]
+    """A level of a program, and its JSON object."""
 
 MOST_LEVELS = 500
 """Levels of loops that are listed; the others are summed."""
@@ -75,19 +80,55 @@ def _mesh_object(mesh: Mesh, topology: Topology | None) -> Mapping[str, object]:
 
 
 def _loops(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return the levels of a program with loops or branches; None where it has none."""
+    """Return the levels of a program, equal ones of one level once; None without loops."""
     del strings
     analysis = subject.analysis
     if not analysis.has_hlo or len(loops(analysis).levels) < 2:
         return None
-    levels = loops(analysis).levels
-    rows = zip(loops(analysis).objects(), levels[:MOST_LEVELS], strict=False)
-    others = levels[MOST_LEVELS:]
+    rows = list(zip(loops(analysis).levels, loops(analysis).objects(), strict=True))
+    folded = _folded(rows)
+    listed, others = folded[:MOST_LEVELS], folded[MOST_LEVELS:]
     return {
-        "levels": [{**row, "collectives": level.groups.objects()} for row, level in rows],
-        "others": len(others),
-        "others_wire_bytes_per_run": sum_of(level.wire_bytes_per_run for level in others),
+        "levels": [
+            {
+                **row,
+                "collectives": level.groups.objects(),
+                "equal": len(equal),
+                "wire_bytes_of_equal": sum_of(one.wire_bytes_per_run for one in equal),
+            }
+            for (level, row), equal in listed
+        ],
+        "others": sum(len(equal) for _, equal in others),
+        "others_wire_bytes_per_run": sum_of(
+            one.wire_bytes_per_run for _, equal in others for one in equal
+        ),
     }
+
+
+def _folded(rows: Sequence[_Level]) -> list[tuple[_Level, Sequence[LoopLevel]]]:
+    """Return levels with those that are equal to them, next to each other or not.
+
+    Levels of one parent are equal if they differ in names alone, and all that is inside them too.
+    Each is before those inside it; those inside are of the first of the equal ones.
+    """
+    first = rows[0][0].depth if rows else 0
+    starts = [k for k, (level, _) in enumerate(rows) if level.depth == first]
+    equal: dict[tuple[object, ...], list[Sequence[_Level]]] = {}
+    for start, end in pairwise([*starts, len(rows)]):
+        key = tuple(_shape(level) for level, _ in rows[start:end])
+        equal.setdefault(key, []).append(rows[start:end])
+    found: list[tuple[_Level, Sequence[LoopLevel]]] = []
+    for parts in equal.values():
+        found.append((parts[0][0], [part[0][0] for part in parts]))
+        found.extend(_folded(parts[0][1:]))
+    return found
+
+
+def _shape(level: LoopLevel) -> tuple[object, ...]:
+    """Return all of a level but its names."""
+    sent = tuple((one.kind, one.axis, one.wire_bytes_per_run) for one in level.collectives)
+    runs = level.kind, level.branch, level.trip_count, level.times, level.is_at_most
+    return (level.depth, *runs, level.instructions, level.op_name, level.source, sent)
 
 
 def _sharding(subject: Subject, strings: Strings) -> Mapping[str, object] | None:

@@ -6,15 +6,17 @@ Figures and rows of the diff are in the object of ``-f json``.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import END, NAME
 from hlo_lens.program.summary import hlo_text
+from hlo_lens.questions.diff.page import module_section
 from hlo_lens.questions.memory.grouping import PARAMETERS, nameless_group, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import space_name
-from hlo_lens.questions.report.html.data import View, differences
+from hlo_lens.questions.report.html.data import View, differences, section_object
 from hlo_lens.text.errors import printable
 
 if TYPE_CHECKING:
@@ -39,6 +41,12 @@ MOST_CHARACTERS = 600_000
 LONGEST_LINE = 1500
 """Characters of one line."""
 
+_ROWS = 30
+"""Rows of its tables."""
+
+_DRAWN = ("memory-statement", "program-diff")
+"""Tables whose rows the view draws."""
+
 _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
 """Metadata of an instruction, with strings and one level of braces."""
 
@@ -59,6 +67,7 @@ def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | Non
         "snapshots": [
             side for side, is_known in (("base", base), ("head", has_texts(head))) if not is_known
         ],
+        "section": _section(found),
         "spaces": spaces,
         "groups": {
             by: _groups(base, head, by, strings)
@@ -69,6 +78,14 @@ def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | Non
         "computations": _computations(subject),
         "computation_count": len(subject.computations),
     }
+
+
+def _section(diff: ModuleDiff) -> Mapping[str, object]:
+    """Return the text of the diff without what the view draws: figures, causes, instructions."""
+    whole = module_section(diff)
+    facts = tuple(one for one in whole.facts if one[0] not in ("cause", "memory"))
+    tables = tuple(one for one in whole.tables if one.name not in _DRAWN)
+    return section_object(replace(whole, facts=facts, tables=tables), _ROWS)
 
 
 def has_texts(analysis: ModuleDump) -> bool:

@@ -51,6 +51,7 @@ def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | Non
     memory = memory_results(analysis)
     if memory is None or not has_schedule(analysis):
         return None
+    limit = memory.statement.limit_bytes
     spaces = [
         _space(analysis, memory, color, strings)
         for color in memory.layout.colors
@@ -58,9 +59,7 @@ def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | Non
     ]
     return {
         "source": memory.layout.source,
-        "limit": None
-        if subject.limit_bytes is None
-        else [subject.limit_bytes, subject.limit_source],
+        "limit": None if limit is None else [limit, memory.statement.limit_source],
         "roles": list(ROLES.items()),
         "spaces": spaces,
         "loops": [[strings.number(one.loop), *one[1:]] for one in loop_bands(analysis)],
@@ -217,4 +216,4 @@ def _alive(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     return {"values_of": "memory"} if has_schedule(subject.analysis) else None
 
 
-VIEWS = (View("memory", 20, _view_data), View("alive", 30, _alive))
+VIEWS = (View("memory", 10, _view_data), View("alive", 20, _alive))

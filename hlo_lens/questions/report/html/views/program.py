@@ -1,4 +1,4 @@
-"""Data of the views Summary (head of the text report, and its tables) and Program.
+"""Data of the views Summary (head of the text report, and its first table) and Program.
 
 Program has text, operands, users and origin of the instructions on the page. Collectives and the
 work that overlaps them come first, then loops, values by size, and the rest in text order, as far
@@ -55,7 +55,7 @@ _ROWS = 10
 
 
 def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
-    """Return the head of the module and the tables of its first page."""
+    """Return the head of the module and the first table of its page; views have the others."""
     del strings
     analysis = subject.analysis
     if not analysis.has_hlo:
@@ -64,8 +64,8 @@ def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
         return section_object(section, _ROWS)
     section = Section(
         title=subject.title,
-        facts=tuple(head_facts(analysis, subject.role)),
-        tables=tuple(leading_tables(analysis, subject.command_tail)),
+        facts=tuple(f for f in head_facts(analysis, subject.role) if f[0] != "verdict"),
+        tables=tuple(islice(leading_tables(analysis, subject.command_tail), 1)),
         notes=tuple(head_notes(analysis)),
     )
     return section_object(section, _ROWS)
@@ -182,4 +182,4 @@ def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple
     return strings.numbers(names), len(known)
 
 
-VIEWS = (View("summary", 10, _summary), View("program", 70, _program))
+VIEWS = (View("summary", 30, _summary), View("program", 70, _program))

@@ -1,9 +1,8 @@
 // The devices of a mesh on the chips of TPU slices: a grid for each layer (z) and slice, and lines
 // between devices that are next to each other along one axis of the mesh, its rings closed.
 
-import { el, pictureTable } from "./dom.js";
-import { formatBytes, plural } from "./format.js";
-import { svg } from "./svg.js";
+import { el, pictureTable, svg } from "dom";
+import { formatBytes, plural } from "format";
 
 const CELL = 34;
 const GAP = 18;

@@ -1,11 +1,15 @@
 // Colours of roles and of text on canvases, from the style sheet, so that dark and print follow.
 
+import { el } from "dom";
+
 const changes = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
-const slugs = new Map();
 
 export function roleSlug(role) {
-  if (!slugs.has(role)) slugs.set(role, role.replace(/[^a-z]+/g, "-"));
-  return slugs.get(role);
+  return role.replace(/[^a-z]+/g, "-");
+}
+
+export function swatch(role) {
+  return el("span", { class: `swatch ${roleSlug(role)}`, "aria-hidden": "true" });
 }
 
 export function css(name) {
@@ -23,20 +27,26 @@ export function onColors(listener) {
 }
 
 // Fill of a role on a canvas: its colour with a texture, for readers who do not tell colours apart.
-export function roleFill(context, role, ratio) {
-  const color = roleColor(role);
+export function roleFill(context, role) {
   const texture = TEXTURES[role];
-  if (!texture) return color;
-  const size = Math.round(8 * ratio);
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = size;
+  return texture ? tiled(context, 8, texture, css("--texture"), roleColor(role)) : roleColor(role);
+}
+
+// Lines over bars that are not covered.
+export function hatching(context) {
+  return tiled(context, 6, [[-1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 2, 0]], css("--background"));
+}
+
+function tiled(context, size, lines, color, background) {
+  const tile = el("canvas", { width: size, height: size });
   const draw = tile.getContext("2d");
-  draw.fillStyle = color;
-  draw.fillRect(0, 0, size, size);
-  draw.strokeStyle = css("--texture");
-  draw.lineWidth = Math.max(1, ratio);
+  if (background) {
+    draw.fillStyle = background;
+    draw.fillRect(0, 0, size, size);
+  }
+  draw.strokeStyle = color;
   draw.beginPath();
-  for (const [x1, y1, x2, y2] of texture) {
+  for (const [x1, y1, x2, y2] of lines) {
     draw.moveTo(x1 * size, y1 * size);
     draw.lineTo(x2 * size, y2 * size);
   }

@@ -2,8 +2,8 @@
 // base, which each box also prints with its sign. Groups that are gone have no width; a table has
 // them.
 
-import { el, pictureTable, replace } from "./dom.js";
-import { formatBytes, plural } from "./format.js";
+import { el, pictureTable, replace } from "dom";
+import { formatBytes, plural } from "format";
 
 const ROW = 26;
 const LEAST_WIDTH = 3;

@@ -1,37 +1,41 @@
 // Elements of the page. Text is always a text node: names of dumps never become markup.
 
-import { printable } from "./printable.js";
-
 const LONG_CELL = 40;
+const SVG = ["http", "//www.w3.org/2000/svg"].join(":");
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+// Text of dumps made safe to show (hlo_lens/text/errors.py): control characters and marks of
+// writing direction, which could show a text as another one, become their escapes.
+export function printable(text) {
+  return text.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
 
 export function el(tag, properties, ...children) {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(properties || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key === "class") made.className = value;
-    else if (key === "style") Object.assign(made.style, value);
-    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value === true ? "" : shownAs(key, value));
-  }
-  append(made, children);
-  return made;
+  return filled(document.createElement(tag), properties, children);
 }
 
-export function append(parent, children) {
-  for (const child of children.flat()) {
-    if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : textNode(child));
-  }
-  return parent;
-}
-
-export function textNode(content) {
-  return document.createTextNode(printable(String(content)));
+export function svg(tag, properties, ...children) {
+  return filled(document.createElementNS(SVG, tag), properties, children);
 }
 
 // Attributes that are shown or read aloud are made printable; others, as addresses, stay.
-function shownAs(key, value) {
-  return key === "title" || key === "aria-label" ? printable(String(value)) : value;
+function filled(made, properties, children) {
+  for (const [key, value] of Object.entries(properties || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === "style") Object.assign(made.style, value);
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "title" || key === "aria-label") made.setAttribute(key, printable(String(value)));
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  return append(made, children);
+}
+
+export function append(parent, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : document.createTextNode(printable(String(child))));
+  }
+  return parent;
 }
 
 export function replace(parent, ...children) {
@@ -52,25 +56,20 @@ export function redrawn(place, draw) {
 // A command of the shell with a button that copies it.
 export function commandLine(text) {
   const code = el("code", {}, text);
-  const button = el("button", { type: "button", class: "copy", title: "Copy the command" }, "copy");
-  button.addEventListener("click", async () => {
-    button.textContent = (await copied(code.textContent, code)) ? "copied" : "select and copy";
-    setTimeout(() => { button.textContent = "copy"; }, 1500);
-  });
-  return el("div", { class: "command" }, el("span", { "aria-hidden": "true" }, "$ "), code, button);
+  const copy = button("copy", async () => {
+    await navigator.clipboard.writeText(code.textContent).catch(() => {
+      getSelection().selectAllChildren(code);
+      document.execCommand("copy");
+    });
+    copy.textContent = "copied";
+    setTimeout(() => { copy.textContent = "copy"; }, 1500);
+  }, { class: "copy", title: "Copy the command" });
+  return el("div", { class: "command" }, el("span", { "aria-hidden": "true" }, "$ "), code, copy);
 }
 
-async function copied(text, element) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const range = document.createRange();
-    range.selectNodeContents(element);
-    getSelection().removeAllRanges();
-    getSelection().addRange(range);
-    return document.execCommand("copy");
-  }
+// A word of a command for the shell.
+export function quoted(word) {
+  return `'${word.replace(/'/g, "'\\''")}'`;
 }
 
 export function button(label, action, properties) {
@@ -79,41 +78,45 @@ export function button(label, action, properties) {
 
 // A group of buttons of which one is pressed. Returns the element and a function that presses one.
 export function choice(label, options, chosen, onchoose) {
-  const group = el("div", { class: "choice", role: "group", "aria-label": label });
-  const buttons = new Map();
+  const buttons = options.map(([key, text]) => [key, button(text, () => { press(key); onchoose(key); })]);
   const press = (key) => {
     for (const [one, made] of buttons) made.setAttribute("aria-pressed", String(one === key));
   };
-  for (const [key, text] of options) {
-    const made = button(text, () => { press(key); onchoose(key); });
-    buttons.set(key, made);
-    group.append(made);
-  }
   press(chosen);
-  return { element: group, press };
+  return { press, element: el("div", { class: "choice", role: "group", "aria-label": label },
+    buttons.map(([, made]) => made)) };
+}
+
+// Facts as pairs of label and text or nodes; pairs without a text are left out.
+export function factList(facts) {
+  return el("dl", { class: "facts" }, facts.filter(([, text]) => text).map(([label, text]) =>
+    el("div", {}, el("dt", {}, label), el("dd", {}, text))));
+}
+
+export function noteList(notes) {
+  return notes.length ? el("ul", { class: "notes" }, notes.map((note) => el("li", {}, note))) : null;
+}
+
+// A block below a head.
+export function block(title, ...children) {
+  return el("div", { class: "block" }, el("h3", {}, title), children);
 }
 
 // A table with heads. Columns are [name, meaning, isNumber]; cells are text or nodes.
-export function table(columns, rows, properties = {}) {
-  const head = el("tr", {}, columns.map(([name, meaning, isNumber]) =>
-    el("th", { scope: "col", title: meaning || null, class: isNumber ? "number" : null }, name)));
-  const line = (cells) => el("tr", {}, cells.map((cell, place) =>
-    el("td", { class: columns[place][2] ? "number" : null, title: fullText(cell) }, cell)));
-  const made = el("table", { class: properties.class || null },
-    properties.caption ? el("caption", {}, properties.caption) : null,
-    el("thead", {}, head),
-    el("tbody", {}, rows.map(line)),
-    properties.tail && properties.tail.length ? el("tfoot", {}, properties.tail.map(line)) : null);
-  return el("div", { class: "scroll", tabindex: "0", role: "region",
-    "aria-label": properties.caption || properties.label || "table" }, made);
+export function table(columns, rows, { label = "table", tail = [], kind = null } = {}) {
+  const line = (cells) => el("tr", {}, cells.map((cell, place) => tableCell(cell, columns[place][2])));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    el("table", { class: kind }, el("thead", {}, el("tr", {}, columns.map(([name, meaning, isNumber]) =>
+      el("th", { scope: "col", title: meaning || null, class: isNumber ? "number" : null }, name)))),
+    el("tbody", {}, rows.map(line)), tail.length ? el("tfoot", {}, tail.map(line)) : null));
 }
 
-// The text of a cell that may be cut; null for short ones and for nodes.
-export function fullText(cell) {
-  return typeof cell === "string" && cell.length > LONG_CELL ? cell : null;
+export function tableCell(content, isNumber) {
+  const isLong = typeof content === "string" && content.length > LONG_CELL;
+  return el("td", { class: isNumber ? "number" : null, title: isLong ? content : null }, content);
 }
 
-// The table that says in numbers what a picture shows.
+// The table that says in numbers what a picture shows, made when it is opened.
 export function pictureTable(summary, columns, makeRows) {
   const made = el("details", { class: "numbers" }, el("summary", {}, summary));
   made.addEventListener("toggle", () => {

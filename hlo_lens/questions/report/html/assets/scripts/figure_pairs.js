@@ -1,8 +1,8 @@
 // Figures of both sides of a diff as pairs of bars: memory, and collectives.
 
-import { el, table } from "./dom.js";
-import { signed } from "./difference_icicle.js";
-import { formatBytes, formatCount } from "./format.js";
+import { el, table } from "dom";
+import { signed } from "difference_icicle";
+import { formatBytes, formatCount } from "format";
 
 const MEMORY = {
   total_bytes: "must fit", "peak.bytes": "peak", argument_bytes: "arguments",
@@ -42,7 +42,7 @@ function pairTable(title, rows, format, signedText) {
   return el("div", { class: "block" }, el("h3", {}, title),
     table([["figure", "", false], ["base", "", true], ["head", "", true], ["change", "", true],
       ["base above, head below", "", false]], rows.map(([label, one]) => [label, text(one.base),
-      text(one.head), change(one), bars(one, most)]), { label: title, class: "pairs" }));
+      text(one.head), change(one), bars(one, most)]), { label: title, kind: "pairs" }));
 }
 
 function bars({ base, head }, most) {

@@ -1,35 +1,30 @@
 // A table of records that is sorted by a click on a head and searched by part of a text.
 
-import { button, el, fullText, redrawn, replace } from "./dom.js";
-import { plural } from "./format.js";
+import { append, button, el, redrawn, replace, tableCell } from "dom";
+import { plural } from "format";
 
 const SHOWN = 25;
 
-// The chosen record is shown wherever it is. Columns: { title, meaning, isNumber, cell(record) => text or node, by(record) => sort key }.
+// The chosen record is shown wherever it is. Columns: { title, meaning, isNumber, cell(record) => text
+// or node, by(record) => sort key }. The search is in the selection, by the name of the listing; without
+// a selection there is none.
 export class Listing {
-  constructor(records, columns, { label, words, chosen, tail, sortedBy, placeholder }) {
-    Object.assign(this, { records, columns, label, words, chosen, tail });
-    this.shown = SHOWN;
-    this.column = sortedBy === undefined ? null : columns[sortedBy];
-    this.isDescending = true;
-    this.text = "";
-    this.filter = null;
+  constructor(records, columns, options) {
+    Object.assign(this, { records, columns, shown: SHOWN, isDescending: true, filter: null }, options);
+    this.column = this.sortedBy === undefined ? null : columns[this.sortedBy];
     this.place = el("div", { class: "listing" });
-    this.input = el("input", { type: "search", autocomplete: "off", "aria-label": `search ${label}`,
-      placeholder: placeholder || "part of a name" });
-    this.input.addEventListener("input", () => {
-      this.text = this.input.value.toLowerCase();
-      this.shown = SHOWN;
-      this.draw();
-    });
-    this.element = el("div", {}, el("div", { class: "tools" },
-      el("label", { class: "search" }, "search ", this.input)), this.place);
+    this.tools = el("div", { class: "tools" });
+    this.element = el("div", {}, this.tools, this.place);
+    if (!this.selection) return; // its owner draws it
+    this.tools.append(searchField(this.selection, this.name, this.placeholder, `search ${this.label}`));
+    this.selection.subscribe(() => this.draw());
     this.draw();
   }
 
   found() {
+    const text = this.selection ? (this.selection.get(`q.${this.name}`) || "").toLowerCase() : "";
     return this.records.filter((one) => (!this.filter || this.filter(one))
-      && (!this.text || this.words(one).toLowerCase().includes(this.text)));
+      && (!text || this.words(one).toLowerCase().includes(text)));
   }
 
   sorted(found) {
@@ -48,13 +43,15 @@ export class Listing {
     const chosen = this.chosen ? this.chosen() : null;
     const shown = found.slice(0, this.shown);
     if (chosen !== null && !shown.includes(chosen) && found.includes(chosen)) shown.push(chosen);
-    const rows = shown.map((one) => this.row(one, one === chosen));
-    const rest = found.length - rows.length;
-    const body = el("table", {}, el("thead", {}, el("tr", {},
-      this.columns.map((column) => this.headCell(column)))), el("tbody", {}, rows),
-    this.tail ? el("tfoot", {}, this.tail(found)) : null);
-    replace(this.place, el("div", { class: "scroll", tabindex: "0", role: "region",
-      "aria-label": this.label }, body),
+    const rest = found.length - shown.length;
+    const row = (one) => el("tr", { class: one === chosen ? "chosen" : null,
+      "aria-current": one === chosen ? "true" : null },
+    this.columns.map((column) => tableCell(column.cell(one), column.isNumber)));
+    const tail = this.tail ? this.tail(found, shown) : [];
+    replace(this.place, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": this.label },
+      el("table", {}, el("thead", {}, el("tr", {}, this.columns.map((column) => this.head(column)))),
+        el("tbody", {}, shown.map(row)), tail.length ? el("tfoot", {}, tail.map((cells) =>
+          append(el("tr", {}), cells.map((cell, k) => tableCell(cell, this.columns[k].isNumber))))) : null)),
     rest ? button(`${plural(rest, "more row")}: show them`, () => {
       this.shown = Math.min(found.length, this.shown * 8);
       this.draw();
@@ -63,27 +60,29 @@ export class Listing {
       `${found.length} of ${plural(this.records.length, "row")} found`) : null);
   }
 
-  headCell(column) {
+  head(column) {
     const isSorted = column === this.column;
-    const sort = isSorted ? (this.isDescending ? "descending" : "ascending") : null;
     const mark = isSorted ? (this.isDescending ? " \u25be" : " \u25b4") : "";
-    return el("th", { scope: "col", class: column.isNumber ? "number" : null, "aria-sort": sort },
-      button(`${column.title}${mark}`, () => {
-        this.isDescending = isSorted ? !this.isDescending : Boolean(column.isNumber);
-        this.column = column;
-        this.draw();
-      }, { class: "sort", title: `${column.meaning || column.title}; click to sort` }));
-  }
-
-  row(one, isChosen) {
-    return el("tr", { class: isChosen ? "chosen" : null, "aria-current": isChosen ? "true" : null },
-      this.columns.map((column) =>
-        cellOf(column.cell(one), column.isNumber)));
+    return el("th", { scope: "col", class: column.isNumber ? "number" : null,
+      "aria-sort": isSorted ? (this.isDescending ? "descending" : "ascending") : null },
+    button(`${column.title}${mark}`, () => {
+      this.isDescending = isSorted ? !this.isDescending : Boolean(column.isNumber);
+      this.column = column;
+      this.draw();
+    }, { class: "sort", title: `${column.meaning || column.title}; click to sort` }));
   }
 }
 
-function cellOf(content, isNumber) {
-  return el("td", { class: isNumber ? "number" : null, title: fullText(content) }, content);
+// A field whose text is in the selection, and so in the address.
+export function searchField(selection, name, placeholder, label) {
+  const input = el("input", { type: "search", autocomplete: "off", "aria-label": label || "search",
+    placeholder: placeholder || "part of a name", value: selection.get(`q.${name}`) || "" });
+  input.addEventListener("input", () => selection.set({ [`q.${name}`]: input.value }));
+  selection.subscribe(() => {
+    const text = selection.get(`q.${name}`) || "";
+    if (input.value !== text) input.value = text;
+  });
+  return el("label", { class: "search" }, "search ", input);
 }
 
 // Unknown (null) counts as largest, as in the text report.

@@ -1,8 +1,8 @@
 // The memory of a module over its schedule, made from the columns of the view's data.
 // A place is the number of a stored instant: all of them, or the largest of some neighbours.
 
-import { cumulated } from "./data.js";
-import { makerOf } from "./selection.js";
+import { cumulated } from "data";
+import { makerOf } from "selection";
 
 const models = new WeakMap();
 
@@ -68,8 +68,16 @@ class MemoryModel {
     return found;
   }
 
+  // The instant of a place; after the last one the end of the schedule.
   instantOf(place) {
-    return this.instants ? this.instants[place] : place;
+    if (!this.instants) return place;
+    return place < this.places ? this.instants[place] : this.length;
+  }
+
+  placesWhere(isWanted) {
+    const found = [];
+    for (let k = 0; k < this.count; k += 1) if (isWanted(k)) found.push(k);
+    return found;
   }
 
   // The stored instant nearest to one.
@@ -138,10 +146,7 @@ class MemoryModel {
   alive(place) {
     const instant = this.instantOf(place);
     const { start, end, size } = this.values;
-    const found = [];
-    for (let k = 0; k < this.count; k += 1) {
-      if (start[k] <= instant && instant <= end[k]) found.push(k);
-    }
+    const found = this.placesWhere((k) => start[k] <= instant && instant <= end[k]);
     const owned = this.ownedBytes(found);
     const total = this.held[place];
     let sum = 0;
@@ -195,4 +200,14 @@ function take(ranges, low, high) {
   }
   ranges.splice(first, stop - first, [from, to]);
   return free;
+}
+
+const listed = new WeakMap();
+
+// The place of an instruction among those of the view Program; undefined if it is not listed.
+export function placeOfInstruction(name, page) {
+  const data = page.module.views.program;
+  if (!data) return undefined;
+  if (!listed.has(data)) listed.set(data, new Map(data.name.map((number, k) => [page.strings[number], k])));
+  return listed.get(data).get(name);
 }

@@ -1,9 +1,8 @@
 // The mesh of devices as a grid: the larger of the last two axes to the right, the other downwards,
 // further ones as sheets; lines along the axes, as thick as the bytes that are sent over them.
 
-import { el } from "./dom.js";
-import { formatBytes, plural } from "./format.js";
-import { svg } from "./svg.js";
+import { el, svg } from "dom";
+import { formatBytes, plural } from "format";
 
 const CELL = 32;
 const GAP = 16;

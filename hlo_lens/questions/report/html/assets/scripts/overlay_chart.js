@@ -1,111 +1,94 @@
 // Bytes held over two schedules, each from its begin to its end: base dashed, head solid.
 
-import { onColors } from "./colors.js";
-import { cumulated } from "./data.js";
-import { el } from "./dom.js";
-import { formatBytes } from "./format.js";
-import { byteTicks } from "./stack_layout.js";
-import { svg } from "./svg.js";
+import { css } from "colors";
+import { cumulated } from "data";
+import { SchedulePicture } from "schedule_picture";
 
-const HEIGHT = 260;
-const LEFT = 78;
-const BOTTOM = 8;
+const HEIGHT = 280;
+const PARTS = 10_000; // of both schedules, which have different lengths
 
-export class OverlayChart {
+export class OverlayChart extends SchedulePicture {
   // Sides: { base, head } with length, largest, instants (differences), held; or null.
   constructor(space, { label, onpoint }) {
+    super({ kind: "overlay", label, length: PARTS, height: HEIGHT });
     this.sides = ["base", "head"].filter((name) => space[name]).map((name) =>
       ({ name, ...space[name], at: cumulated(space[name].instants) }));
-    this.most = Math.max(1, ...this.sides.map((one) => one.largest)) * 1.05;
-    this.label = label;
-    this.onpoint = onpoint;
-    this.share = null;
-    this.element = el("div", { class: "overlay", tabindex: "0" });
-    this.element.chart = this;
-    this.element.addEventListener("pointermove", (event) => {
-      const area = this.element.getBoundingClientRect();
-      this.point((event.clientX - area.left - LEFT) / (this.width - LEFT));
-    });
-    this.element.addEventListener("keydown", (event) => this.pressed(event));
-  }
-
-  start() {
-    this.draw();
-    const watcher = new ResizeObserver(() => {
-      if (!this.element.isConnected) watcher.disconnect();
-      else if (this.element.clientWidth !== this.width) this.draw();
-    });
-    watcher.observe(this.element);
-    onColors(() => { if (this.element.isConnected) this.draw(); });
+    this.most = Math.max(1, ...this.sides.map((one) => one.largest)) * 1.06;
+    Object.assign(this, { onpoint, hidden: new Set() });
     this.toPeak();
   }
 
-  pressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = (event.shiftKey ? 10 : 1) / 500;
-    const to = { ArrowLeft: this.share - step, ArrowRight: this.share + step, Home: 0, End: 1 };
-    if (event.key in to) this.point(to[event.key]);
-    else if (event.key === "p" || event.key === "P") this.toPeak();
-    else return;
-    event.preventDefault();
+  drawInstants() {} // the schedules have different ones
+
+  instant() {
+    return this.part;
+  }
+
+  y(bytes) {
+    return this.bottom - (bytes / this.most) * HEIGHT;
+  }
+
+  paint(ctx) {
+    for (const side of this.sides.filter((one) => !this.hidden.has(one.name))) {
+      const isBase = side.name === "base";
+      ctx.strokeStyle = css(isBase ? "--faint" : "--accent");
+      ctx.fillStyle = ctx.strokeStyle;
+      ctx.lineWidth = isBase ? 1.25 : 1.75;
+      ctx.setLineDash(isBase ? [5, 3] : []);
+      ctx.beginPath();
+      side.held.forEach((bytes, k) => {
+        ctx.lineTo(this.x(this.partOf(side, k)), this.y(bytes));
+        ctx.lineTo(this.x(k + 1 < side.held.length ? this.partOf(side, k + 1) : PARTS), this.y(bytes));
+      });
+      ctx.stroke();
+      ctx.beginPath();
+      ctx.arc(this.x(this.partOf(side, side.held.indexOf(side.largest))), this.y(side.largest), 4, 0, 7);
+      ctx.fill();
+    }
+    this.drawInstant(ctx, this.part, css("--text"));
+  }
+
+  marks(ctx) {
+    this.drawBytes(ctx, this.most, (bytes) => this.y(bytes));
+  }
+
+  partOf(side, k) {
+    return (side.at[k] / side.length) * PARTS;
+  }
+
+  // Go to a part of both schedules, and report the instants there.
+  go(part) {
+    this.part = Math.max(0, Math.min(PARTS, part));
+    this.draw();
+    this.onpoint(Object.fromEntries(this.sides.map((side) => {
+      const next = side.at.findIndex((_, k) => this.partOf(side, k) > this.part + 0.5);
+      const k = next < 0 ? side.at.length - 1 : Math.max(0, next - 1);
+      return [side.name, { k, instant: side.at[k], bytes: side.held[k] }];
+    })));
   }
 
   toPeak() {
-    const side = this.sides[this.sides.length - 1];
-    const k = side.held.indexOf(side.largest);
-    this.point(side.at[k] / side.length, k);
+    const side = this.sides.at(-1);
+    this.part = this.partOf(side, side.held.indexOf(side.largest));
   }
 
-  // Point at a share of both schedules; of the last side at a stored instant, if one is given.
-  point(share, exact) {
-    this.share = Math.max(0, Math.min(1, share));
-    const found = {};
-    for (const side of this.sides) {
-      const isLast = side === this.sides[this.sides.length - 1];
-      const k = isLast && exact !== undefined ? exact
-        : nearest(side.at, this.share * side.length);
-      found[side.name] = { k, instant: side.at[k], bytes: side.held[k] };
-    }
-    const x = LEFT + this.share * (this.width - LEFT);
-    this.cursor.setAttribute("x1", x);
-    this.cursor.setAttribute("x2", x);
-    this.onpoint(found);
+  start() {
+    super.start();
+    this.go(this.part);
   }
 
-  draw() {
-    this.width = this.element.clientWidth || 800;
-    const x = (side, k) => LEFT + (side.at[k] / side.length) * (this.width - LEFT);
-    const y = (bytes) => HEIGHT - BOTTOM - (bytes / this.most) * (HEIGHT - BOTTOM - 14);
-    const parts = [];
-    for (const bytes of byteTicks(this.most)) {
-      parts.push(svg("line", { x1: LEFT, x2: this.width, y1: y(bytes), y2: y(bytes), class: "grid" }),
-        svg("text", { x: LEFT - 8, y: y(bytes) + 4, "text-anchor": "end", class: "faint" },
-          formatBytes(bytes)));
-    }
-    for (const side of this.sides) {
-      const points = [];
-      for (let k = 0; k < side.held.length; k += 1) {
-        const end = k + 1 < side.held.length ? x(side, k + 1) : this.width;
-        points.push(`${x(side, k).toFixed(1)},${y(side.held[k]).toFixed(1)}`,
-          `${end.toFixed(1)},${y(side.held[k]).toFixed(1)}`);
-      }
-      parts.push(svg("polyline", { points: points.join(" "), class: `series ${side.name}` }));
-      const k = side.held.indexOf(side.largest);
-      parts.push(svg("circle", { cx: x(side, k), cy: y(side.largest), r: 4, class: `peak ${side.name}` }));
-    }
-    this.cursor = svg("line", { x1: LEFT, x2: LEFT, y1: 8, y2: HEIGHT - BOTTOM, class: "cursor" });
-    this.element.replaceChildren(svg("svg", { width: this.width, height: HEIGHT, role: "img",
-      "aria-label": this.label }, parts, this.cursor));
-    if (this.share !== null) this.point(this.share);
+  pointed(x) {
+    if (x !== null && x > this.left) this.go(this.instantAt(x));
   }
-}
 
-function nearest(at, instant) {
-  let low = 0;
-  let high = at.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (at[middle] <= instant) low = middle; else high = middle - 1;
+  clicked() {}
+
+  moved(step) {
+    this.go(this.part + step * (PARTS / 500));
   }
-  return low;
+
+  went(key) {
+    this.toPeak();
+    this.go({ Home: 0, End: PARTS }[key] ?? this.part);
+  }
 }

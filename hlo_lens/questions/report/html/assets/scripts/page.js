@@ -1,35 +1,48 @@
 // The page: head, list of modules, views one below the other, the selected value at the bottom.
 
-import { followFocus } from "./card_focus.js";
-import { readData } from "./data.js";
-import { commandLine, el, replace } from "./dom.js";
-import { formatBytes } from "./format.js";
-import { guide } from "./guide.js";
-import { Selection } from "./selection.js";
-import { sectionBlock } from "./sections.js";
-import { closeCard, valueCard } from "./value_card.js";
-
-const VIEWS = Object.entries(modules)
-  .filter(([name]) => name.startsWith("views/"))
-  .map(([, exported]) => exported.view);
+import { followKeys, makeCard } from "card";
+import { readData } from "data";
+import { append, button, commandLine, el, replace } from "dom";
+import { formatBytes } from "format";
+import { Selection } from "selection";
+import { sectionBlock } from "sections";
 
 const MOST_LINKS = 12;
+const VIEWS = new Map();
+const WHERE = { "q.alive": "alive", picture: "alive", by: "alive", allocation: "alive", value: "alive",
+  instruction: "program", "q.collectives": "collectives", "q.program": "program", "q.sharding": "sharding",
+  "q.changes": "diff" }; // views of what an address without a view has
+const USE = [
+  "All figures are from the compiler's dump; nothing was run. The first screen has whether the program "
+  + "fits, when most memory is held (the peak) and by what, and findings: what to change, and what that saves.",
+  "Select a value or an instruction in any view: it is marked in all of them, and described at the "
+  + "bottom. It is then in the address of the page, as are zoom, searches and pictures: send it to others. "
+  + "The Back button of the browser returns to what was selected before.",
+  "Keyboard: Tab goes to the next control or picture, Enter opens a name, Escape closes it; arrow keys "
+  + "move inside a picture. Below each picture are its numbers as a table.",
+  "A line that begins with $ is the command that prints the numbers of its view, for a terminal with "
+  + "hlo-lens and the dump.",
+];
 
 async function start() {
   const main = document.getElementById("page");
-  main.append(el("p", { class: "loading" }, "Reading the data of this page ..."));
+  append(main, [el("p", { class: "loading" }, "Reading the data of this page ...")]);
   const [report, made] = await Promise.all([readData("hlo-lens-data"), readData("hlo-lens-views")]);
+  const names = new Set(made.modules.flatMap((one) => Object.keys(one.views)));
+  await Promise.all([...names].map(async (name) => VIEWS.set(name, (await import(`views/${name}`)).view)));
   const page = { report, made, strings: made.strings, selection: new Selection(), formatBytes };
   window.hloLens = page;
   document.documentElement.dataset.kind = made.kind;
-  const show = () => showModule(main, page);
   addEventListener("beforeprint", () => document.body.classList.add("paper"));
   addEventListener("afterprint", () => document.body.classList.remove("paper"));
-  page.giveBackFocus = followFocus();
-  addEventListener("keydown", (event) => {
-    if (event.key === "Escape") closeCard(page);
-  });
-  show();
+  for (const name of ["pointerdown", "keydown", "input"]) {
+    addEventListener(name, ({ target }) => {
+      const section = target instanceof Element && target.closest("section.view");
+      if (section) page.selection.near = section.id.slice("view-".length);
+    }, true);
+  }
+  followKeys(page);
+  showModule(main, page);
 }
 
 function chosenModule(page) {
@@ -49,46 +62,40 @@ function showModule(main, page) {
   const object = module ? (page.report.modules || [])[module.number] : null;
   page.object = module ? module.objects.report || object : null;
   page.changes = module ? module.objects.diff || object : null;
-  const views = module ? Object.keys(module.views).map(viewOf).filter(Boolean) : [];
-  const general = page.made.sections.map((section, k) => [section.is_leading, el("section",
-    { class: "view", id: `view-section${k}`, "aria-label": section.title },
-    el("h2", { tabindex: "-1" }, section.title),
-    sectionBlock(section, (title) => openModule(page, title)))]);
-  const leading = (isLeading) => general.filter(([is]) => is === isLeading).map(([, one]) => one);
-  const all = [...leading(true), ...views.map((view) => viewSection(view, page)), ...leading(false)];
-  replace(main, head(page), navigation(page, all), el("div", { class: "views" }, all), foot(page),
-    valueCard(page));
+  const views = module ? Object.keys(module.views).map((name) => VIEWS.get(name)) : [];
+  const general = (isLeading) => page.made.sections.map((section, k) => [section, k])
+    .filter(([section]) => section.is_leading === isLeading).map(([section, k]) => el("section",
+      { class: "view", id: `view-section${k}`, "aria-label": section.title },
+      el("h2", { tabindex: "-1" }, section.title), sectionBlock(section, page, (title) => openModule(page, title))));
+  const all = [...general(true), ...views.map((view) => viewSection(view, page)), ...general(false)];
+  replace(main, head(page), navigation(page, all), el("div", { class: "views" }, all), foot(page), makeCard(page));
   followView(page);
   main.dataset.ready = "true";
 }
 
-function viewOf(name) {
-  return VIEWS.find((one) => one.name === name);
-}
-
-function head(page) {
-  const { made, module } = page;
-  const parts = [el("div", { class: "brand" }, `hlo-lens \u00b7 ${made.kind}`)];
-  parts.push(el("h1", {}, module ? module.title : made.title));
-  if (module && module.role) parts.push(el("p", { class: "role" }, module.role));
-  if (made.modules.length > 1) parts.push(modulePicker(page));
-  if (module) parts.push(guide(made.kind));
-  return el("header", { class: "head" }, parts);
+function head({ made, module, ...page }) {
+  const verdict = module && module.verdict;
+  return el("header", { class: "head" },
+    el("div", { class: "line" }, el("h1", {}, module ? module.title : made.title),
+      module && module.role ? el("span", { class: "role" }, module.role) : null,
+      made.modules.length > 1 ? modulePicker({ made, module, ...page }) : null,
+      el("span", { class: "brand" }, `hlo-lens \u00b7 ${made.kind}`),
+      el("details", { class: "how" }, el("summary", {}, "How to use this page"), USE.map((text) => el("p", {}, text)))),
+    verdict ? el("p", { class: `verdict${verdict.fits === false ? " bad" : ""}` }, verdict.text) : null);
 }
 
 function modulePicker(page) {
-  const picker = el("select", { id: "module" }, page.made.modules.map((one) =>
-    el("option", { value: one.title, selected: one === page.module },
-      one.role ? `${one.title} (${one.role})` : one.title)));
-  picker.addEventListener("change", () => {
+  const picker = el("select", { id: "module", onchange: () => {
     openModule(page, picker.value);
     document.getElementById("module").focus();
-  });
-  return el("p", {}, el("label", { for: "module" }, "module "), picker);
+  } }, page.made.modules.map((one) => el("option", { value: one.title, selected: one === page.module },
+    one.role ? `${one.title} (${one.role})` : one.title)));
+  return el("span", {}, el("label", { for: "module" }, "module "), picker);
 }
 
 function openModule(page, title) {
-  page.selection.state = {};
+  page.selection.state = Object.create(null);
+  page.selection.near = undefined;
   page.selection.set({ module: title });
   scrollTo(0, 0);
 }
@@ -101,7 +108,7 @@ function navigation(page, sections) {
       href: `#w=${name}`,
       onclick: (event) => {
         event.preventDefault();
-        page.view = name;
+        page.selection.near = name;
         page.selection.set({ view: name });
         goTo(section);
       },
@@ -109,17 +116,18 @@ function navigation(page, sections) {
   }));
 }
 
-// Go to the view in the address, at first and when the address changes.
+// Go to the view in the address, or to that of what the address has, at first and when it changes.
 function followView(page) {
-  page.view = undefined;
+  const { selection } = page;
   const follow = () => {
-    const name = page.selection.get("view");
-    if (name === page.view) return;
-    page.view = name;
-    const section = name === undefined ? null : document.getElementById(`view-${name}`);
+    const key = Object.keys(WHERE).find((one) => selection.get(one) !== undefined);
+    const name = selection.get("view") || (selection.near === undefined ? WHERE[key] : undefined);
+    if (name === undefined || name === selection.near) return;
+    selection.near = name;
+    const section = document.getElementById(`view-${name}`);
     if (section) goTo(section);
   };
-  page.selection.subscribe(follow);
+  selection.subscribe(follow);
   requestAnimationFrame(follow);
 }
 
@@ -129,47 +137,34 @@ function goTo(section) {
     if (one.draw) one.draw();
     if (one === section) break;
   }
-  section.scrollIntoView({ behavior: calm() ? "auto" : "smooth" });
+  section.scrollIntoView();
   section.querySelector("h2").focus({ preventScroll: true });
-}
-
-function calm() {
-  return matchMedia("(prefers-reduced-motion: reduce)").matches;
-}
-
-// The command that prints the numbers of a view, as it is selected.
-function viewCommand(view, page) {
-  const { module } = page;
-  const made = commandLine(view.command(module, page.selection));
-  page.selection.subscribe(() => {
-    if (page.module !== module) return false;
-    made.querySelector("code").textContent = view.command(module, page.selection);
-    return true;
-  });
-  return made;
+  const chosen = section.querySelector(".chosen");
+  if (chosen) chosen.scrollIntoView({ block: "nearest" });
 }
 
 // A view with its head; its body is drawn when it comes near the screen, or is printed.
 function viewSection(view, page) {
+  const { module } = page;
   const body = el("div", { class: "body" });
+  const command = commandLine(view.command(module, page.selection)); // follows what is selected
+  page.selection.subscribe(() => {
+    command.querySelector("code").textContent = view.command(module, page.selection);
+  });
   const section = el("section", { class: "view", id: `view-${view.name}`, "aria-label": view.title },
-    el("h2", { tabindex: "-1" }, view.title),
-    el("details", { class: "how" }, el("summary", {}, "How to read this"),
-      view.howToRead.map((sentence) => el("p", {}, sentence))),
-    viewCommand(view, page), body);
-  let isDrawn = false;
+    el("div", { class: "line" }, el("h2", { tabindex: "-1" }, view.title), el("details", { class: "how" },
+      el("summary", {}, "How to read this"), view.howToRead.map((sentence) => el("p", {}, sentence))), command), body);
   const draw = () => {
-    if (isDrawn || !section.isConnected) return;
-    isDrawn = true;
+    if (section.dataset.drawn || !section.isConnected) return;
+    section.dataset.drawn = "true";
     watcher.disconnect();
     try {
-      view.render(body, page.module.views[view.name], page);
+      view.render(body, module.views[view.name], page);
     } catch (error) {
       replace(body, el("p", { class: "failed", role: "alert" },
         `This view could not be drawn: ${error.message}. The command above prints its numbers.`));
       console.error(error);
     }
-    section.dataset.drawn = "true";
   };
   const watcher = new IntersectionObserver((entries) => {
     if (entries.some((entry) => entry.isIntersecting)) draw();
@@ -181,19 +176,14 @@ function viewSection(view, page) {
 }
 
 function foot(page) {
-  const save = el("button", { type: "button", onclick: () => download(page) },
-    "Save the data (JSON)");
-  return el("footer", {},
-    `Made by hlo-lens ${page.made.tool_version}. This file loads nothing from the network; `
-    + "it contains its data. ", save);
-}
-
-function download(page) {
-  const text = JSON.stringify(page.report);
-  const link = el("a", { download: `${page.made.kind}.json`,
-    href: URL.createObjectURL(new Blob([text], { type: "application/json" })) });
-  link.click();
-  URL.revokeObjectURL(link.href);
+  const save = () => {
+    const link = el("a", { download: `${page.made.kind}.json`,
+      href: URL.createObjectURL(new Blob([JSON.stringify(page.report)], { type: "application/json" })) });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return el("footer", {}, `Made by hlo-lens ${page.made.tool_version}. This file loads nothing from the network; `
+    + "it contains its data. ", button("Save the data (JSON)", save));
 }
 
 start().catch((error) => {

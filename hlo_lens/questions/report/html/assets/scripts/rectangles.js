@@ -1,9 +1,9 @@
 // Treemap and icicle: rectangles as buttons, laid out by d3-hierarchy. What is too small to see
 // is counted in a line below, with its bytes. A group that is opened fills the width.
 
-import { roleSlug } from "./colors.js";
-import { button, el, pictureTable, replace } from "./dom.js";
-import { formatBytes, formatCount, formatShare, plural } from "./format.js";
+import { roleSlug } from "colors";
+import { button, el, pictureTable, replace } from "dom";
+import { formatBytes, formatCount, formatShare, plural } from "format";
 
 const HEIGHT = 420;
 const ROW = 24;

@@ -1,44 +1,26 @@
 // Sections of a report as the text report prints them: facts, tables, notes.
 
-import { button, commandLine, el, table } from "./dom.js";
+import { button, commandLine, block, el, factList, noteList, table } from "dom";
+import { sourceLink } from "links";
 
-export function factList(facts) {
-  return el("dl", { class: "facts" }, facts.map(([label, text]) =>
-    el("div", {}, el("dt", {}, label), el("dd", {}, text))));
+const SOURCES = new Set(["source", "group", "where"]);
+
+export function sectionTables(section, page, open = null) {
+  return section.tables.filter((one) => one.rows.length || one.tail.length).map((one) => {
+    const cell = (text, k) => {
+      if (one.columns[k][0] === "status") return el("span", { class: `status ${text.split(" ")[0]}` }, text);
+      return SOURCES.has(one.columns[k][0]) ? sourceLink(text, page) : text;
+    };
+    const opens = one === section.tables[0] ? section.opens || [] : []; // modules that the rows open
+    return block(one.title, one.command ? commandLine(one.command) : null,
+      table(one.columns, one.rows.map((row, k) => row.map((text, column) => (column === 0 && opens[k]
+        ? button(text, () => open(opens[k]), { class: "name", title: "show this module" }) : cell(text, column)))),
+      { tail: one.tail, label: one.title }), one.notes.map((note) => el("p", { class: "note" }, note)));
+  });
 }
 
-// Opens: titles of the modules that the rows of the first table open, or null; open: what does.
-export function sectionTables(section, open = null) {
-  return section.tables.filter((one) => one.rows.length || one.tail.length).map((one) =>
-    el("div", { class: "block" },
-      el("h3", {}, one.title),
-      table(one.columns, one.rows.map((row, k) => shownRow(one.columns, row,
-        one === section.tables[0] ? (section.opens || [])[k] : null, open)),
-      { tail: one.tail, label: one.title }),
-      one.notes.map((note) => el("p", { class: "note" }, note)),
-      one.command ? commandLine(one.command) : null));
-}
-
-// A row with its verdict marked, or a name that opens a module.
-function shownRow(columns, row, title, open) {
-  if (title) {
-    return [button(row[0], () => open(title), { class: "name", title: "show this module" }),
-      ...row.slice(1)];
-  }
-  if (columns[0][0] !== "status") return row;
-  return [el("span", { class: `status ${row[0].split(" ")[0]}` }, row[0]), ...row.slice(1)];
-}
-
-export function sectionBlock(section, open = null) {
-  return el("div", { class: "section" },
-    section.command ? commandLine(section.command) : null,
-    section.facts.length ? factList(section.facts) : null,
-    section.drawing.length ? el("pre", {}, section.drawing.join("\n")) : null,
-    sectionTables(section, open),
-    noteList(section.notes));
-}
-
-export function noteList(notes) {
-  if (!notes.length) return null;
-  return el("ul", { class: "notes" }, notes.map((note) => el("li", {}, note)));
+export function sectionBlock(section, page, open = null) {
+  return el("div", { class: "section" }, section.command ? commandLine(section.command) : null,
+    factList(section.facts), section.drawing.length ? el("pre", {}, section.drawing.join("\n")) : null,
+    sectionTables(section, page, open), noteList(section.notes));
 }

@@ -1,13 +1,16 @@
-// What is selected, in all views alike, and in the address: #m=module&t=instant&v=value&w=view.
+// What is selected, in all views alike, and in the address: #m=module&w=view&t=instant&v=value ...
+// Searches of tables are keys of their own (q.NAME).
 
-const KEYS = { module: "m", space: "s", instant: "t", value: "v", instruction: "i", view: "w" };
+const KEYS = { module: "m", view: "w", space: "s", picture: "p", by: "g", allocation: "a", role: "r",
+  zoom: "z", instant: "t", value: "v", instruction: "i" };
 const SAME_MOVE = 1000;
 
 export class Selection {
   constructor() {
-    this.state = {};
+    this.state = Object.create(null);
     this.listeners = new Set();
     this.last = { keys: "", time: 0 };
+    this.near = undefined; // the view in which the reader acts
     this.read();
     addEventListener("hashchange", () => { if (this.read()) this.tell(); });
   }
@@ -20,8 +23,9 @@ export class Selection {
   set(changes) {
     const changed = Object.keys(changes).filter((key) => this.state[key] !== changes[key]);
     if (!changed.length) return;
+    if (this.near !== undefined) this.state.view = this.near;
     for (const key of changed) {
-      if (changes[key] === undefined || changes[key] === null) delete this.state[key];
+      if (changes[key] === undefined || changes[key] === null || changes[key] === "") delete this.state[key];
       else this.state[key] = changes[key];
     }
     this.write(changed.filter((key) => key !== "space").join());
@@ -51,7 +55,6 @@ export class Selection {
   // Call a function after each change, until it returns false.
   subscribe(listener) {
     this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
   }
 
   tell() {
@@ -61,22 +64,21 @@ export class Selection {
   }
 
   hash() {
-    const parts = Object.entries(KEYS)
-      .filter(([key]) => this.state[key] !== undefined)
-      .map(([key, short]) => `${short}=${encodeURIComponent(this.state[key])}`);
+    const keys = [...Object.keys(KEYS), ...Object.keys(this.state).filter((key) => key.startsWith("q."))];
+    const parts = keys.filter((key) => this.state[key] !== undefined)
+      .map((key) => `${KEYS[key] || encodeURIComponent(key)}=${encodeURIComponent(this.state[key])}`);
     return parts.length ? `#${parts.join("&")}` : "";
   }
 
   read() {
     const before = JSON.stringify(this.state);
-    const found = new URLSearchParams(location.hash.slice(1));
-    this.state = {};
-    for (const [key, short] of Object.entries(KEYS)) {
-      if (!found.has(short)) continue;
-      const text = found.get(short);
+    this.state = Object.create(null);
+    const names = new Map(Object.entries(KEYS).map(([key, short]) => [short, key]));
+    for (const [short, text] of new URLSearchParams(location.hash.slice(1))) {
+      const key = short.startsWith("q.") ? short : names.get(short);
       const isNumber = key === "instant" || key === "space";
-      if (!isNumber) this.state[key] = text;
-      else if (/^\d+$/.test(text)) this.state[key] = Number(text);
+      if (key && !isNumber) this.state[key] = text;
+      else if (key && /^\d+$/.test(text)) this.state[key] = Number(text);
     }
     return JSON.stringify(this.state) !== before;
   }

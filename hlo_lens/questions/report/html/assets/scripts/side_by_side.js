@@ -1,7 +1,7 @@
 // Computations of both programs side by side, the edited lines marked.
 
-import { el } from "./dom.js";
-import { plural } from "./format.js";
+import { el } from "dom";
+import { plural } from "format";
 
 const SIGNS = { same: " ", changed: "~", added: "+", removed: "-", moved: ">" };
 const WORD = /[\w.-]+|[^\w.-]/g;

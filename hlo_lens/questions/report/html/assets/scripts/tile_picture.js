@@ -1,9 +1,8 @@
 // One value over the devices: a box for each tile, as wide and high as its part of the value, with
 // the devices that hold it. The last two divided dimensions are drawn, others as sheets.
 
-import { el, pictureTable } from "./dom.js";
-import { plural } from "./format.js";
-import { svg } from "./svg.js";
+import { el, pictureTable, svg } from "dom";
+import { plural } from "format";
 
 const WIDTH = 460;
 const HEIGHT = 240;

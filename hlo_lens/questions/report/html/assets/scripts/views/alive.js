@@ -1,34 +1,28 @@
 // What is alive at the instant that is selected: table, treemap, icicle, and places in the heap.
 
-import { onColors } from "../colors.js";
-import { choice, el, redrawn, replace, table } from "../dom.js";
-import { formatBytes, formatCount, formatShare, plural } from "../format.js";
-import { grouped, GROUPINGS } from "../groups.js";
-import { HeapPicture } from "../heap_picture.js";
-import { instructionLink } from "../instruction_link.js";
-import { chosenSpace, memoryModel } from "../memory_model.js";
-import { icicle, treemap } from "../rectangles.js";
-import { swatch } from "../role_key.js";
+import { onColors, swatch } from "colors";
+import { choice, el, redrawn, replace } from "dom";
+import { formatBytes, formatCount, formatShare, plural } from "format";
+import { grouped, GROUPINGS } from "groups";
+import { HeapPicture } from "heap_picture";
+import { instructionLink, sourceLink, valueLink } from "links";
+import { Listing, searchField } from "listing";
+import { chosenSpace, memoryModel } from "memory_model";
+import { icicle, treemap } from "rectangles";
 
-const SHOWN = 50;
 const PICTURES = [["table", "Table"], ["treemap", "Treemap"], ["icicle", "Icicle"],
   ["heap", "Places in the heap"]];
-
-function spaceOption(module, selection) {
-  const { color } = chosenSpace(module.views.memory, selection);
-  return color ? ` --space ${color}` : "";
-}
-
-function instantOption(selection) {
-  const instant = selection.get("instant");
-  return instant === undefined ? "" : ` --at ${instant}`;
-}
+const SEARCHED = ["name", "op_name", "source", "argument", "shape"];
 
 export const view = {
   name: "alive",
   title: "What is alive",
-  command: (module, selection) => `hlo-lens memory ${module.command}${spaceOption(module, selection)}${
-    instantOption(selection)} -n 0`,
+  command: (module, selection) => {
+    const { color } = chosenSpace(module.views.memory, selection);
+    const instant = selection.get("instant");
+    return `hlo-lens memory ${module.command}${color ? ` --space ${color}` : ""}${
+      instant === undefined ? "" : ` --at ${instant}`} -n 0`;
+  },
   howToRead: [
     "The memory held at the instant that is selected above, at first the peak. Every picture shows "
     + "the same bytes: each byte counts once, for the youngest value that holds it.",
@@ -38,9 +32,9 @@ export const view = {
     "Places in the heap: from left to right the schedule, from bottom to top the bytes of one "
     + "allocation; each box is a value, as long as it lives and as high as it is large. White "
     + "between boxes is memory that is reserved and not used at that instant.",
-    "The search takes a part of a name, operation path, source line, argument or shape. A value "
-    + "that is selected is marked in all pictures and described at the bottom of the page; Escape "
-    + "clears it.",
+    "The search takes a part of a name, operation path, source line, argument or shape; a role that is "
+    + "chosen above leaves its values. A value that is selected is marked in all pictures and described "
+    + "at the bottom of the page; Escape clears it.",
   ],
   render(container, data, page) {
     new Alive(container, page.module.views[data.values_of], page).start();
@@ -49,188 +43,157 @@ export const view = {
 
 class Alive {
   constructor(container, data, page) {
-    this.data = data;
-    this.page = page;
-    this.selection = page.selection;
-    this.container = container;
-    this.picture = "table";
-    this.by = "op";
-    this.shown = SHOWN;
-    this.words = "";
-    this.zoom = [];
-    this.allocation = null;
+    Object.assign(this, { container, data, page, selection: page.selection, zoom: [] });
+    this.head = el("p", { class: "readout" });
+    this.place = el("div", { class: "picture" });
+  }
+
+  get picture() {
+    const wanted = this.selection.get("picture");
+    return PICTURES.some(([key]) => key === wanted) ? wanted : "table";
+  }
+
+  get by() {
+    const wanted = this.selection.get("by");
+    return GROUPINGS.some(([key]) => key === wanted) ? wanted : "op";
   }
 
   start() {
-    this.head = el("p", { class: "readout" });
-    this.place = el("div", { class: "picture" });
-    this.search = el("input", { type: "search", id: "search", autocomplete: "off",
-      placeholder: "part of a name, path, line, shape" });
-    this.search.addEventListener("input", () => {
-      this.words = this.search.value.toLowerCase();
-      this.shown = SHOWN;
-      this.draw();
+    const { selection } = this;
+    const pictures = choice("picture", PICTURES, this.picture, (key) => selection.set(
+      { picture: key === "table" ? undefined : key }));
+    const grouping = choice("group by", GROUPINGS, this.by, (key) => {
+      this.zoom = [];
+      selection.set({ by: key === "op" ? undefined : key });
     });
-    const pictures = choice("picture", PICTURES, this.picture, (key) => {
-      this.picture = key;
-      this.draw();
-    });
-    this.grouping = choice("group by", GROUPINGS.map(([key, label]) => [key, label]), this.by,
-      (key) => {
-        this.by = key;
-        this.zoom = [];
-        this.draw();
-      });
-    this.groupTool = el("div", { class: "tools" }, el("span", {}, "by"), this.grouping.element);
-    this.container.append(
-      el("div", { class: "tools" }, pictures.element,
-        el("label", { for: "search", class: "search" }, "search ", this.search)),
-      this.groupTool, this.head, this.place);
-    this.selection.subscribe(() => {
+    this.groupTool = el("div", { class: "tools" }, el("span", {}, "by"), grouping.element);
+    this.container.append(el("div", { class: "tools" }, pictures.element,
+      searchField(selection, "alive", "part of a name, path, line, shape", "search values")),
+    this.groupTool, this.head, this.place);
+    const draw = () => {
       if (!this.place.isConnected) return false;
+      pictures.press(this.picture);
+      grouping.press(this.by);
       this.draw();
       return true;
-    });
-    this.draw();
-    this.followWidth();
-  }
-
-  // Pictures are drawn for a width; a table fits any.
-  followWidth() {
+    };
+    selection.subscribe(draw);
+    draw();
+    // Treemap and icicle are drawn for a width; the others fit any.
     let width = this.place.clientWidth;
-    const watcher = new ResizeObserver(() => {
-      if (!this.place.isConnected) { watcher.disconnect(); return; }
-      if (this.place.clientWidth === width) return;
+    const fit = () => {
+      if (!this.place.isConnected || this.groupTool.hidden || this.place.clientWidth === width) return;
       width = this.place.clientWidth;
-      if (this.picture !== "table") this.draw();
-    });
-    watcher.observe(this.place);
-    onColors(() => { if (this.place.isConnected && this.picture !== "table") this.draw(); });
+      this.draw();
+    };
+    new ResizeObserver(fit).observe(this.place);
+    onColors(fit);
   }
 
   draw() {
-    redrawn(this.place, () => this.drawAll());
-  }
-
-  drawAll() {
     const space = chosenSpace(this.data, this.selection);
     const model = memoryModel(this.data, space, this.page.strings);
     const instant = this.selection.get("instant");
     const at = instant === undefined ? model.peakPlace : model.placeOf(instant);
     const alive = model.alive(at);
-    const found = alive.values.filter((k) => this.matches(model, k));
+    const words = (this.selection.get("q.alive") || "").toLowerCase();
+    const role = this.selection.get("role");
+    const isFiltered = words !== "" || role !== undefined;
+    const found = alive.values.filter((k) => (role === undefined || model.role(k) === role)
+      && (!words || SEARCHED.some((key) => (model.text(key, k) || "").toLowerCase().includes(words))));
     found.sort((one, other) => model.values.size[other] - model.values.size[one]
       || (model.name(one) < model.name(other) ? -1 : 1));
     this.groupTool.hidden = this.picture === "table" || this.picture === "heap";
-    this.drawHead(model, alive, found);
-    if (this.picture === "table") this.drawTable(model, alive, found);
-    else if (this.picture === "heap") this.drawHeap(model, at, found);
-    else this.drawRectangles(model, alive, found);
-  }
-
-  matches(model, k) {
-    if (!this.words) return true;
-    return ["name", "op_name", "source", "argument", "shape"].some((key) => {
-      const text = model.text(key, k);
-      return text !== null && text.toLowerCase().includes(this.words);
+    this.drawHead(model, alive, found, isFiltered);
+    const name = this.selection.name();
+    const shown = { model, alive, found, isFiltered, at, chosen: name === undefined ? undefined : model.find(name) };
+    redrawn(this.place, () => {
+      if (this.picture === "table") this.drawTable(shown);
+      else if (this.picture === "heap") this.drawHeap(shown);
+      else this.drawRectangles(shown);
     });
   }
 
-  drawHead(model, alive, found) {
+  drawHead(model, alive, found, isFiltered) {
     const instruction = model.instruction(alive.place);
-    const parts = [el("b", {}, formatBytes(alive.total)),
+    const sum = found.reduce((bytes, k) => bytes + alive.owned.get(k), 0);
+    replace(this.head, el("b", {}, formatBytes(alive.total)),
       ` held in ${model.space.name}, at instant ${formatCount(alive.instant)}`,
       alive.place === model.peakPlace ? ", the peak" : "",
-      instruction ? [" (", instructionLink(instruction, this.page), ")"] : ""].flat();
-    if (this.words) {
-      const sum = found.reduce((bytes, k) => bytes + alive.owned.get(k), 0);
-      parts.push(`; ${plural(found.length, "value")} of ${formatBytes(sum)} found`);
-    } else {
-      parts.push(`; ${plural(alive.values.length + alive.others, "value")}`);
-    }
-    replace(this.head, ...parts);
+      instruction ? [" (", instructionLink(instruction, this.page), ")"] : "",
+      isFiltered ? `; ${plural(found.length, "value")} of ${formatBytes(sum)} found`
+        : `; ${plural(alive.values.length + alive.others, "value")}`);
   }
 
   choose(k, model) {
     this.selection.set({ value: model.name(k), instruction: undefined });
   }
 
-  // The place of the selected value; undefined if none is, or it is not listed.
-  selected(model) {
-    const name = this.selection.name();
-    return name === undefined ? undefined : model.find(name);
+  drawTable(shown) {
+    const { model } = shown;
+    if (!this.list || this.now.model !== model) this.list = this.listing(model);
+    this.now = shown;
+    this.list.records = shown.found;
+    if (!this.list.element.isConnected) replace(this.place, this.list.element);
+    this.list.draw();
   }
 
-  drawTable(model, alive, found) {
-    const chosen = this.selected(model);
-    const shown = found.filter((k, number) => number < this.shown || k === chosen);
-    const rows = shown.map((k) => this.row(model, k, alive.total));
-    const tail = [];
-    if (found.length > shown.length) {
-      const rest = found.slice(this.shown).filter((k) => k !== chosen);
-      const bytes = rest.reduce((sum, k) => sum + model.values.size[k], 0);
-      tail.push(this.tailRow(`[${formatCount(rest.length)} others]`, bytes, alive.total));
+  listing(model) {
+    const { values } = model;
+    const text = (title, key, meaning) => ({ title, meaning, cell: (k) => model.text(key, k) || "",
+      by: (k) => model.text(key, k) || "" });
+    const number = (title, key, meaning) => ({ title, meaning, isNumber: true,
+      cell: (k) => formatCount(values[key][k]), by: (k) => values[key][k] });
+    const columns = [
+      { title: "size_bytes", meaning: "bytes it holds, padding included", isNumber: true,
+        cell: (k) => formatBytes(values.size[k]), by: (k) => values.size[k] },
+      { title: "share", meaning: "of the bytes held", isNumber: true, by: (k) => values.size[k],
+        cell: (k) => formatShare(values.size[k], this.now.alive.total) },
+      { title: "value", meaning: "instruction and shape index", by: (k) => model.name(k),
+        cell: (k) => valueLink(model.name(k), this.page) },
+      { title: "role", meaning: "what it is used for", by: (k) => model.role(k),
+        cell: (k) => el("span", { class: "role", title: model.text("basis", k) }, swatch(model.role(k)), model.role(k)) },
+      { title: "source", meaning: "line of the program", by: (k) => model.text("source", k) || "",
+        cell: (k) => sourceLink(model.text("source", k), this.page) },
+      text("opcode", "opcode"), text("shape", "shape", "shape with layout"),
+      { title: "op_name", meaning: "operation path or argument", by: (k) => model.text("op_name", k) || "",
+        cell: (k) => model.text("op_name", k) || model.text("argument", k) || "" },
+      number("start", "start", "first instant"), number("end", "end", "last instant"),
+    ];
+    return new Listing([], columns, { label: "values that are alive", shown: 50,
+      chosen: () => this.now.chosen ?? null, tail: (all, listed) => this.tail(this.now, listed, columns.length) });
+  }
+
+  // What the rows leave out, so that they add up to the total.
+  tail({ model, alive, found, isFiltered }, listed, width) {
+    const row = (label, bytes) => [formatBytes(bytes), formatShare(bytes, alive.total), label,
+      ...Array(width - 3).fill("")];
+    const sum = (values) => values.reduce((bytes, k) => bytes + model.values.size[k], 0);
+    const rows = [];
+    if (found.length > listed.length) {
+      rows.push(row(`[${formatCount(found.length - listed.length)} others]`, sum(found) - sum(listed)));
     }
-    if (!this.words) {
-      if (alive.others) {
-        tail.push(this.tailRow(`[${formatCount(alive.others)} others, each under `
-          + `${formatBytes(model.space.least_bytes)}]`, alive.otherBytes, alive.total));
-      }
-      if (alive.shared) tail.push(this.tailRow("[bytes counted twice]", -alive.shared, alive.total));
-      tail.push(this.tailRow("total", alive.total, alive.total));
+    if (isFiltered) return rows;
+    if (alive.others) {
+      rows.push(row(`[${formatCount(alive.others)} others, each under ${formatBytes(model.space.least_bytes)}]`,
+        alive.otherBytes));
     }
-    const made = table([["size", "bytes it holds, padding included", true],
-      ["share", "of the bytes held", true], ["value", "instruction and shape index", false],
-      ["role", "what it is used for", false], ["source", "line of the program", false],
-      ["shape", "shape with layout", false], ["op_name", "operation path or argument", false],
-      ["lives", "first and last instant", true]], rows, { tail, label: "values that are alive" });
-    this.markRows(made, shown, chosen);
-    const more = found.length > shown.length
-      ? el("button", { type: "button", onclick: () => { this.shown *= 4; this.draw(); } },
-        `show ${formatCount(Math.min(found.length, this.shown * 4))}`) : null;
-    replace(this.place, made, more);
+    if (alive.shared) rows.push(row("[bytes counted twice]", -alive.shared));
+    return [...rows, row("total", alive.total)];
   }
 
-  markRows(made, shown, chosen) {
-    [...made.querySelectorAll("tbody tr")].forEach((row, number) => {
-      const isChosen = shown[number] === chosen;
-      row.classList.toggle("chosen", isChosen);
-      if (isChosen) row.setAttribute("aria-current", "true");
-    });
-  }
-
-  row(model, k, total) {
-    const bytes = model.values.size[k];
-    const name = el("button", { type: "button", class: "name",
-      onclick: () => this.choose(k, model) }, model.name(k));
-    const role = model.role(k);
-    return [formatBytes(bytes), formatShare(bytes, total), name,
-      el("span", { class: "role", title: model.text("basis", k) }, swatch(role), role),
-      model.text("source", k) || "", model.text("shape", k) || "",
-      model.text("op_name", k) || model.text("argument", k) || "",
-      `${formatCount(model.values.start[k])} to ${formatCount(model.values.end[k])}`];
-  }
-
-  tailRow(label, bytes, total) {
-    return [formatBytes(bytes), formatShare(bytes, total), label, "", "", "", "", ""];
-  }
-
-  drawRectangles(model, alive, found) {
-    const others = this.words ? 0 : alive.otherBytes;
-    const tree = grouped(model, found, alive.owned, this.by, others, alive.others);
+  drawRectangles({ model, alive, found, isFiltered, chosen }) {
+    const tree = grouped(model, found, alive.owned, this.by, isFiltered ? 0 : alive.otherBytes, alive.others);
     const draw = this.picture === "treemap" ? treemap : icicle;
-    draw(this.place, tree, { chosen: this.selected(model), model,
-      onchoose: (k) => this.choose(k, model), zoom: this.zoom,
+    draw(this.place, tree, { chosen, model, onchoose: (k) => this.choose(k, model), zoom: this.zoom,
       onzoom: (path) => {
         this.zoom = path;
         this.draw();
       } });
   }
 
-  drawHeap(model, at, found) {
-    const heap = new HeapPicture(model, new Set(found), {
-      at, isFiltered: this.words !== "", chosen: this.selected(model),
-      allocation: this.allocation, onallocation: (index) => { this.allocation = index; },
+  drawHeap({ model, found, isFiltered, at, chosen }) {
+    const heap = new HeapPicture(model, this.selection, { chosen, at, found: isFiltered ? new Set(found) : null,
       onchoose: (k) => this.choose(k, model) });
     replace(this.place, heap.element);
     heap.start();

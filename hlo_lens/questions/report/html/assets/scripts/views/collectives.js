@@ -1,14 +1,12 @@
 // Collectives: sums by kind and axis, the mesh, bars over the schedule, and a table of all.
 
-import { chipPicture } from "../chip_picture.js";
-import { choice, el, pictureTable, replace, table } from "../dom.js";
-import { formatBytes, formatCount, formatShare, plural } from "../format.js";
-import { instructionLink } from "../instruction_link.js";
-import { LaneChart } from "../lane_chart.js";
-import { Listing } from "../listing.js";
-import { meshPicture } from "../mesh_picture.js";
-import { printable } from "../printable.js";
-import { noteList } from "../sections.js";
+import { chipPicture } from "chip_picture";
+import { append, button, choice, el, noteList, pictureTable, printable, replace, table } from "dom";
+import { formatBytes, formatCount, formatShare, plural } from "format";
+import { instructionLink, joined, sourceLink } from "links";
+import { LaneChart } from "lane_chart";
+import { Listing } from "listing";
+import { meshPicture } from "mesh_picture";
 
 const LANES = 24;
 
@@ -39,10 +37,8 @@ export const view = {
 
 class Collectives {
   constructor(container, data, page) {
-    Object.assign(this, { container, data, page });
+    Object.assign(this, { container, data, page, axis: null, coverage: null, layout: "chips" });
     this.records = page.object.collectives.rows.map((row, k) => ({ ...row, k }));
-    this.axis = null;
-    this.layout = "chips";
   }
 
   start() {
@@ -50,29 +46,18 @@ class Collectives {
     this.readout = el("p", { class: "readout", "aria-live": "polite" });
     const axes = this.data.by_axis.map((one) => one.group);
     const choose = choice("axis", [["", "all axes"], ...axes.map((one) => [one, axisText(one)])], "",
-      (key) => this.filterBy(key));
-    this.container.append(el("p", {}, this.data.text), this.groups(),
+      (key) => this.filterBy({ axis: key || null }));
+    append(this.container, [el("p", {}, this.data.text), this.groups(),
       el("div", { class: "block columns" }, el("div", {}, el("h3", {}, "Bytes by axis, one run"),
-        axes.length > 1 ? el("div", { class: "tools" }, choose.element) : null, this.axisTable()),
-      this.mesh));
+        axes.length > 1 ? el("div", { class: "tools" }, choose.element) : null, this.axisTable()), this.mesh)]);
     this.drawMesh();
     this.addTimeLine();
     this.list = this.listing();
-    this.container.append(el("div", { class: "block singles" }, el("h3", {}, "Single collectives"),
-      this.list.element));
-    const notes = noteList(this.data.notes);
-    if (notes) this.container.append(notes);
-    this.page.selection.subscribe(() => this.update());
-    this.update();
-  }
-
-  update() {
-    if (!this.readout.isConnected && !this.mesh.isConnected) return false;
-    const record = this.chosen();
-    if (this.chart) this.chart.mark(record, this.page.selection.get("instant"));
-    this.describe(record);
-    this.list.draw();
-    return true;
+    append(this.container, [el("div", { class: "block singles" }, el("h3", {}, "Single collectives"),
+      this.list.element), noteList(this.data.notes)]);
+    this.page.selection.subscribe(() => this.describe(this.chosen()));
+    this.describe(this.chosen());
+    if (this.chart) this.chart.start();
   }
 
   chosen() {
@@ -82,30 +67,21 @@ class Collectives {
   }
 
   groups() {
-    const text = (title, key, meaning) => ({ title, meaning, cell: (one) => one[key] || "",
-      by: (one) => one[key] || "" });
+    const { page } = this;
     const listing = new Listing(this.data.groups, [
-      text("kind", "kind"), text("axis", "axis", "mesh axes of the groups of devices"),
-      { ...text("group size", "group_size", "devices in each group"), isNumber: true,
-        by: (one) => Number(one.group_size) || 0 },
-      text("type", "element_type", "element types"),
-      { title: "in the text", meaning: "collectives in the text", isNumber: true,
-        cell: (one) => formatCount(one.static_count), by: (one) => one.static_count },
-      { title: "runs", meaning: "in one run of the program", isNumber: true,
-        cell: (one) => one.times, by: (one) => one.dynamic_count },
-      { title: "payload", meaning: "bytes of the full tensors of one group", isNumber: true,
-        cell: (one) => atMost(one.payload_bytes, one.payload_bytes_is_at_most),
-        by: (one) => one.payload_bytes },
-      { title: "wire", meaning: "bytes that leave each device", isNumber: true,
-        cell: (one) => atMost(one.wire_bytes_per_run, one.wire_bytes_is_at_most),
-        by: (one) => one.wire_bytes_per_run },
-      { title: "exposed", meaning: "collectives that last longer than the overlapping work",
-        isNumber: true, cell: (one) => formatCount(one.exposed), by: (one) => one.exposed },
-      text("where", "where", "source line of the largest"),
-    ], { label: "by kind and axis", sortedBy: 7, placeholder: "kind, axis, line",
-      words: (one) => [one.kind, one.axis, one.element_type, one.where].join(" ") });
+      word("kind"), word("axis", "mesh axes of the groups of devices"),
+      { ...word("group_size", "devices in each group"), isNumber: true, by: (one) => Number(one.group_size) || 0 },
+      word("element_type", "element types"), count("static_count", "collectives in the text"),
+      { title: "times", meaning: "runs in one run of the program", isNumber: true, cell: (one) => one.times,
+        by: (one) => one.dynamic_count },
+      bytes("payload_bytes", "bytes of the full tensors of one group", "payload_bytes_is_at_most"),
+      bytes("wire_bytes_per_run", "bytes that leave each device in one run", "wire_bytes_is_at_most"),
+      count("exposed", "collectives that last longer than the overlapping work"),
+      { ...word("where", "source line of the largest"), cell: (one) => sourceLink(one.where, page) },
+    ], { selection: page.selection, name: "groups", label: "by kind and axis", sortedBy: 7,
+      placeholder: "kind, axis, line", words: (one) => [one.kind, one.axis, one.element_type, one.where].join(" ") });
     return el("div", { class: "block groups" },
-      el("h3", {}, "By kind and axis, bytes of one run"), listing.element);
+      el("h3", {}, "Collectives by kind and axis, bytes of one run"), listing.element);
   }
 
   axisTable() {
@@ -157,64 +133,64 @@ class Collectives {
     const memory = this.page.module.views.memory;
     const loops = (memory ? memory.loops : []).map(([name, first, last, trips, depth]) =>
       ({ name: this.page.strings[name], start: first, end: last, trips, depth }));
-    this.chart = new LaneChart(items, lanes.map(printable), { length, loops,
+    this.chart = new LaneChart(items, lanes.map(printable), { length, loops, selection: this.page.selection,
       label: `${plural(items.length, "collective")} over ${formatCount(length)} instants`,
+      chosen: () => this.chosen(), isFaint: (one) => !this.isWanted(one.record),
       onpoint: (one) => this.describe(one ? one.record : this.chosen()),
       onchoose: (one) => this.page.selection.set({ instruction: one.record.name, value: undefined }) });
-    place.append(this.key(), this.chart.element, this.readout,
+    append(place, [this.key(), this.chart.element, this.readout,
       pictureTable("The time line as a table", [["start", "", true], ["end", "", true],
-        ["collective", "", false], ["covered", "", false]],
+        ["name", "", false], ["covered_ratio", "", false]],
       () => this.chart.ordered.slice(0, 400).map((one) => [formatCount(one.start),
-        formatCount(one.end), `${one.record.name} (${lanes[one.lane]})`, coveredText(one.record)])));
-    if (placed.length < this.records.length) {
-      place.append(el("p", { class: "note" }, `${plural(this.records.length - placed.length,
-        "collective")} without a known instant`));
-    }
-    this.chart.start();
+        formatCount(one.end), `${one.record.name} (${lanes[one.lane]})`, coveredText(one.record)])),
+      placed.length < this.records.length ? el("p", { class: "note" }, `${plural(
+        this.records.length - placed.length, "collective")} without a known instant`) : null]);
   }
 
+  // A key whose entries leave the collectives that they mark.
   key() {
-    return el("ul", { class: "lane-key" }, [["covered", "covered by work, at most"],
-      ["exposed", "exposed, in part or whole"], ["unknown", "not known"]].map(([name, text]) =>
-      el("li", {}, el("span", { class: `swatch ${name}`, "aria-hidden": "true" }), text)));
+    const entries = [["covered", "covered by work, at most"], ["exposed", "exposed, in part or whole"],
+      ["unknown", "not known"]].map(([name, text]) => button([el("span", { class: `swatch ${name}`,
+      "aria-hidden": "true" }), text], (event) => {
+      this.filterBy({ coverage: this.coverage === name ? null : name });
+      for (const one of entries) one.setAttribute("aria-pressed", "false");
+      event.currentTarget.setAttribute("aria-pressed", String(this.coverage === name));
+    }, { "aria-pressed": "false" }));
+    return el("div", { class: "key lane-key", role: "group", "aria-label": "coverage" }, entries);
   }
 
-  filterBy(axis) {
-    this.axis = axis || null;
-    this.list.filter = axis ? (one) => one.axis === axis : null;
-    if (this.chart) {
-      for (const one of this.chart.items) one.isFaint = Boolean(axis) && one.record.axis !== axis;
-      this.chart.draw();
-    }
+  isWanted(record) {
+    return (this.axis === null || record.axis === this.axis)
+      && (this.coverage === null || coverage(record) === this.coverage);
+  }
+
+  filterBy(changes) {
+    Object.assign(this, changes);
+    this.list.filter = this.axis === null && this.coverage === null ? null : (one) => this.isWanted(one);
+    if (this.chart) this.chart.draw();
     this.drawMesh();
     this.list.draw();
   }
 
   listing() {
     const { page } = this;
+    const loops = (one) => one.loop_path.join(" > ");
     return new Listing(this.records, [
-      { title: "kind", cell: (one) => one.kind, by: (one) => one.kind },
-      { title: "axis", cell: (one) => one.axis, by: (one) => one.axis },
-      { title: "runs", meaning: "runs in one run of the program", isNumber: true,
-        cell: (one) => runs(one), by: (one) => one.dynamic_count },
-      { title: "payload", meaning: "bytes of the full tensor of one group, each time",
-        isNumber: true, cell: (one) => formatBytes(one.payload_bytes), by: (one) => one.payload_bytes },
-      { title: "wire", meaning: "bytes that leave each device in one run", isNumber: true,
-        cell: (one) => atMost(one.wire_bytes_per_run, one.is_at_most),
-        by: (one) => one.wire_bytes_per_run },
-      { title: "not covered", meaning: "least bytes of one run sent while no work runs",
-        isNumber: true, cell: (one) => formatBytes(one.uncovered_bytes_per_run),
-        by: (one) => one.uncovered_bytes_per_run },
-      { title: "covered", meaning: "largest share of the transfer that work covers",
+      word("kind"), word("axis"),
+      { title: "dynamic_count", meaning: "runs in one run of the program", isNumber: true, cell: runs,
+        by: (one) => one.dynamic_count },
+      bytes("payload_bytes", "bytes of the full tensor of one group, each time"),
+      bytes("wire_bytes_per_run", "bytes that leave each device in one run", "is_at_most"),
+      bytes("uncovered_bytes_per_run", "least bytes of one run sent while no work runs"),
+      { title: "covered_ratio", meaning: "largest share of the transfer that work covers",
         cell: coveredText, by: (one) => one.covered_ratio },
-      { title: "name", cell: (one) => instructionLink(one.name, page), by: (one) => one.name },
-      { title: "source", cell: (one) => sourceText(one), by: (one) => one.source || "" },
-      { title: "loops", meaning: "loops around it", cell: (one) => one.loop_path.join(" > "),
-        by: (one) => one.loop_path.join(" > ") },
-    ], { label: "single collectives", sortedBy: 4, chosen: () => this.chosen(),
-      placeholder: "kind, name, line, path",
-      words: (one) => [one.kind, one.axis, one.name, one.source, one.op_name, one.argument,
-        one.loop_path.join(" ")].join(" ") });
+      { ...word("name"), cell: (one) => instructionLink(one.name, page) },
+      { ...word("source"), cell: (one) => (one.source ? sourceLink(`${one.source}${one.origin_basis
+        && one.origin_basis !== "own" ? " ~" : ""}`, page) : one.op_name || "") },
+      { title: "loop_path", meaning: "loops around it", cell: loops, by: loops },
+    ], { selection: page.selection, name: "collectives", label: "single collectives", sortedBy: 4,
+      chosen: () => this.chosen(), placeholder: "kind, name, line, path",
+      words: (one) => [one.kind, one.axis, one.name, one.source, one.op_name, one.argument, loops(one)].join(" ") });
   }
 
   describe(record) {
@@ -234,8 +210,17 @@ class Collectives {
   }
 }
 
-function joined(nodes) {
-  return nodes.flatMap((node, k) => (k ? [", ", node] : [node]));
+// Columns of records: text, counts and bytes, by their keys.
+function word(key, meaning) {
+  return { title: key, meaning, cell: (one) => one[key] || "", by: (one) => one[key] || "" };
+}
+
+function count(key, meaning) {
+  return { title: key, meaning, isNumber: true, cell: (one) => formatCount(one[key]), by: (one) => one[key] };
+}
+
+function bytes(key, meaning, flag) {
+  return { title: key, meaning, isNumber: true, cell: (one) => atMost(one[key], one[flag]), by: (one) => one[key] };
 }
 
 function coverage(record) {
@@ -254,11 +239,6 @@ function coveredText(record) {
 function runs(record) {
   if (record.dynamic_count === null) return "x?";
   return `${record.branches.length ? "<=" : ""}${formatCount(record.dynamic_count)}`;
-}
-
-function sourceText(record) {
-  if (!record.source) return record.op_name || "";
-  return record.origin_basis && record.origin_basis !== "own" ? `${record.source} ~` : record.source;
 }
 
 function atMost(bytes, isAtMost) {

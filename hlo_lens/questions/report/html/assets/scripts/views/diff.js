@@ -1,24 +1,28 @@
-// Changes between two compiles: memory over both schedules, at both peaks, and the programs.
+// Changes between two compiles: both schedules and the causes, then figures, peaks and programs.
 
-import { button, choice, el, pictureTable, replace } from "../dom.js";
-import { differenceIcicle, signed } from "../difference_icicle.js";
-import { formatBytes, formatCount, plural } from "../format.js";
-import { figurePairs } from "../figure_pairs.js";
-import { Listing } from "../listing.js";
-import { OverlayChart } from "../overlay_chart.js";
-import { computationBlock } from "../side_by_side.js";
+import { append, block, button, choice, el, noteList, pictureTable, replace } from "dom";
+import { differenceIcicle, signed } from "difference_icicle";
+import { formatBytes, formatCount, plural } from "format";
+import { figurePairs } from "figure_pairs";
+import { joined, sourceLink } from "links";
+import { Listing } from "listing";
+import { OverlayChart } from "overlay_chart";
+import { sectionTables } from "sections";
+import { computationBlock } from "side_by_side";
 
 const COMPUTATIONS = 20;
+const CAUSES = 8;
+const LINES = 6;
 
 export const view = {
   name: "diff",
   title: "Changes",
   command: (module) => `hlo-lens diff ${module.pair} -n 0`,
   howToRead: [
-    "Figures: the upper bar is the base, the lower one the head; bars of one table have one scale.",
     "Memory over both schedules: the solid line is the head, the dashed one the base. Programs have "
     + "different lengths, so each is drawn from its begin to its end; the same place is not the same "
     + "instruction. Dots are the peaks. The arrow keys move the line, P goes to the head's peak.",
+    "Figures: the upper bar is the base, the lower one the head; bars of one table have one scale.",
     "Memory at the peaks: from the whole at the top to single operation paths or source lines at the "
     + "bottom. Widths are bytes at the head's peak, colours the change from the base's peak: grown, "
     + "shrunk or the same, also printed with its sign. What is gone has no width and is in the table.",
@@ -27,34 +31,54 @@ export const view = {
     + "another computation. Texts are without metadata.",
   ],
   render(container, data, page) {
-    if (data.snapshots.length) container.append(snapshotNote(data.snapshots));
-    const figures = figurePairs(page.changes || {});
-    if (figures) container.append(figures);
-    if (data.spaces.length) container.append(timeLines(data, page));
-    if (data.groups.op) container.append(peaks(data, page));
+    const changes = page.changes || {};
     const texts = data.computations.map((one) => ({ ...one, element: computationBlock(one) }));
-    const rows = page.changes && page.changes.program_rows;
-    if (rows && rows.length) container.append(programRows(rows, texts));
-    if (texts.length) container.append(sideBySide(data, texts));
-    if (!container.children.length) container.append(el("p", {}, "No change."));
+    const rows = changes.program_rows;
+    append(container, [el("div", { class: "first-screen" },
+      el("div", { class: "picture" }, data.spaces.length ? timeLines(data, page) : snapshotNote(data.snapshots)),
+      causes(changes, data, page)), figurePairs(changes), sectionTables(data.section, page),
+    data.groups.op ? peaks(data, page) : null, rows && rows.length ? programRows(rows, texts, page) : null,
+    texts.length ? sideBySide(data, texts) : null, noteList(data.section.notes)]);
   },
 };
 
 function snapshotNote(sides) {
+  if (!sides.length) return null;
   const [word, has] = sides.length > 1 ? ["Both sides are snapshots", "have"]
     : [`The ${sides[0]} is a snapshot`, "has"];
   return el("p", { class: "note" }, `${word}, which ${has} figures and the values at the peak. Memory `
     + "over the schedule and programs side by side need the dumps: hlo-lens diff BASE_DIR HEAD_DIR.");
 }
 
+// The causes as a list, then the lines of the text that say what changed.
+function causes(changes, data, page) {
+  const all = changes.causes || [];
+  const item = (one) => el("li", {}, el("b", {}, amounts(one)), one.what, el("br"),
+    joined(one.sources.slice(0, LINES).map((line) => sourceLink(line, page))),
+    one.sources.length > LINES ? `, ${one.sources.length - LINES} more` : "");
+  const rest = all.slice(CAUSES);
+  return el("div", { class: "findings", tabindex: "0", role: "region", "aria-label": "causes" }, all.length ? el("h3", {}, plural(all.length, "cause")) : null,
+    el("ol", { class: "causes" }, all.slice(0, CAUSES).map(item)),
+    rest.length ? el("details", {}, el("summary", {}, plural(rest.length, "other cause")),
+      el("ol", { class: "causes", start: CAUSES + 1 }, rest.map(item))) : null,
+    data.section.facts.map(([label, text]) => el("p", {}, el("span", { class: "faint" }, `${label} `), text)));
+}
+
+function amounts(one) {
+  const of = { total_bytes: " must fit", peak_bytes: " at the peak", argument_bytes: " of arguments" };
+  return [one.delta_bytes ? `${signed(one.delta_bytes)}${of[one.delta_bytes_of] || ""}` : "",
+    one.delta_wire_bytes ? `${signed(one.delta_wire_bytes)} sent` : ""].filter(Boolean).map((text) => `${text}, `).join("");
+}
+
 function timeLines(data, page) {
   const readout = el("p", { class: "readout", "aria-live": "polite" });
   const place = el("div", {});
+  let chart = null;
   const show = (color) => {
     const space = data.spaces.find((one) => one.color === color);
     const texts = ["base", "head"].filter((name) => space[name]).map((name) =>
       `${name} peak ${formatBytes(space[name].largest)}`);
-    const chart = new OverlayChart(space, { label: `Bytes of ${space.name} held over both `
+    chart = new OverlayChart(space, { label: `Bytes of ${space.name} held over both `
       + `schedules: ${texts.join(", ")}`, onpoint: (found) => describe(readout, found, space, page) });
     replace(place, chart.element, readout, pictureTable("The picture as a table: every twentieth "
       + "part of both schedules", [["part", "", true], ["base", "", true], ["head", "", true]],
@@ -62,27 +86,27 @@ function timeLines(data, page) {
     chart.start();
   };
   const first = data.spaces[0];
-  const spaces = choice("memory space", data.spaces.map((one) => [one.color, one.name]), first.color,
-    show);
+  const spaces = choice("memory space", data.spaces.map((one) => [one.color, one.name]), first.color, show);
   setTimeout(() => show(first.color), 0);
-  return el("div", { class: "block" }, el("h3", {}, "Memory over both schedules"),
-    data.spaces.length > 1 ? el("div", { class: "tools" }, spaces.element) : null,
-    el("ul", { class: "lane-key" }, el("li", {}, el("span", { class: "dash of-head" }), "head"),
-      el("li", {}, el("span", { class: "dash of-base" }), "base")), place);
+  const key = ["head", "base"].map((name) => button([el("span", { class: `dash of-${name}` }), name], (event) => {
+    if (!chart.hidden.delete(name)) chart.hidden.add(name);
+    event.currentTarget.setAttribute("aria-pressed", String(!chart.hidden.has(name)));
+    chart.draw();
+  }, { "aria-pressed": "true" }));
+  return [el("div", { class: "tools" }, el("b", {}, "Memory over both schedules"),
+    data.spaces.length > 1 ? spaces.element : null,
+    el("div", { class: "key lane-key sides", role: "group", "aria-label": "sides" }, key)), place];
 }
 
 function describe(readout, found, space, page) {
-  const parts = ["base", "head"].filter((name) => found[name]).flatMap((name, k) => {
+  const parts = ["base", "head"].filter((name) => found[name]).map((name, k) => {
     const { bytes, instant } = found[name];
     const number = space[name].schedule[found[name].k];
     const instruction = number >= 0 ? [" (", el("code", {}, page.strings[number]), ")"] : [];
-    const peak = bytes === space[name].largest ? ", its peak" : "";
-    return [k ? "; " : "", `${name} `, el("b", {}, formatBytes(bytes)),
-      ` at instant ${formatCount(instant)}`, ...instruction, peak];
+    return [k ? "; " : "", `${name} `, el("b", {}, formatBytes(bytes)), ` at instant ${formatCount(instant)}`,
+      instruction, bytes === space[name].largest ? ", its peak" : ""];
   });
-  const delta = found.base && found.head
-    ? `; ${signed(found.head.bytes - found.base.bytes)}` : "";
-  replace(readout, ...parts, delta);
+  replace(readout, parts, found.base && found.head ? `; ${signed(found.head.bytes - found.base.bytes)}` : "");
 }
 
 function twentieths(chart) {
@@ -104,36 +128,32 @@ function peaks(data, page) {
     const groups = label.map((number, k) => [page.strings[number], base[k], head[k]]);
     if (others) groups.push([`[${others} others]`, others_base, others_head]);
     const sums = groups.reduce(([one, other], group) => [one + group[1], other + group[2]], [0, 0]);
+    const picture = el("div", {});
     replace(place, el("p", { class: "readout" }, `base ${formatBytes(sums[0])}, head `,
       el("b", {}, formatBytes(sums[1])), `, ${signed(sums[1] - sums[0])}; `
       + `${plural(groups.filter((one) => one[1] && !one[2]).length, "group")} of `
-      + `${formatBytes(groups.reduce((sum, one) => sum + (one[2] ? 0 : one[1]), 0))} gone`));
-    const picture = el("div", {});
-    place.append(picture);
+      + `${formatBytes(groups.reduce((sum, one) => sum + (one[2] ? 0 : one[1]), 0))} gone`), picture);
     differenceIcicle(picture, groups, by === "op");
   };
   const grouping = choice("group by", [["op", "operation path"], ["source", "source line"]], "op", show);
   setTimeout(() => show("op"), 0);
-  return el("div", { class: "block" }, el("h3", {}, "Memory at both peaks"),
+  return block("Memory at both peaks",
     el("div", { class: "tools" }, el("span", {}, "by"), grouping.element), place);
 }
 
-function programRows(rows, texts) {
+function programRows(rows, texts, page) {
+  const word = (key) => ({ title: key, cell: (one) => one[key], by: (one) => one[key] || "" });
   const listing = new Listing(rows, [
-    { title: "edit", cell: (one) => one.edit, by: (one) => one.edit },
-    { title: "instructions", isNumber: true, cell: (one) => formatCount(one.instructions),
-      by: (one) => one.instructions },
-    { title: "opcode", cell: (one) => one.opcode, by: (one) => one.opcode },
-    { title: "what", cell: (one) => one.what, by: (one) => one.what || "" },
+    word("edit"),
+    { title: "instructions", isNumber: true, cell: (one) => formatCount(one.instructions), by: (one) => one.instructions },
+    word("opcode"), word("what"),
     { title: "texts", meaning: "side by side", cell: (one) => opener(one, texts),
       by: (one) => (one.head[0] || one.base[0] || "") },
-    { title: "source", cell: (one) => one.source, by: (one) => one.source || "" },
-    { title: "where", cell: (one) => one.where, by: (one) => one.where || "" },
-    { title: "operation", cell: (one) => one.op_name, by: (one) => one.op_name || "" },
-  ], { label: "changes of the program", placeholder: "opcode, name, line, path",
+    { ...word("source"), cell: (one) => sourceLink(one.source, page) }, word("where"), word("op_name"),
+  ], { selection: page.selection, name: "changes", label: "changes of the program", placeholder: "opcode, name, line, path",
     words: (one) => [one.edit, one.opcode, one.what, one.source, one.op_name, one.where,
       one.base.join(" "), one.head.join(" ")].join(" ") });
-  return el("div", { class: "block" }, el("h3", {}, "Changes of the program"), listing.element);
+  return block("Changes of the program", listing.element);
 }
 
 // A button that opens the computation with the first instruction of a row.
@@ -141,15 +161,14 @@ function opener(row, texts) {
   const name = row.head[0] || row.base[0];
   if (!name) return null;
   const column = row.head[0] ? 2 : 1;
-  const found = texts.find((one) => one.lines.some((line) => isLineOf(line, column, name)));
+  const isLine = (line) => line[0] !== "left out" && line[column] !== null
+    && (line[column].startsWith(`${name} =`) || line[column].startsWith(`%${name} =`));
+  const found = texts.find((one) => one.lines.some(isLine));
   if (!found) return name;
   return button(name, () => {
-    found.element.open = true;
-    const outer = found.element.parentElement.closest("details");
-    if (outer) outer.open = true;
-    const place = found.lines.findIndex((line) => isLineOf(line, column, name));
+    for (let one = found.element; one; one = one.parentElement.closest("details")) one.open = true;
     setTimeout(() => {
-      const line = found.element.querySelectorAll("tbody tr")[place];
+      const line = found.element.querySelectorAll("tbody tr")[found.lines.findIndex(isLine)];
       for (const one of document.querySelectorAll("tr.chosen-line")) one.classList.remove("chosen-line");
       line.classList.add("chosen-line");
       line.scrollIntoView({ block: "center" });
@@ -157,24 +176,14 @@ function opener(row, texts) {
   }, { class: "name", title: "show side by side" });
 }
 
-function isLineOf(line, column, name) {
-  if (line[0] === "left out" || line[column] === null) return false;
-  return line[column].startsWith(`${name} =`) || line[column].startsWith(`%${name} =`);
-}
-
 // Computations: the first ones, the others when they are asked for.
-function blocks(elements) {
-  const rest = elements.slice(COMPUTATIONS);
-  if (!rest.length) return elements;
-  const others = el("details", {}, el("summary", {},
-    plural(rest.length, "other computation with changes", "other computations with changes")), rest);
-  return [...elements.slice(0, COMPUTATIONS), others];
-}
-
 function sideBySide(data, texts) {
-  const rest = data.computation_count - texts.length;
-  return el("div", { class: "block" }, el("h3", {}, "Computations with changes, side by side"),
-    blocks(texts.map((one) => one.element)),
-    rest > 0 ? el("p", { class: "note" }, `[${rest} other computations with changes; their texts `
+  const all = texts.map((one) => one.element);
+  const rest = all.slice(COMPUTATIONS);
+  const left = data.computation_count - texts.length;
+  return block("Computations with changes, side by side", all.slice(0, COMPUTATIONS),
+    rest.length ? el("details", {}, el("summary", {},
+      plural(rest.length, "other computation with changes", "other computations with changes")), rest) : null,
+    left > 0 ? el("p", { class: "note" }, `[${left} other computations with changes; their texts `
       + "are not in this file]") : null);
 }

@@ -1,8 +1,10 @@
-// Loops: the levels of the program as a tree, with runs and communication of each.
+// Loops: the levels of the program as a tree, equal ones once, with runs and communication of each.
 
-import { button, el } from "../dom.js";
-import { formatBytes, formatCount, plural } from "../format.js";
-import { instructionLink } from "../instruction_link.js";
+import { button, el } from "dom";
+import { formatBytes, formatCount, plural } from "format";
+import { instructionLink, sourceLink } from "links";
+
+const SHOWN = 30; // levels below one level, before the others are asked for
 
 export const view = {
   name: "loops",
@@ -11,16 +13,16 @@ export const view = {
   howToRead: [
     "The skeleton of the program: the entry, and below it each loop and branch with what it holds. "
     + "x32 after a loop: its body runs 32 times each time the loop runs; x? where no text gives the "
-    + "number.",
+    + "number. Equal loops of one level are one line: 120 x while x8 are 120 loops that each run 8 times.",
     "Bytes are those that leave each device, of the level itself, without loops inside it: each trip "
-    + "and in one run of the program. <= marks what is under a conditional, and so may not run.",
+    + "and in one run of the program, of equal loops together. <= marks what is under a conditional, and "
+    + "so may not run.",
     "Open and close a level with its triangle, or with Enter and Space on it.",
   ],
   render(container, data, page) {
-    const roots = nested(data.levels);
-    container.append(el("div", { class: "loop-tree" }, roots.map((node) => branch(node, page))));
+    container.append(el("div", { class: "loop-tree" }, branches(nested(data.levels), page)));
     if (data.others) {
-      container.append(el("p", { class: "note" }, `[${data.others} other levels, `
+      container.append(el("p", { class: "note" }, `[${formatCount(data.others)} other levels, `
         + `${formatBytes(data.others_wire_bytes_per_run)} on the wire in one run]`));
     }
   },
@@ -32,51 +34,65 @@ function nested(levels) {
   for (const level of levels) {
     const node = { level, children: [] };
     open.length = level.depth;
-    const above = open[level.depth - 1];
-    (above ? above.children : roots).push(node);
+    (level.depth ? open[level.depth - 1].children : roots).push(node);
     open[level.depth] = node;
   }
   return roots;
 }
 
+function branches(nodes, page) {
+  const shown = nodes.slice(0, SHOWN).map((node) => branch(node, page));
+  if (nodes.length <= SHOWN) return shown;
+  const rest = nodes.slice(SHOWN);
+  const more = button(`${formatCount(rest.length)} more: show them`,
+    () => more.replaceWith(...rest.map((node) => branch(node, page))));
+  return [...shown, more];
+}
+
+// What is inside a level is drawn when it is opened.
 function branch(node, page) {
-  const { level, children } = node;
-  return el("details", { open: level.depth < 3 }, el("summary", {}, title(level),
-    el("span", { class: "sum" }, sums(level))),
-  el("div", { class: "level" }, facts(level, page),
-    level.collectives.length ? el("ul", { class: "sends" }, level.collectives.map((one) =>
-      el("li", {}, el("b", {}, `${one.kind} ${one.axis}`), ` ${each(one, level)}, `
-        + `${one.wire_bytes_is_at_most ? "<=" : ""}${formatBytes(one.wire_bytes_per_run)} on the wire`,
-      one.where ? el("span", { class: "faint" }, ` ${one.where}`) : null))) : null,
-    children.map((child) => branch(child, page))));
+  const { level } = node;
+  const made = el("details", {}, el("summary", {}, title(level), el("span", { class: "sum" }, sums(level))));
+  const fill = () => {
+    if (made.children.length > 1) return;
+    made.append(el("div", { class: "level" }, facts(level, page), level.collectives.length
+      ? el("ul", { class: "sends" }, level.collectives.map((one) => sends(one, level, page))) : null,
+    branches(node.children, page)));
+  };
+  made.addEventListener("toggle", fill);
+  made.open = level.depth < 3;
+  if (made.open) fill();
+  return made;
 }
 
 function title(level) {
-  const runs = level.kind === "loop" ? ` x${level.trip_count === null ? "?" : level.trip_count}` : "";
-  const name = level.kind === "branch" ? `${level.loop} branch ${level.branch}` : level.loop;
-  return el("span", {}, el("code", {}, name), el("b", {}, runs));
+  const runs = level.kind === "loop" ? ` x${level.trip_count ?? "?"}` : "";
+  const many = level.equal > 1 ? `${formatCount(level.equal)} x ` : "";
+  const name = level.equal > 1 && level.kind === "loop" ? "while" : level.loop;
+  return [many, el("code", {}, level.kind === "branch" ? `${name} branch ${level.branch}` : name), el("b", {}, runs)];
 }
 
 function sums(level) {
   if (!level.static_count) return "";
-  const sign = level.is_at_most ? "<=" : "";
-  return `${sign}${formatBytes(level.wire_bytes_per_run)} on the wire, `
-    + `${plural(level.static_count, "collective")}`;
+  return `${level.is_at_most ? "<=" : ""}${formatBytes(level.wire_bytes_of_equal)} on the wire, `
+    + `${plural(level.static_count * level.equal, "collective")}`;
 }
 
-function each(group, level) {
-  const text = `${formatCount(group.static_count)} each trip, ${group.times} in one run`;
-  return level.kind === "loop" ? text : `${group.times} in one run`;
+function sends(one, level, page) {
+  const each = level.kind === "loop" ? `${formatCount(one.static_count)} each trip, ` : "";
+  return el("li", {}, el("b", {}, `${one.kind} ${one.axis}`), ` ${each}${one.times} in one run, `
+    + `${one.wire_bytes_is_at_most ? "<=" : ""}${formatBytes(one.wire_bytes_per_run)} on the wire`
+    + `${level.equal > 1 ? ", of one of them" : ""} `, sourceLink(one.where, page));
 }
 
 function facts(level, page) {
   const memory = page.module.views.memory;
   const band = (memory ? memory.loops : []).find(([name]) => page.strings[name] === level.loop);
-  const parts = [level.op_name, level.source
-    ? `${level.source}${level.origin_basis && level.origin_basis !== "own" ? " ~" : ""}` : null,
-  plural(level.instructions, "instruction"),
-  level.reason ? `trip count not known: ${level.reason}` : null].filter(Boolean);
-  return el("p", { class: "faint" }, parts.join("  \u00b7  "), " ",
+  const mark = level.origin_basis && level.origin_basis !== "own" ? " ~" : "";
+  return el("p", { class: "faint" }, level.op_name, " ", level.source ? sourceLink(level.source + mark, page) : null,
+    ` ${plural(level.instructions, "instruction")} `,
+    level.reason ? `trip count not known: ${level.reason} ` : null,
+    level.equal > 1 ? ["the first: "] : null,
     level.kind === "entry" ? null : instructionLink(level.loop, page), " ",
     band ? button("show in the memory", () => page.selection.set({ instant: band[1] })) : null);
 }

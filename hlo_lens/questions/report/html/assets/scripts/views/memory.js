@@ -1,56 +1,47 @@
-// Memory over the schedule: bytes held at each instant, stacked by role.
+// The first screen: whether it fits, bytes by role, bytes over the schedule, and the findings.
 
-import { choice, el, pictureTable, button, replace } from "../dom.js";
-import { formatBytes, formatCount, formatShare } from "../format.js";
-import { instructionLink } from "../instruction_link.js";
-import { limitLine } from "../memory_limit.js";
-import { chosenSpace, memoryModel } from "../memory_model.js";
-import { StackChart } from "../stack_chart.js";
-import { roleKey } from "../role_key.js";
+import { roleSlug, swatch } from "colors";
+import { button, choice, el, pictureTable, replace } from "dom";
+import { findingsList } from "findings";
+import { formatBytes, formatCount, formatShare } from "format";
+import { instructionLink } from "links";
+import { chosenSpace, memoryModel } from "memory_model";
+import { StackChart } from "stack_chart";
 
 const TABLE_ROWS = 40;
 
 export const view = {
   name: "memory",
-  title: "Memory over the schedule",
+  title: "Memory",
   command: (module, selection) => {
     const { color } = chosenSpace(module.views.memory, selection);
     return `hlo-lens memory ${module.command}${color ? ` --space ${color}` : ""} --timeline -f json`;
   },
   howToRead: [
     "From left to right the instructions of the program in the order in which they run; a loop's "
-    + "body appears once, under a bracket with the number of its runs. Width is program order, "
-    + "not time.",
+    + "body appears once, under a bracket with the number of its runs. Width is program order, not time.",
     "Height is the memory held: whole arguments, outputs and constants all the time, and the "
-    + "temporaries alive at that instant. Each byte counts once. The highest instant is the peak: "
-    + "what must fit at least.",
+    + "temporaries alive at that instant. Each byte counts once. Of several instants under one pixel the "
+    + "largest is drawn, and the peak three pixels wide at least: it may last a single instant.",
     "Layers are roles, found from evidence in the program: aliases and donation, the flow of data "
     + "from arguments to matrix products and results, and operation paths of the backward pass. "
-    + "What has no evidence is 'temporaries' or 'other'.",
+    + "What has no evidence is 'temporaries' or 'other'. Choose a role in the key to see it alone, here and "
+    + "in the lists below.",
     "Click or use the arrow keys to choose an instant, drag to zoom in, and double-click or press "
-    + "0 to see all. With Shift the arrow keys move ten times as far; P goes to the peak.",
+    + "0 to see all. With Shift the arrow keys move ten times as far; P goes to the peak. A sign ~ marks "
+    + "an estimate: the dump has no buffer assignment.",
   ],
   render(container, data, page) {
-    const { selection } = page;
-    const spaces = data.spaces.map((one) => [one.color, `${one.name} ${formatBytes(one.peak.bytes)}`]);
-    const place = el("div", {});
+    const place = el("div", { class: "picture" });
+    const findings = findingsList(page);
+    container.append(el("div", { class: "first-screen" }, place, findings));
     let shown = null;
     const draw = () => {
-      const space = chosenSpace(data, selection);
-      if (space === shown) return;
+      const space = chosenSpace(data, page.selection);
+      if (space !== shown) drawSpace(place, data, space, page);
       shown = space;
-      drawSpace(place, data, space, page);
     };
-    const tools = el("div", { class: "tools" });
-    if (spaces.length > 1) {
-      const group = choice("memory space", spaces, chosenSpace(data, selection).color,
-        (color) => selection.set({ space: color, instant: undefined }));
-      tools.append(group.element);
-      selection.subscribe(() => { group.press(chosenSpace(data, selection).color); });
-    }
-    if (data.source === "estimate") tools.append(el("span", { class: "note" }, "an estimate, see Summary"));
-    container.append(tools, place);
-    selection.subscribe(draw);
+    page.selection.subscribe(draw);
     draw();
   },
 };
@@ -58,53 +49,75 @@ export const view = {
 function drawSpace(place, data, space, page) {
   const { selection } = page;
   const model = memoryModel(data, space, page.strings);
+  const about = data.source === "estimate" ? "~" : "";
   const readout = el("p", { class: "readout", "aria-live": "polite" });
-  const key = roleKey(model);
-  const chart = new StackChart(model, data.loops, page.strings, {
+  const key = roleKey(model, selection);
+  const describe = (at) => {
+    key.show(at);
+    replace(readout, sentence(model, at, page, about));
+  };
+  const loops = data.loops.map(([name, start, end, trips, depth]) =>
+    ({ name: page.strings[name], start, end, trips, depth }));
+  const chart = new StackChart(model, loops, selection, {
     label: `Bytes of ${space.name} held over the schedule, peak ${formatBytes(space.peak.bytes)}`
       + ` at instant ${space.peak.position}`,
     limit: space.color === 0 && data.limit ? data.limit[0] : null,
-    onpoint: (at) => describe(at),
-    onchoose: (at) => selection.set({ space: space.color, instant: model.instantOf(at) }),
+    onpoint: describe,
+    onchoose: (at) => selection.set({ space: space.color || undefined, instant: model.instantOf(at) }),
   });
-  const chosen = () => {
-    const instant = selection.get("instant");
-    return instant === undefined ? model.peakPlace : model.placeOf(instant);
-  };
-  const describe = (at) => {
-    key.show(at);
-    replace(readout, ...sentence(model, at, page));
-  };
+  chart.about = about;
+  const spaces = choice("memory space", data.spaces.map((one) =>
+    [one.color, `${one.name} ${about}${formatBytes(one.peak.bytes)}`]), space.color,
+  (color) => selection.set({ space: color, instant: undefined }));
   const update = () => {
     if (!chart.element.isConnected) return false;
-    chart.choose(chosen());
     const k = selection.name() === undefined ? undefined : model.find(selection.name());
-    chart.mark(k === undefined ? null : [model.values.start[k], model.values.end[k], model.name(k)]);
-    describe(chosen());
+    chart.marked = k === undefined ? null : [model.values.start[k], model.values.end[k], model.name(k)];
+    describe(chart.chosen);
     return true;
   };
-  replace(place,
-    el("div", { class: "tools" },
-      button("peak", () => selection.set({ instant: undefined }), { title: "Key P" }),
-      button("zoom in", () => chart.zoom(0.5)), button("zoom out", () => chart.zoom(2)),
-      button("all", () => chart.all(), { title: "Key 0" })),
-    chart.element, readout, key.element, space.color === 0 ? limitLine(data) : null, pictureTable(
-      `The picture as a table: the largest instant of each of ${TABLE_ROWS} parts`,
-      [["instant", "", true], ["instruction", "", false], ["held", "", true],
-        ...model.roles.map((one) => [one.name, one.meaning, true])],
-      () => tableRows(model)));
-  chart.start();
+  replace(place, key.element, el("div", { class: "tools" }, data.spaces.length > 1 ? spaces.element : null,
+    button("peak", () => selection.set({ instant: undefined }), { title: "Key P" }),
+    button("zoom in", () => chart.zoom(0.5), { title: "Key +" }),
+    button("zoom out", () => chart.zoom(2), { title: "Key -" }),
+    button("all", () => chart.all(), { title: "Key 0" }), readout), chart.element, pictureTable(
+    `The picture as a table: the largest instant of each of ${TABLE_ROWS} parts`,
+    [["instant", "", true], ["instruction", "", false], ["held", "", true],
+      ...model.roles.map((one) => [one.name, one.meaning, true])], () => tableRows(model)));
   selection.subscribe(update);
   update();
+  chart.start();
 }
 
-function sentence(model, at, page) {
+// A bar and a list of the roles with their bytes; a role that is chosen is shown alone.
+function roleKey(model, selection) {
+  const bar = el("div", { class: "bar", "aria-hidden": "true" });
+  const roles = [...model.roles].reverse();
+  const cells = roles.map((one) => ({ bytes: el("span", { class: "bytes" }), share: el("span", { class: "share" }),
+    part: el("span", { class: `box ${roleSlug(one.name)}`, title: one.name }) }));
+  bar.append(...cells.map((one) => one.part));
+  const buttons = roles.map((one, k) => button([swatch(one.name), el("span", { class: "name" }, one.name),
+    cells[k].bytes, cells[k].share], () => selection.set(
+    { role: selection.get("role") === one.name ? undefined : one.name }),
+  { title: `${one.meaning}; click to show it alone` }));
+  const show = (place) => roles.forEach((one, k) => {
+    const isFaint = selection.get("role") !== undefined && selection.get("role") !== one.name;
+    cells[k].bytes.textContent = formatBytes(one.bytes[place]);
+    cells[k].share.textContent = formatShare(one.bytes[place], model.held[place]);
+    cells[k].part.style.flexGrow = one.bytes[place] / model.held[place];
+    cells[k].part.textContent = one.bytes[place] > 0.12 * model.held[place] ? one.name : "";
+    cells[k].part.classList.toggle("faded", isFaint);
+    buttons[k].setAttribute("aria-pressed", String(selection.get("role") === one.name));
+  });
+  return { show, element: el("div", {}, bar, el("div", { class: "key", role: "group", "aria-label": "roles" }, buttons)) };
+}
+
+function sentence(model, at, page, about) {
   const instruction = model.instruction(at);
-  const parts = [el("b", {}, formatBytes(model.held[at])), " held at instant ",
-    formatCount(model.instantOf(at)), instruction ? [" (", instructionLink(instruction, page), ")"] : ""];
-  if (at === model.peakPlace) parts.push(", the peak");
-  else parts.push(`, ${formatShare(model.held[at], model.space.peak.bytes)} of the peak`);
-  return parts.flat();
+  const share = at === model.peakPlace ? ", the peak"
+    : `, ${formatShare(model.held[at], model.space.peak.bytes)} of the peak`;
+  return [el("b", {}, about + formatBytes(model.held[at])), " held at instant ", formatCount(model.instantOf(at)),
+    instruction ? [" (", instructionLink(instruction, page), ")"] : "", share];
 }
 
 function tableRows(model) {

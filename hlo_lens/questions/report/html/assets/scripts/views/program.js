@@ -1,10 +1,10 @@
 // Program: the instructions of the page, searched and opened.
 
-import { el } from "../dom.js";
-import { formatCount } from "../format.js";
-import { placeOfInstruction } from "../instruction_details.js";
-import { instructionLink } from "../instruction_link.js";
-import { Listing } from "../listing.js";
+import { el } from "dom";
+import { formatCount } from "format";
+import { instructionLink, sourceLink } from "links";
+import { Listing } from "listing";
+import { placeOfInstruction } from "memory_model";
 
 export const view = {
   name: "program",
@@ -25,21 +25,17 @@ export const view = {
     const listing = new Listing(data.name.map((_, k) => k), [
       { title: "instruction", cell: (k) => instructionLink(text("name", k), page),
         by: (k) => text("name", k) },
-      column("opcode", "opcode"), column("shape", "shape"), column("source", "source"),
+      column("opcode", "opcode"), column("shape", "shape"),
+      { title: "source", cell: (k) => sourceLink(text("source", k), page), by: (k) => text("source", k) },
       column("computation", "computation"),
       { title: "users", isNumber: true, cell: (k) => formatCount(data.user_count[k]),
         by: (k) => data.user_count[k] },
-    ], { label: "instructions", placeholder: "name, opcode, shape, line, text",
+    ], { selection, name: "program", label: "instructions", placeholder: "name, opcode, shape, line, text",
       chosen: () => placeOfInstruction(selection.instruction(), page) ?? null,
       words: (k) => `${data.text[k]} ${text("source", k)} ${text("op_name", k)}` });
     const all = data.count === data.name.length;
     container.append(el("p", {}, all ? `All ${formatCount(data.count)} instructions.`
       : `${formatCount(data.name.length)} of ${formatCount(data.count)} instructions are in this `
         + "file; the others are in the HLO text."), listing.element);
-    selection.subscribe(() => {
-      if (!listing.element.isConnected) return false;
-      listing.draw();
-      return true;
-    });
   },
 };

@@ -1,12 +1,10 @@
 // Sharding: parameters and outputs with their specs, the cost of copies, one value over the devices.
 
-import { append, button, choice, commandLine, el, replace, table } from "../dom.js";
-import { formatBytes, formatCount, plural } from "../format.js";
-import { Listing } from "../listing.js";
-import { findValue } from "../memory_model.js";
-import { factList } from "../sections.js";
-import { quoted } from "../shell.js";
-import { tilePicture } from "../tile_picture.js";
+import { append, block, button, choice, commandLine, el, factList, quoted, replace, table } from "dom";
+import { formatBytes, formatCount, plural } from "format";
+import { Listing } from "listing";
+import { findValue } from "memory_model";
+import { tilePicture } from "tile_picture";
 
 export const view = {
   name: "sharding",
@@ -84,7 +82,7 @@ class Sharding {
     if (!rows.length) return null;
     const keys = Object.keys(rows[0]);
     return el("div", { class: "block" }, el("h3", {}, "Copies that a free axis would save"),
-      table(keys.map((key) => [key.replace(/_/g, " "), "", typeof rows[0][key] === "number"]),
+      table(keys.map((key) => [key, "", typeof rows[0][key] === "number"]),
         rows.map((row) => keys.map((key) => (key.endsWith("bytes") ? formatBytes(row[key])
           : typeof row[key] === "number" ? formatCount(row[key]) : row[key]))),
         { label: "copies by axis" }));
@@ -92,21 +90,21 @@ class Sharding {
 
   listing() {
     return new Listing(this.records, [
-      { title: "on a device", meaning: "bytes of one device's part", isNumber: true,
+      { title: "device_bytes", meaning: "bytes of one device's part", isNumber: true,
         cell: (one) => formatBytes(one.device_bytes), by: (one) => one.device_bytes },
-      { title: "in all", meaning: "bytes of the whole, once", isNumber: true,
+      { title: "global_bytes", meaning: "bytes of the whole, once", isNumber: true,
         cell: (one) => `${one.is_upper_bound ? "<=" : ""}${formatBytes(one.global_bytes)}`,
         by: (one) => one.global_bytes },
-      { title: "copies", meaning: "devices that hold each element", isNumber: true,
+      { title: "replication_factor", meaning: "devices that hold each element", isNumber: true,
         cell: (one) => formatCount(one.replication_factor), by: (one) => one.replication_factor },
       { title: "name", cell: (one) => this.link(one), by: (one) => one.name || "" },
       { title: "spec", cell: (one) => one.spec || one.sharding || "not known",
         by: (one) => one.spec || "" },
-      { title: "whole", cell: (one) => one.global_shape, by: (one) => one.global_shape || "" },
-      { title: "part", cell: (one) => one.device_shape, by: (one) => one.device_shape || "" },
+      { title: "global_shape", cell: (one) => one.global_shape, by: (one) => one.global_shape || "" },
+      { title: "device_shape", cell: (one) => one.device_shape, by: (one) => one.device_shape || "" },
       { title: "kind", cell: (one) => one.kind, by: (one) => one.kind },
-      { title: "aliased with", cell: (one) => one.aliased_with, by: (one) => one.aliased_with || "" },
-    ], { label: "parameters and outputs", sortedBy: 0, placeholder: "name, spec, shape",
+      { title: "aliased_with", cell: (one) => one.aliased_with, by: (one) => one.aliased_with || "" },
+    ], { selection: this.page.selection, name: "sharding", label: "parameters and outputs", sortedBy: 0, placeholder: "name, spec, shape",
       chosen: () => this.chosen,
       words: (one) => [one.name, one.spec, one.sharding, one.global_shape, one.kind].join(" ") });
   }

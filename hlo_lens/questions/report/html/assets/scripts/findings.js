@@ -1,0 +1,60 @@
+// Findings in words of the text report, each opened for what to do and why.
+
+import { commandLine, el, noteList } from "dom";
+import { formatBytes, plural } from "format";
+import { instructionLink, sourceLink, valueLink } from "links";
+import { findValue, placeOfInstruction } from "memory_model";
+
+const SHOWN = 12;
+const VALUES = 12;
+
+// The findings of a module; null where they are not known.
+export function findingsList(page) {
+  const all = page.object && page.object.findings;
+  if (!Array.isArray(all)) return null;
+  const open = all.filter((one) => !one.suppressed);
+  const made = open.map((one, k) => finding(one, page, k === 0));
+  return el("div", { class: "findings", tabindex: "0", role: "region", "aria-label": "findings" }, el("h3", {}, open.length ? plural(open.length, "finding") : "No findings"),
+    made.slice(0, SHOWN), made.length > SHOWN ? el("details", {},
+      el("summary", {}, plural(made.length - SHOWN, "other")), made.slice(SHOWN)) : null,
+    commandLine(`hlo-lens lint ${page.module.command}`));
+}
+
+function finding(one, page, isOpen) {
+  const place = one.source_file ? `${one.source_file}:${one.source_line ?? "?"}` : "";
+  const saved = saving(one.saves);
+  return el("details", { class: `finding ${one.severity}`, open: isOpen },
+    el("summary", {}, el("span", { class: "kind" }, `${one.code} ${one.severity} `),
+      saved ? el("strong", {}, `${saved} `) : null, one.message, " ",
+      place ? sourceLink(place, page) : null),
+    one.fix ? el("p", {}, el("span", { class: "faint" }, "fix "), one.fix) : null,
+    values(one, page), noteList(one.evidence || []), commandLine(`hlo-lens explain ${one.code}`));
+}
+
+// The values and instructions of a finding that other views can show.
+function values(one, page) {
+  const links = (one.values || []).map((name) => {
+    const found = findValue(page, name);
+    if (found) return valueLink(found.model.name(found.k), page, name);
+    return placeOfInstruction(name, page) === undefined ? null : instructionLink(name, page);
+  }).filter(Boolean);
+  const rest = links.length - VALUES;
+  return links.length ? el("p", { class: "names" }, links.slice(0, VALUES),
+    rest > 0 ? el("span", { class: "faint" }, `[${plural(rest, "other")}]`) : null) : null;
+}
+
+function saving(saves) {
+  if (!saves) return "";
+  const parts = [saves.bytes > 0 ? formatBytes(saves.bytes) : "",
+    saves.sent_bytes > 0 ? `${formatBytes(saves.sent_bytes)} sent` : "",
+    saves.flops > 0 ? `${formatFlops(saves.flops)}` : "",
+    saves.seconds > 0 ? `${saves.seconds} s` : ""].filter(Boolean);
+  if (!parts.length) return "";
+  return `saves ${saves.basis === "up to" ? "up to " : ""}${parts.join(", ")}${
+    saves.basis === "compiled" ? " [compiled]" : ""}`;
+}
+
+function formatFlops(count) {
+  const power = Math.min(6, Math.floor(Math.log10(count) / 3));
+  return `${Number((count / 1000 ** power).toPrecision(3))} ${["", "k", "M", "G", "T", "P", "E"][power]}FLOP`;
+}

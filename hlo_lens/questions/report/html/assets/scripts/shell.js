@@ -1,5 +1,0 @@
-// Words of commands for the shell.
-
-export function quoted(word) {
-  return `'${word.replace(/'/g, "'\\''")}'`;
-}
