@@ -57,6 +57,16 @@ _ORDERS = {
 }
 
 
+class ListedModules(NamedTuple):
+    """Subject of the HTML page of a listing.
+
+    Attributes:
+        rows: Module of each row, and the number of its instructions.
+    """
+
+    rows: Sequence[tuple[ModuleDump, int | None]]
+
+
 def ls_report(
     dump: Dump,
     modules: Sequence[ModuleDump],
@@ -111,7 +121,9 @@ def ls_report(
         if across is None
         else {**across.to_dict(), "are_processes": across.are_processes, "notes": list(odd)},
     )
-    return Report(kind="ls", sections=(section,), data=data)
+    dumps = dict(zip(map(id, facts), modules, strict=True))
+    subject = ListedModules([(dumps[id(g.largest)], g.largest.instructions) for g in groups.groups])
+    return Report(kind="ls", sections=(section,), data=data, subject=subject)
 
 
 # ---- the head -----------------------------------------------------------------------------------

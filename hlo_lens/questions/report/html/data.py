@@ -103,7 +103,7 @@ class View(NamedTuple):
     name: str
     order: int
     data: Callable[[Subject, Strings], Mapping[str, object] | None]
-    kinds: tuple[str, ...] = ("report", "check")
+    kinds: tuple[str, ...] = ("report", "check", "ls")
 
 
 @functools.cache

@@ -15,13 +15,14 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 from urllib.parse import quote
 
-from hlo_lens.questions.report.html.pages import page_of
+from hlo_lens.questions.report.html.pages import data_of_page, page_of
 from hlo_lens.render.to_json import render_json
 from hlo_lens.text.errors import printable
 from hlo_lens.text.version import __version__
@@ -118,7 +119,7 @@ def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     url = options.source_url
     made = {**page_of(report.subject, report, options), "source_url": url, "source_paths": {}}
     printed = io.StringIO()
-    render_json(report, printed, options)
+    render_json(replace(report, data=data_of_page(report.data)), printed, options)
     text = printed.getvalue().rstrip("\n")
     if len(text) <= _MOST_COMPACTED:  # indentation is taken away where that is quick
         text = _compact(json.loads(text))

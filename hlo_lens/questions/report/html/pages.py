@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.devices import device_assignment, topology_of
 from hlo_lens.load.module import ModuleDump
@@ -15,6 +16,7 @@ from hlo_lens.questions.check.checked import Checked
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.page import memory_facts, module_object
 from hlo_lens.questions.dumps.groups import module_order
+from hlo_lens.questions.dumps.page import ListedModules
 from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.matching.program_diff import side_by_side
 from hlo_lens.questions.memory.page import verdict_text
@@ -38,6 +40,12 @@ MOST_MODULES = 24
 
 MOST_INSTRUCTIONS = 200_000
 """Instructions of all modules with views besides the first, which bound the size of the page."""
+
+MOST_LIVE = 4_000_000
+"""Characters of the values at a peak in the JSON object of a page; the view has all values."""
+
+_ROW = 300
+"""Characters of a value without its shape and operation path, which may be long."""
 
 _ROWS = 20
 """Rows of a table where the user asks for no number."""
@@ -85,6 +93,50 @@ def _report_page(
     return page_data("report", title, subjects, [*others, *sections])
 
 
+@page_of.register(ListedModules)
+def _ls_page(
+    subject: ListedModules, report: Report, options: RenderOptions
+) -> Mapping[str, object]:
+    """Return the data of the page of a listing: its rows open the views of the first modules."""
+    del options
+    room, shown = MOST_INSTRUCTIONS, list[int]()
+    for place, (_, instructions) in enumerate(subject.rows):
+        room -= instructions or 0
+        if room >= 0 and len(shown) < MOST_MODULES:
+            shown.append(place)
+    dumps = with_sifted_findings(
+        [subject.rows[k][0].stating(limits_estimate=True, is_quick=True) for k in shown]
+    )
+    titles = dict(zip(shown, _unique_titles(dumps), strict=True))
+    subjects = [
+        (k, _with_report(_subject(one, titles[k]))) for k, one in zip(shown, dumps, strict=True)
+    ]
+    (section,) = report.pages
+    tables = tuple(table for table in section.tables if table.name != "modules")
+    others = section_object(replace(section, tables=tables), _MODULE_ROWS)
+    made = page_data("ls", section.title, subjects, [others])
+    return {**made, "opens": [titles.get(k) for k in range(len(subject.rows))]}
+
+
+def data_of_page(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the JSON object of a report as its page has it: of long peaks the largest values."""
+    if data["kind"] != "report":
+        return data
+    return {**data, "modules": [_shortened(module) for module in data["modules"]]}
+
+
+def _shortened(module: Mapping[str, Any]) -> Mapping[str, Any]:
+    memory = module.get("memory") or {}
+    peak = memory.get("peak") or {"live": ()}
+    ends = accumulate(_ROW + len(f"{one['shape']}{one['op_name']}") for one in peak["live"])
+    count = sum(1 for _ in takewhile(MOST_LIVE.__ge__, ends))
+    left_out = len(peak["live"]) - count
+    if not left_out:
+        return module
+    peak = {**peak, "live": list(peak["live"][:count]), "live_left_out": left_out}
+    return {**module, "memory": {**memory, "peak": peak}}
+
+
 def _module_subjects(
     known: Sequence[ModuleDump], shown: Sequence[int]
 ) -> tuple[list[tuple[int, Subject]], list[Mapping[str, object]]]:
@@ -107,18 +159,8 @@ def _module_subjects(
     titles = dict(zip(chosen, _unique_titles([known[k] for k in chosen]), strict=True))
     subjects = []
     for k in chosen:
-        target, devices = own_target(known[k]), device_assignment(known[k])
-        verdict, fits = _verdict(known[k])
-        subject = Subject(
-            analysis=known[k],
-            title=titles[k],
-            role=lead.role if k == places[0] else "",
-            command_tail=path_words(known[k]),
-            verdict=verdict,
-            fits=fits,
-            topology=None if target is None or devices is None else topology_of(target, devices),
-        )
-        subjects.append((k, subject))
+        role = lead.role if k == places[0] else ""
+        subjects.append((k, _subject(known[k], titles[k], role)))
     notes: tuple[str, ...] = ()
     if without := places[len(chosen) :]:
         count = plural(len(without), "module")
@@ -133,6 +175,27 @@ def _module_subjects(
         for one in others_sections(known[places[0]], lead)
     ]
     return subjects, others
+
+
+def _subject(dump: ModuleDump, title: str, role: str = "") -> Subject:
+    """Return a module as the page shows it."""
+    target, devices = own_target(dump), device_assignment(dump)
+    verdict, fits = _verdict(dump)
+    return Subject(
+        analysis=dump,
+        title=title,
+        role=role,
+        command_tail=path_words(dump),
+        verdict=verdict,
+        fits=fits,
+        topology=None if target is None or devices is None else topology_of(target, devices),
+    )
+
+
+def _with_report(subject: Subject) -> Subject:
+    """Return a module with its JSON object, where the page has another one."""
+    made = _plain(page_of_module(subject.analysis).make_object())
+    return subject._replace(objects={"report": made})
 
 
 def _verdict(dump: ModuleDump) -> tuple[str, bool | None]:
@@ -251,16 +314,16 @@ def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Map
 
 def _judged(subject: Subject, diff: Diff | None, number: int | None) -> Subject:
     """Return a module with its changes, and its JSON objects, which verdicts do not have."""
-    objects: dict[str, object] = {"report": _plain(page_of_module(subject.analysis).make_object())}
+    subject = _with_report(subject)
     if diff is None or number is None:
-        return subject._replace(objects=objects)
+        return subject
     pair = _pair_subject(diff, number)
     return subject._replace(
         base=pair.base,
         diff=pair.diff,
         computations=pair.computations,
         pair_tail=pair.pair_tail,
-        objects={**objects, "diff": _plain(module_object(diff.modules[number]))},
+        objects={**(subject.objects or {}), "diff": _plain(module_object(diff.modules[number]))},
     )
 
 

@@ -73,3 +73,26 @@ def test_modules_without_views_are_plain_text(drawn: Drawer, tmp_path: Path) -> 
     cells = page.locator("section[aria-label='Other modules'] tbody tr td:first-child")
     assert cells.count() == 25
     assert cells.locator("button").count() == 23
+
+
+def test_a_listing_has_all_rows_equal_ones_once_and_opens_their_views(
+    open_page: Opener, tmp_path: Path
+) -> None:
+    for process in ("host0", "host1"):
+        (tmp_path / process).mkdir()
+        _page(tmp_path / process, 3)
+    opened = open_page(output_of(["ls", str(tmp_path), "-f", "html"]))
+    page = opened.open()
+    rows = page.locator("#view-modules tbody tr")
+    names = page.locator("#view-modules tbody a").all_inner_texts()
+    assert names == ["jit_f2", "jit_f1", "jit_f0"]
+    assert "host0 and 1 equal one" in rows.first.inner_text()
+    page.get_by_label("search modules").fill("f1")
+    assert rows.count() == 1
+    page.get_by_role("link", name="jit_f1").click()
+    page.locator("#view-memory canvas.stack").wait_for()
+    assert page.locator("h1").inner_text().startswith("jit_f1")
+    opened.draw_all()
+    page.get_by_role("button", name="all modules").click()
+    assert rows.count() == 3
+    opened.assert_quiet()

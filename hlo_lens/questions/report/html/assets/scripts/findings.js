@@ -1,7 +1,7 @@
 // Findings in words of the text report, each opened for what to do and why.
 
 import { commandLine, el, noteList } from "dom";
-import { formatBytes, plural } from "format";
+import { formatBytes, formatFlops, plural } from "format";
 import { instructionLink, sourceLink, valueLink } from "links";
 import { findValue, placeOfInstruction } from "memory_model";
 
@@ -47,14 +47,9 @@ function saving(saves) {
   if (!saves) return "";
   const parts = [saves.bytes > 0 ? formatBytes(saves.bytes) : "",
     saves.sent_bytes > 0 ? `${formatBytes(saves.sent_bytes)} sent` : "",
-    saves.flops > 0 ? `${formatFlops(saves.flops)}` : "",
+    saves.flops > 0 ? `${formatFlops(saves.flops)}FLOP` : "",
     saves.seconds > 0 ? `${saves.seconds} s` : ""].filter(Boolean);
   if (!parts.length) return "";
   return `saves ${saves.basis === "up to" ? "up to " : ""}${parts.join(", ")}${
     saves.basis === "compiled" ? " [compiled]" : ""}`;
-}
-
-function formatFlops(count) {
-  const power = Math.min(6, Math.floor(Math.log10(count) / 3));
-  return `${Number((count / 1000 ** power).toPrecision(3))} ${["", "k", "M", "G", "T", "P", "E"][power]}FLOP`;
 }

@@ -47,3 +47,9 @@ export function formatShare(part, whole) {
 export function plural(count, noun, nouns = `${noun}s`) {
   return `${formatCount(count)} ${count === 1 ? noun : nouns}`;
 }
+
+// Operations with the prefix of three digits: 12.9 G.
+export function formatFlops(count) {
+  const power = count ? Math.min(6, Math.floor(Math.log10(count) / 3)) : 0;
+  return `${Number((count / 1000 ** power).toPrecision(3))} ${["", "k", "M", "G", "T", "P", "E"][power]}`;
+}

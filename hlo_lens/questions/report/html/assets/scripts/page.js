@@ -4,6 +4,7 @@ import { followKeys, makeCard } from "card";
 import { readData } from "data";
 import { append, button, commandLine, el, replace } from "dom";
 import { formatBytes } from "format";
+import { moduleList } from "modules";
 import { Selection } from "selection";
 import { sectionBlock } from "sections";
 
@@ -47,7 +48,8 @@ async function start() {
 
 function chosenModule(page) {
   const title = page.selection.get("module");
-  return page.made.modules.find((one) => one.title === title) || page.made.modules[0];
+  const isListing = page.made.kind === "ls"; // which leads with its rows
+  return page.made.modules.find((one) => one.title === title) || (isListing ? undefined : page.made.modules[0]);
 }
 
 function showModule(main, page) {
@@ -62,12 +64,15 @@ function showModule(main, page) {
   const object = module ? (page.report.modules || [])[module.number] : null;
   page.object = module ? module.objects.report || object : null;
   page.changes = module ? module.objects.diff || object : null;
+  const open = (title) => openModule(page, title);
   const views = module ? Object.keys(module.views).map((name) => VIEWS.get(name)) : [];
   const general = (isLeading) => page.made.sections.map((section, k) => [section, k])
     .filter(([section]) => section.is_leading === isLeading).map(([section, k]) => el("section",
       { class: "view", id: `view-section${k}`, "aria-label": section.title },
-      el("h2", { tabindex: "-1" }, section.title), sectionBlock(section, page, (title) => openModule(page, title))));
-  const all = [...general(true), ...views.map((view) => viewSection(view, page)), ...general(false)];
+      el("h2", { tabindex: "-1" }, section.title), sectionBlock(section, page, open)));
+  const modules = page.made.kind !== "ls" || module ? [] : [el("section", { class: "view", id: "view-modules",
+    "aria-label": "Modules" }, el("h2", { tabindex: "-1" }, "Modules"), moduleList(page))];
+  const all = [...modules, ...general(true), ...views.map((view) => viewSection(view, page)), ...general(false)];
   replace(main, head(page), navigation(page, all), el("div", { class: "views" }, all), foot(page), makeCard(page));
   followView(page);
   main.dataset.ready = "true";
@@ -78,7 +83,8 @@ function head({ made, module, ...page }) {
   return el("header", { class: "head" },
     el("div", { class: "line" }, el("h1", {}, module ? module.title : made.title),
       module && module.role ? el("span", { class: "role" }, module.role) : null,
-      made.modules.length > 1 ? modulePicker({ made, module, ...page }) : null,
+      made.modules.length > 1 && module ? modulePicker({ made, module, ...page }) : null,
+      made.kind === "ls" && module ? button("all modules", () => openModule({ made, ...page }, undefined)) : null,
       el("span", { class: "brand" }, `hlo-lens \u00b7 ${made.kind}`),
       el("details", { class: "how" }, el("summary", {}, "How to use this page"), USE.map((text) => el("p", {}, text)))),
     verdict ? el("p", { class: `verdict${verdict.fits === false ? " bad" : ""}` }, verdict.text) : null);
@@ -97,6 +103,7 @@ function openModule(page, title) {
   page.selection.state = Object.create(null);
   page.selection.near = undefined;
   page.selection.set({ module: title });
+  if (title === undefined) page.selection.tell();
   scrollTo(0, 0);
 }
 

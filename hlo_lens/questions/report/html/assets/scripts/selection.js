@@ -58,8 +58,8 @@ export class Selection {
   }
 
   tell() {
-    for (const listener of [...this.listeners]) {
-      if (listener(this.state) === false) this.listeners.delete(listener);
+    for (const listener of [...this.listeners]) { // one may remove others
+      if (this.listeners.has(listener) && listener(this.state) === false) this.listeners.delete(listener);
     }
   }
 
