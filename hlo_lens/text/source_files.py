@@ -74,7 +74,7 @@ class Checkout:
     """
 
     def __init__(self, root: Path, *, is_repository: bool = True) -> None:
-        self._root = root
+        self.root = root
         self._is_repository = is_repository
         self._lines: dict[str, list[str]] = {}
         self._found: dict[str, str | None] = {}
@@ -138,7 +138,7 @@ class Checkout:
 
     def _read(self, file: str) -> list[str]:
         if file not in self._lines:
-            path, text = self._root / file, ""
+            path, text = self.root / file, ""
             try:
                 if path.is_file():  # a device or a pipe may have no end
                     text = path.read_text("utf-8", errors="replace")
@@ -152,14 +152,14 @@ class Checkout:
             return None
         inside = None
         if path.is_absolute():
-            if path.is_relative_to(self._root):
-                path = path.relative_to(self._root)
+            if path.is_relative_to(self.root):
+                path = path.relative_to(self.root)
                 inside = path.as_posix()
             else:
                 path = Path(*path.parts[1:])
         for start in range(len(path.parts)):
             tail = "/".join(path.parts[start:])
-            if _is_file(self._root / tail):
+            if _is_file(self.root / tail):
                 return tail
             found = [one for one in self._by_name.get(path.name, ()) if one.endswith(f"/{tail}")]
             if found:
@@ -173,11 +173,11 @@ class Checkout:
         if not self._is_repository:
             return found
         seen = 0
-        for directory, folders, names in os.walk(self._root):
+        for directory, folders, names in os.walk(self.root):
             folders[:] = sorted(
                 f for f in folders if not f.startswith(".") and f not in _NOT_SOURCE
             )
-            above = Path(directory).relative_to(self._root).as_posix()
+            above = Path(directory).relative_to(self.root).as_posix()
             for name in names:
                 found.setdefault(name, []).append(name if above == "." else f"{above}/{name}")
             seen += len(names)

@@ -18,13 +18,13 @@ import re
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 from urllib.parse import quote
 
 from hlo_lens.questions.report.html.pages import data_of_page, page_of
 from hlo_lens.render.to_json import render_json
 from hlo_lens.text.errors import printable
+from hlo_lens.text.source_files import Checkout
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
@@ -139,18 +139,14 @@ _SOURCE_PATH = re.compile(r'"([^":\\]+\.\w+)(?=:\d)|"source_file": ?"([^"\\]+)"'
 
 
 def _checkout_paths(text: str, *, is_web: bool) -> dict[str, str]:
-    """Return the paths of source files in the current directory, by their paths in the dump.
+    """Return the paths of source files in the checkout, by their paths in the dump.
 
-    A program may have been compiled elsewhere: the longest end of a path that names a file here is
-    taken. Links of the web get the relative path, those of editors the whole one.
+    Links of the web get the path below its root, those of editors the whole one.
     """
-    found, here = {}, Path.cwd()
-    for path in sorted({one or other for one, other in _SOURCE_PATH.findall(text)}):
-        parts = PurePosixPath(path).parts[path.startswith("/") :]
-        ends = (PurePosixPath(*parts[k:]) for k in range(len(parts)) if ".." not in parts)
-        if end := next((one for one in ends if (here / one).is_file()), None):
-            found[path] = str(end if is_web else here / end)
-    return found
+    checkout = Checkout.here()
+    files = sorted({one or other for one, other in _SOURCE_PATH.findall(text)})
+    found = {file: path for file in files if (path := checkout.find(file)) is not None}
+    return found if is_web else {file: str(checkout.root / path) for file, path in found.items()}
 
 
 def _compact(data: Mapping[str, object]) -> str:

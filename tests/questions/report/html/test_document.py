@@ -139,7 +139,7 @@ def test_the_memory_of_the_device_is_known_where_the_dump_names_it(tmp_path: Pat
     assert "XLA" in source
 
 
-@pytest.mark.parametrize("command", ["collectives", "memory", "sharding", "loops", "ls", "doctor"])
+@pytest.mark.parametrize("command", ["collectives", "memory", "sharding", "loops", "doctor"])
 def test_other_commands_have_a_page_of_their_sections(command: str) -> None:
     page = output_of([command, f"sample_dumps/{SMALL}", "-f", "html"])
     views = data_of(page)["hlo-lens-views"]

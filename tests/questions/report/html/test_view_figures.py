@@ -113,6 +113,21 @@ def test_replication_is_that_of_the_command(sample: str) -> None:
     assert len(shown["drawing"]) == len(printed["values"])
 
 
+def test_lines_are_those_of_the_command_and_show_their_values(drawn: Drawer) -> None:
+    rows = _printed("source", SAMPLE)["rows"]
+    page = drawn(sample_page(SAMPLE))
+    assert page.evaluate("hloLens.module.views.source.rows") == rows
+    largest = max(rows, key=lambda row: row["peak_bytes"])
+    view = page.locator("#view-source")
+    assert largest["text"].strip() in view.locator("tbody tr").first.inner_text()
+    view.locator("tbody button.name").first.click()
+    place = f"{largest['source_file']}:{largest['source_line']}"
+    assert page.get_by_label("search values").input_value() == place
+    cells = page.locator("#view-alive tbody tr td:nth-child(5)").all_inner_texts()
+    assert {cell.removesuffix(" ~") for cell in cells} == {place.rpartition("/")[2]}
+    page.wait_for_function("document.querySelector('.chart').chart.found !== null")
+
+
 @pytest.mark.parametrize("sample", PROGRAMS)
 def test_drawn_tiles_have_the_devices_of_the_command(sample: str) -> None:
     printed, shown = _printed("sharding", sample)["values"], _views(sample)["sharding"]

@@ -1,4 +1,4 @@
-"""Data of the views Summary (head of the text report, and its first table) and Program.
+"""Data of the views Summary (head of the text report), Your code and Program.
 
 Program has text, operands, users and origin of the instructions on the page. Collectives and the
 work that overlaps them come first, then loops, values by size, and the rest in text order, as far
@@ -26,8 +26,11 @@ from hlo_lens.questions.report.module_page import (
     leading_tables,
     memory_lines,
 )
+from hlo_lens.questions.source.checkout import in_checkout
+from hlo_lens.questions.source.lines import own_lines
 from hlo_lens.render.table import Section
 from hlo_lens.text.errors import printable
+from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,20 +58,32 @@ _ROWS = 10
 
 
 def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
-    """Return the head of the module and the first table of its page; views have the others."""
+    """Return the head of the module, and the table of its peak where no view has its lines."""
     del strings
     analysis = subject.analysis
     if not analysis.has_hlo:
         files = ("files", ", ".join(analysis.files))
         section = Section(title=subject.title, facts=(files, *memory_lines(analysis)))
         return section_object(section, _ROWS)
+    tables = islice(leading_tables(analysis, subject.command_tail), 1)
     section = Section(
         title=subject.title,
         facts=tuple(f for f in head_facts(analysis, subject.role) if f[0] != "verdict"),
-        tables=tuple(islice(leading_tables(analysis, subject.command_tail), 1)),
+        tables=() if own_lines(analysis).lines else tuple(tables),
         notes=tuple(head_notes(analysis)),
     )
     return section_object(section, _ROWS)
+
+
+def _source(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the lines of the program with what they cost, and their text in the checkout."""
+    del strings
+    analysis = subject.analysis
+    if not analysis.has_hlo or not own_lines(analysis).lines:
+        return None
+    found = in_checkout(own_lines(analysis), hlo_text(analysis), Checkout.here())
+    residuals = {label: amounts._asdict() for label, amounts in found.residuals.items()}
+    return {"rows": found.objects(), "residuals": residuals, "whole": found.whole._asdict()}
 
 
 def _program(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
@@ -182,4 +197,8 @@ def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple
     return strings.numbers(names), len(known)
 
 
-VIEWS = (View("summary", 30, _summary), View("program", 70, _program))
+VIEWS = (
+    View("source", 25, _source),
+    View("summary", 30, _summary),
+    View("program", 70, _program),
+)

@@ -73,6 +73,11 @@ export class Listing {
   }
 }
 
+// The columns that have something in a cell.
+export function withCells(columns, records) {
+  return columns.filter((column) => records.some((one) => [column.cell(one) ?? ""].flat().some((part) => part !== "")));
+}
+
 // A field whose text is in the selection, and so in the address.
 export function searchField(selection, name, placeholder, label) {
   const input = el("input", { type: "search", autocomplete: "off", "aria-label": label || "search",

@@ -74,6 +74,23 @@ class MemoryModel {
     return place < this.places ? this.instants[place] : this.length;
   }
 
+  // Whether a value has some words in its name, path, line, argument or shape.
+  hasWords(k, words) {
+    return ["name", "op_name", "source", "argument", "shape"].some((key) =>
+      (this.text(key, k) || "").toLowerCase().includes(words));
+  }
+
+  // Bytes of some values over the places; at most, where they share memory.
+  seriesOf(values) {
+    const steps = new Float64Array(this.places + 1);
+    for (const k of values) {
+      steps[this.placeOf(this.values.start[k])] += this.values.size[k];
+      steps[this.placeOf(this.values.end[k]) + 1] -= this.values.size[k];
+    }
+    for (let place = 1; place < steps.length; place += 1) steps[place] += steps[place - 1];
+    return steps;
+  }
+
   placesWhere(isWanted) {
     const found = [];
     for (let k = 0; k < this.count; k += 1) if (isWanted(k)) found.push(k);

@@ -2,7 +2,7 @@
 
 import { el } from "dom";
 import { formatBytes, formatCount, formatFlops, plural } from "format";
-import { Listing } from "listing";
+import { Listing, withCells } from "listing";
 
 const SAME = ["name", "total_bytes", "peak_bytes", "flops_at_least", "instructions", "stage", "partitions"];
 const SHOWN = 200;
@@ -33,8 +33,7 @@ export function moduleList(page) {
     number("instructions", "as written, of the largest compile"), number("compiles", "number of compiles"),
     number("signatures", "number of different parameter shapes"), number("stages", "stages with texts"),
     number("files", "files of all its compiles"), word("problem", "reason why facts are missing")];
-  const isShown = (column) => column.title === "name" || records.some((one) => column.cell(one));
-  return new Listing(records, columns.filter(isShown), { selection: page.selection, name: "modules", label: "modules",
+  return new Listing(records, withCells(columns, records), { selection: page.selection, name: "modules", label: "modules",
     shown: SHOWN, placeholder: "name, folder, mark", words: (one) => [one.name, one.mark, one.problem,
       one.processes.join(" ")].join(" ") }).element;
 }

@@ -11,7 +11,7 @@ import { sectionBlock } from "sections";
 const MOST_LINKS = 12;
 const VIEWS = new Map();
 const WHERE = { "q.alive": "alive", picture: "alive", by: "alive", allocation: "alive", value: "alive",
-  instruction: "program", "q.collectives": "collectives", "q.program": "program", "q.sharding": "sharding",
+  instruction: "program", "q.collectives": "collectives", "q.program": "program", "q.sharding": "sharding", "q.source": "source",
   "q.changes": "diff" }; // views of what an address without a view has
 const USE = [
   "All figures are from the compiler's dump; nothing was run. The first screen has whether the program "

@@ -82,11 +82,32 @@ export class StackChart extends SchedulePicture {
       ctx.stroke(top);
       this.drawLabel(ctx, one.name, spans);
     }
+    this.drawFound(ctx, runs);
     this.drawInstant(ctx, this.instant() + 0.5, css("--accent"));
     if (this.marked) {
       const from = this.x(this.marked[0]);
       ctx.fillStyle = css("--accent");
       ctx.fillRect(from, this.bottom - 6, Math.max(3, this.x(this.marked[1] + 1) - from), 6);
+    }
+  }
+
+  // Bytes of the values that the search below leaves, as a line.
+  drawFound(ctx, runs) {
+    const words = (this.selection.get("q.alive") || "").toLowerCase();
+    if (words !== this.words) {
+      this.words = words;
+      this.found = words ? this.model.seriesOf(this.model.placesWhere((k) => this.model.hasWords(k, words))) : null;
+    }
+    if (!this.found) return;
+    ctx.beginPath();
+    for (const { x, width, k } of runs) {
+      ctx.lineTo(x, this.y(this.found[k]));
+      ctx.lineTo(x + width, this.y(this.found[k]));
+    }
+    for (const [color, width] of [["--background", 5], ["--accent", 2.5]]) {
+      ctx.strokeStyle = css(color);
+      ctx.lineWidth = width;
+      ctx.stroke();
     }
   }
 

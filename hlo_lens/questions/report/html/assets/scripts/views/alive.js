@@ -12,7 +12,6 @@ import { icicle, treemap } from "rectangles";
 
 const PICTURES = [["table", "Table"], ["treemap", "Treemap"], ["icicle", "Icicle"],
   ["heap", "Places in the heap"]];
-const SEARCHED = ["name", "op_name", "source", "argument", "shape"];
 
 export const view = {
   name: "alive",
@@ -100,7 +99,7 @@ class Alive {
     const role = this.selection.get("role");
     const isFiltered = words !== "" || role !== undefined;
     const found = alive.values.filter((k) => (role === undefined || model.role(k) === role)
-      && (!words || SEARCHED.some((key) => (model.text(key, k) || "").toLowerCase().includes(words))));
+      && (!words || model.hasWords(k, words)));
     found.sort((one, other) => model.values.size[other] - model.values.size[one]
       || (model.name(one) < model.name(other) ? -1 : 1));
     this.groupTool.hidden = this.picture === "table" || this.picture === "heap";
