@@ -34,20 +34,24 @@ def leading_module(modules: Sequence[ModuleDump]) -> ModuleDump | None:
 
     A module whose text is cut, or whose memory is not known, is no helper.
     """
-    if len(modules) < 2:
+    programs = _without_copies(modules)
+    if len(modules) < 2 or not programs:
         return None
-    sizes = [_known_bytes(module) for module in modules]
-    largest = max(sizes, key=lambda size: size or 0)
-    if not largest or None in sizes:
+    sizes = [_known_bytes(module) for module in programs]
+    *rest, largest = sorted(size or 0 for size in sizes)
+    if not largest or None in sizes or any(size > MOST_OF_LEADING * largest for size in rest):
         return None
-    lead = modules[sizes.index(largest)]
-    others = [(one, size) for one, size in zip(modules, sizes, strict=True) if one is not lead]
-    if any((size or 0) > MOST_OF_LEADING * largest for _, size in others):
-        return None
-    most = max(flops(one).at_least or 0 for one, _ in others)
+    lead = programs[sizes.index(largest)]
+    most = max((flops(one).at_least or 0 for one in programs if one is not lead), default=0)
     if most > _FEW_FLOPS and most > MOST_OF_LEADING * (flops(lead).at_least or 0):
         return None
     return lead
+
+
+def _without_copies(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
+    """Return modules without texts that a framework printed of one that XLA numbered."""
+    titles = {module.title for module in modules if module.number is not None}
+    return [one for one in modules if one.number is not None or one.title not in titles]
 
 
 def with_leading_alone(modules: Sequence[ModuleDump]) -> tuple[Sequence[ModuleDump], str]:
@@ -60,9 +64,10 @@ def with_leading_alone(modules: Sequence[ModuleDump]) -> tuple[Sequence[ModuleDu
     if lead is None:
         return modules, ""
     lead.is_only = True
-    most = max(_known_bytes(module) or 0 for module in programs if module is not lead)
+    sizes = [_known_bytes(one) or 0 for one in _without_copies(programs) if one is not lead]
+    size = f"of at most {format_bytes(max(sizes))}" if sizes else "of the same name"
     rest = plural(len(programs) - 1, "other module")
-    note = f"{lead.title} alone; {rest} of at most {format_bytes(most)}: --module . has all"
+    note = f"{lead.title} alone; {rest} {size}: --module . has all"
     return [module for module in modules if module is lead or module.log is not None], note
 
 

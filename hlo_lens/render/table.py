@@ -56,6 +56,8 @@ class Table:
         kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
         wrapped: Names of the columns whose words are wrapped whole where they are too wide.
         command: Command that shows more; empty for none.
+        most_rows: Rows that people see at most, whatever number they ask for; None for no limit.
+        has_headings: Whether text prints the names of the columns, and a blank line above.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Table:
     kept: tuple[str, ...] = ()
     wrapped: tuple[str, ...] = ()
     command: str = ""
+    most_rows: int | None = None
+    has_headings: bool = True
 
     @classmethod
     def of(
@@ -167,9 +171,10 @@ class Section:
         is_listing: Whether the drawing is source text, whose long lines are cut and not folded.
         tables: In reading order.
         notes: Sentences at its end.
-        make_more: Makes further tables, shown where a number of rows is asked for.
-        most_lines: Lines that text takes at most where no number of rows is asked for, as far as
-            fewer rows of tables and fewer facts make it so; None for no limit.
+        command: Command that shows more; empty for none.
+        parts: Sections under headings of their own, after all else; without title, lines alone.
+        most_lines: Lines that text takes at most, whatever number of rows is asked for, as far as
+            fewer rows of tables and fewer facts of parts make it so; None for no limit.
         least_facts: Facts that text has at least, however many lines that takes; None for all.
     """
 
@@ -179,14 +184,15 @@ class Section:
     is_listing: bool = False
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
-    make_more: Callable[[], Iterable[Table]] | None = None
+    command: str = ""
+    parts: tuple[Section, ...] = ()
     most_lines: int | None = None
     least_facts: int | None = None
 
-    def shown_tables(self, rows: int | None) -> tuple[Table, ...]:
-        """Return the tables for people, given the number of rows asked for; None for none."""
-        more = () if self.make_more is None or rows is None else self.make_more()
-        return tuple(table for table in (*self.tables, *more) if not table.is_data_only)
+    @property
+    def shown_tables(self) -> tuple[Table, ...]:
+        """Tables for people."""
+        return tuple(table for table in self.tables if not table.is_data_only)
 
 
 class Sections(Sequence[Section]):
@@ -336,6 +342,8 @@ def cut_table(table: Table, rows: int) -> CutTable:
         table: The table.
         rows: How many rows to show; 0 for all. A rest of one row is shown too.
     """
+    if table.most_rows is not None:
+        rows = min(rows or table.most_rows, table.most_rows)
     columns = table.shown_columns
     places = [table.columns.index(column) for column in columns]
     is_whole = table.is_whole or not rows or table.row_count == rows + 1
@@ -346,7 +354,7 @@ def cut_table(table: Table, rows: int) -> CutTable:
     if rest > 0:
         tail.append(_rest_row(table, shown, rest))
     tail.extend(table.residual_rows)
-    if table.totals and len(shown) + len(tail) > 1:
+    if table.totals and table.has_headings and len(shown) + len(tail) > 1:
         tail.append(_labelled(table, "total", table.totals))
 
     def as_text(row: Row) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ def render_html(report: Report, out: TextIO, options: RenderOptions) -> None:
 
 def _section(section: Section, rows: int | None) -> Iterator[str]:
     count = DEFAULT_ROWS if rows is None else rows
-    yield f"<h3>{_escaped(section.title)}</h3>"
+    if section.title:
+        yield f"<h3>{_escaped(section.title)}</h3>"
     if section.facts:
         yield "<table>"
         yield from (
@@ -32,13 +33,15 @@ def _section(section: Section, rows: int | None) -> Iterator[str]:
         yield "</table>"
     if section.drawing:
         yield f"<pre>{chr(10).join(map(_escaped, section.drawing))}</pre>"
-    for table in section.shown_tables(rows):
+    for table in section.shown_tables:
         if table.row_count or table.residual_rows:
             yield from _table(table, count)
     if section.notes:
         yield "<ul>"
         yield from (f"<li>{_escaped(note)}</li>" for note in section.notes)
         yield "</ul>"
+    for part in section.parts:
+        yield from _section(part, rows)
 
 
 def _table(table: Table, rows: int) -> Iterator[str]:

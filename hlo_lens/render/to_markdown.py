@@ -42,25 +42,40 @@ def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None
     out.write("\n\n".join(blocks) + "\n")
 
 
-def _section(section: Section, rows: int | None) -> Iterator[str]:
+def _section(section: Section, rows: int | None, level: str = "##") -> Iterator[str]:
     count = DEFAULT_ROWS if rows is None else rows
-    yield f"## {_escaped(section.title)}"
+    if section.title:
+        yield f"{level} {_escaped(section.title)}"
     if section.facts:
-        yield "\n".join(
-            f"- **{_escaped(label)}**: {_escaped(text)}" for label, text in section.facts
-        )
+        yield "\n".join(_fact(label, text) for label, text in section.facts)
     if section.drawing:
         drawing = [printable(line).replace("```", r"\x60``") for line in section.drawing]
         yield "\n".join(("```text", *drawing, "```"))
-    for table in section.shown_tables(rows):
-        yield f"### {_escaped(table.title)}"
-        yield "\n".join(_table_lines(table, count))
-        if table.notes:
-            yield "\n".join(_note_lines(table))
-        if table.command:
-            yield f"`{printable(table.command)}`"
+    for table in section.shown_tables:
+        yield from _whole_table(table, count)
     if section.notes:
         yield "\n".join(f"- {_escaped(note)}" for note in section.notes)
+    if section.command:
+        yield f"`{printable(section.command)}`"
+    for part in section.parts:
+        yield from _section(part, rows, "###")
+
+
+def _fact(label: str, text: str) -> str:
+    """Return a fact as an item of a list; one whose label is indented continues the item above."""
+    indent = "  " * label.startswith(" ")
+    name = f"**{_escaped(label.strip())}**: " if label.strip() else ""
+    return f"{indent}- {name}{_escaped(text)}"
+
+
+def _whole_table(table: Table, rows: int) -> Iterator[str]:
+    if table.title:
+        yield f"### {_escaped(table.title.strip())}"
+    yield "\n".join(_table_lines(table, rows))
+    if table.notes:
+        yield "\n".join(_note_lines(table))
+    if table.command:
+        yield f"`{printable(table.command)}`"
 
 
 def _table_lines(table: Table, rows: int) -> Iterator[str]:

@@ -12,7 +12,6 @@ import shutil
 import textwrap
 from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.render.table import (
@@ -66,54 +65,32 @@ def _lines(report: Report, rows: int | None, width: int) -> Iterator[Line]:
 
 
 def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
-    """Return the lines of a section, with fewer rows of tables where it has too many lines.
+    """Return the lines of a section; of a first page with fewer rows until they are few enough.
 
-    Where two rows are too many, the last facts are left out, then all rows but one, and then the
-    notes but the last, which has a command.
+    Then the last facts of its parts are left out, too, as far as that is needed.
     """
-    if rows is not None or section.most_lines is None:
+    if section.most_lines is None:
         return _section(section, rows, width)
-    shorter = [section, *_with_fewer_facts(section)]
-    tries = chain(
-        ((section, fewer) for fewer in _FEWER),
-        ((one, fewer) for one in shorter[1:] for fewer in _FEWER[-2:]),
-        ((shorter[-1], 1),),
-    )
-    for fewer_facts, fewer in tries:
-        lines = [*_section(fewer_facts, rows, width, repeat(fewer))]
+    lines: list[Line] = []
+    for fewer, left_out in _FEWER:
+        shorter = replace(section, parts=tuple(_without(p, left_out) for p in section.parts))
+        lines = [*_section(shorter, fewer, width)]
         if len(lines) <= section.most_lines:
-            return _filled(fewer_facts, fewer, width)
-    shortest = replace(shorter[-1], notes=section.notes[-1:])
-    return [*_section(shortest, rows, width, repeat(1))]
-
-
-def _filled(section: Section, fewer: int, width: int) -> list[Line]:
-    """Return the lines of a section with some rows of each table, and more where there is room.
-
-    The first tables get them.
-    """
-    counts = [fewer] * len(section.shown_tables(None))
-    lines = [*_section(section, None, width, counts)]
-    for place in range(len(counts)):
-        for more in range(fewer + 1, DEFAULT_ROWS + 1):
-            tried = [*counts[:place], more, *counts[place + 1 :]]
-            longer = [*_section(section, None, width, tried)]
-            if len(longer) > (section.most_lines or 0):
-                break
-            counts, lines = tried, longer
+            break
     return lines
 
 
-def _with_fewer_facts(section: Section) -> Iterator[Section]:
-    """Yield the section with fewer and fewer facts."""
-    least = len(section.facts) if section.least_facts is None else section.least_facts
-    starts = (k for k, (label, _) in enumerate(section.facts) if label.strip() == label)
-    for start in reversed([k for k in starts if k >= least]):  # others continue the fact above
-        yield replace(section, facts=section.facts[:start])
+def _without(section: Section, count: int) -> Section:
+    """Return a section without some of its last facts; a fact that continues another goes too."""
+    if section.least_facts is None or not count:
+        return section
+    starts = [k for k, (label, _) in enumerate(section.facts) if label.strip() == label]
+    ends = [k for k in starts[-count:] if k >= section.least_facts]
+    return replace(section, facts=section.facts[: ends[0] if ends else None])
 
 
-_FEWER = (DEFAULT_ROWS, 8, 6, 5, 4, 3, 2)
-"""Rows of tables that are tried until a section has few enough lines."""
+_FEWER = ((6, 0), (5, 0), (4, 0), (3, 0), (3, 1), (2, 1), (2, 2), (1, 2))
+"""Rows of tables, and facts to leave out, that are tried until a page is short enough."""
 
 
 def _is_colored(out: TextIO, color: str) -> bool:
@@ -134,25 +111,27 @@ def _colored(lines: Iterator[Line]) -> Iterator[Line]:
         yield name, styles[name].render(text) if name and text else text
 
 
-def _section(
-    section: Section, rows: int | None, width: int, counts: Iterable[int] = repeat(DEFAULT_ROWS)
-) -> Iterator[Line]:
-    """Yield the lines of a section; without a number of rows, each table has its count of them."""
-    yield _BOLD, section.title
+def _section(section: Section, rows: int | None, width: int) -> Iterator[Line]:
+    if section.title:
+        yield from ((_BOLD, line) for line in _titled(section.title, section.command, width))
     label_width = max((len(label) for label, _ in section.facts), default=0)
     for label, text in section.facts:
-        yield from _wrapped(f"{label:<{label_width}}  ", text, width)
+        yield from _wrapped(f"{label:<{label_width}}  " if label_width else "", text, width)
     if section.drawing:
         yield _PLAIN, ""
         for line in section.drawing:
             cut = [shorten(line, width, width - len(DOTS))] if section.is_listing else None
             yield from ((_PLAIN, part) for part in cut or _drawn(line, width))
-    for table, count in zip(section.shown_tables(rows), counts, strict=False):
+    for table in section.shown_tables:
         if table.row_count or table.residual_rows or table.notes:
-            yield _PLAIN, ""
-            yield from _table(table, count if rows is None else rows, width)
+            if table.has_headings:
+                yield _PLAIN, ""
+            yield from _table(table, DEFAULT_ROWS if rows is None else rows, width)
     for note in section.notes:
         yield from _wrapped("", note, width)
+    for part in section.parts:
+        yield _PLAIN, ""
+        yield from _section(part, rows, width)
 
 
 def _wrapped(head: str, text: str, width: int) -> Iterator[Line]:
@@ -205,10 +184,11 @@ _NO_BAR = re.compile("[^│]")
 
 
 def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
-    yield from ((_BOLD, line) for line in _titled(table, width))
+    if table.title:
+        yield from ((_BOLD, line) for line in _titled(table.title, table.command, width))
     cut = cut_table(table, rows)
     lines = table_lines(cut, width)
-    if cut.rows or cut.tail:
+    if table.has_headings and (cut.rows or cut.tail):
         yield from ((_DIM, line) for line in lines.headings)
     yield from ((_PLAIN, line) for line in lines.rows)
     yield from ((_DIM, line) for line in lines.tail)
@@ -220,15 +200,15 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
         yield from _wrapped("", note, width)
 
 
-def _titled(table: Table, width: int) -> list[str]:
-    """Return the title, and the command that shows more at the right, or on a line of its own."""
-    lines = _wrap(table.title, width)
-    if not table.command:
+def _titled(title: str, command: str, width: int) -> list[str]:
+    """Return a title, and the command that shows more at the right, or on a line of its own."""
+    lines = _wrap(title, width)
+    if not command:
         return lines
-    room = width - len(lines[-1]) - len(table.command)
+    room = width - len(lines[-1]) - len(command)
     if room < len(_GAP):
-        return [*lines, table.command]
-    return [*lines[:-1], f"{lines[-1]}{' ' * room}{table.command}"]
+        return [*lines, command]
+    return [*lines[:-1], f"{lines[-1]}{' ' * room}{command}"]
 
 
 _GAP = "  "

@@ -55,6 +55,18 @@ def format_bytes(size_bytes: int) -> str:
 _ROUNDED_UP = ("1024.0", "1024.00")
 
 
+def exact_size_text(size_bytes: int) -> str:
+    """Return a size as `parse_size` reads it, in the largest unit of which it is a multiple.
+
+    >>> exact_size_text(16 << 30), exact_size_text(1500)
+    ('16GiB', '1500')
+    """
+    for prefix, power in (("G", 30), ("M", 20), ("K", 10)):
+        if size_bytes and not size_bytes % (1 << power):
+            return f"{size_bytes >> power}{prefix}iB"
+    return str(size_bytes)
+
+
 def format_delta(size_bytes: int) -> str:
     """Return a difference of sizes with its sign; ``=`` for none.
 

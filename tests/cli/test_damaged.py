@@ -136,7 +136,7 @@ def test_a_lost_body_is_reported_as_lacking(
     file.write_text(text[:start] + text[text.index("\n}\n", start) + 2 :])
     said = run("report", copied)
     assert said.exit_code == 0
-    assert f"no gaps, lacks 1 part that it uses: {name};" in said.stdout
+    assert f"no gaps, lacks 1 part that it uses: {name}" in said.stdout
     coverage = first_module(run("report", copied, "-f", "json"))["coverage"]
     assert (coverage["undefined"], coverage["undefined_names"]) == (1, [name])
     judged = run("check", copied, "--baseline", whole, "--fail-on", "collectives.static.*>+0")
@@ -345,11 +345,12 @@ def test_pages_of_a_cut_text_name_no_number_that_needs_the_rest(
     file = tmp_path / "cut.txt"
     file.write_text("".join(lines[: int(len(lines) * share)]))
     unknown = "not known: the text ends before the end of the entry"
-    for command in ("report", "sharding"):
-        said = run(command, file).stdout
+    for command in (["report", "--full"], ["sharding"]):
+        said = run(*command, file).stdout
         for label in ("outputs", "donation", "replicated"):
-            (line,) = [line for line in said.splitlines() if line.startswith(label)]
+            line = next(line for line in said.splitlines() if line.startswith(label))
             assert line.split(maxsplit=1)[1] == unknown
+    assert "in one run" not in run("report", file).stdout.replace("known how many in one", "")
     assert "in one run" not in run("collectives", file).stdout.replace("known how many in one", "")
     assert ("no entry" in run("loops", file).stdout) is (share < 0.9)
     assert json.loads(run("ls", file, "-f", "json").stdout)["modules"][0]["signature"] is None
@@ -393,7 +394,8 @@ def test_a_cut_text_is_named_first_and_ends_with_4_after_the_results(
     file.write_text(file.read_text()[:-300])
     cut = run(command, copied)
     lines = cut.stdout.splitlines()
-    assert lines[1].split() == f"cut {CUT}".split()
+    label = "" if command == "report" else "cut"
+    assert lines[1].split() == f"{label} {CUT}".split()
     assert len(lines) > 5
     assert cut.exit_code == 4
     assert "the text ends too early" in cut.stderr

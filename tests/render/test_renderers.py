@@ -159,60 +159,49 @@ def test_plain_text_does_not_import_rich() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "rows", "findings"), [(18, 6, 3), (15, 2, 3), (14, 3, 2), (13, 2, 2), (10, 1, 1)]
+    ("most", "rows", "findings"), [(22, 6, 3), (20, 3, 3), (18, 3, 2), (16, 2, 1), (9, 1, 1)]
 )
-def test_a_long_section_keeps_two_rows_before_its_last_facts(
+def test_a_long_page_keeps_rows_before_its_last_facts_and_its_first(
     most: int, rows: int, findings: int
 ) -> None:
-    facts = [("memory", "1MiB")]
+    facts = []
     for number in range(3):
         facts += [(f"M00{number} info", "a finding"), ("  fix", "mend it")]
-    section = Section(
-        title="jit_f",
-        facts=tuple(facts),
-        tables=(table(tuple((64 - k, f"value.{k}", 1) for k in range(6))),),
-        most_lines=most,
-        least_facts=3,
+    parts = (
+        Section(title="3 to consider", facts=tuple(facts), least_facts=2),
+        Section(title="Memory", tables=(table(tuple((64 - k, f"v.{k}", 1) for k in range(6))),)),
     )
-    out = io.StringIO()
-    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
-    lines = out.getvalue().splitlines()
-    assert (sum("value." in line for line in lines), sum("fix" in line for line in lines)) == (
-        rows,
-        findings,
+    page = Section(title="jit_f", facts=(("", "1 device"),), parts=parts, most_lines=most)
+    report = Report(kind="report", sections=(page,), data={})
+    for asked in (None, 50):
+        out = io.StringIO()
+        render_text(report, out, RenderOptions(rows=asked))
+        lines = out.getvalue().splitlines()
+        assert sum("v." in line for line in lines) == rows
+        assert sum("fix" in line for line in lines) == findings
+
+
+def test_parts_have_headings_of_a_lower_level_and_continued_facts_are_below() -> None:
+    part = Section(
+        title="1 to fix", command="hlo-lens lint f", facts=(("M001", "a finding"), ("  fix", "it"))
     )
-    assert len(lines) <= most
-
-
-@pytest.mark.parametrize("most", range(3, 14))
-def test_a_long_section_loses_its_last_facts_before_its_notes(most: int) -> None:
-    facts = [("memory", "1MiB"), ("findings", "3 info")]
-    for number in range(3):
-        facts += [(f"M00{number} info", "a finding"), ("  fix", "mend it")]
-    section = Section(
-        title="jit_f",
-        facts=tuple(facts),
-        notes=("the peak is at least what is found", "more: hlo-lens memory f.txt"),
-        most_lines=most,
-        least_facts=4,
-    )
-    out = io.StringIO()
-    render_text(Report(kind="report", sections=(section,), data={}), out, RenderOptions())
-    lines = out.getvalue().splitlines()
-    found = sum("info" in line for line in lines) - 1
-    assert found == sum("fix" in line for line in lines) == min(3, max(1, (most - 5) // 2))
-    assert lines[-1] == "more: hlo-lens memory f.txt"
-    assert ("the peak is at least what is found" in lines) == (most >= 7)
-
-
-def test_first_tables_get_the_rows_that_there_is_room_for() -> None:
-    rows = tuple((k, f"name{k}", k) for k in range(8))
-    section = Section(title="t", tables=(table(rows), table(rows)), most_lines=20)
-    out = io.StringIO()
-    render_text(Report(kind="x", sections=(section,), data={}), out, RenderOptions(width=80))
-    first, second = out.getvalue().split("Sizes")[1:]
-    assert (first.count(" name"), second.count(" name")) == (1 + 5, 1 + 4)
-    assert len(out.getvalue().splitlines()) == 20
+    page = Section(title="jit_f", facts=(("", "1 device"),), parts=(part,))
+    report = Report(kind="report", sections=(page,), data={})
+    assert report.to_markdown().split("\n\n") == [
+        "## jit_f",
+        "- 1 device",
+        "### 1 to fix",
+        "- **M001**: a finding\n  - **fix**: it",
+        "`hlo-lens lint f`\n",
+    ]
+    assert str(report).splitlines() == [
+        "jit_f",
+        "1 device",
+        "",
+        f"1 to fix{'hlo-lens lint f':>92}",
+        "M001   a finding",
+        "  fix  it",
+    ]
 
 
 def test_long_line_of_a_tree_goes_on_below_itself() -> None:

@@ -104,19 +104,14 @@ def where_text(results: MemoryResults, peak: PeakMemory) -> str:
     return text if source is None else f"{text}, {source}"
 
 
-def memory_notes(results: MemoryResults) -> Iterator[str]:
-    """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
-    yield from results.statement.notes
+def memory_warnings(results: MemoryResults) -> Iterator[str]:
+    """Yield what contradicts the figures of memory, or is missing in them."""
     statement, layout = results.statement, results.layout
     for one in statement.mismatches:
         yield (
             f"memory_analysis() has {one.name} {one.theirs:,}, hlo-lens {one.ours:,}: trust "
             "neither until the difference is explained"
         )
-    if statement.memory_analysis and not statement.mismatches:
-        is_told = any(n for name, n in statement.memory_analysis.items() if "size_in" in name)
-        zeros = "memory_analysis() is all zeros here, so nothing was compared"
-        yield "equal to memory_analysis()" if is_told else zeros
     if not layout.is_complete:
         parts = [f"{plural(layout.unassigned, 'value')} without memory"] * bool(layout.unassigned)
         if layout.misfits:
@@ -127,6 +122,17 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
         values = plural(statement.unknown_values, "value")
         yield f"{values} of instructions that the HLO text does not have"
     yield from _range_notes(layout)
+
+
+def memory_notes(results: MemoryResults) -> Iterator[str]:
+    """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
+    statement = results.statement
+    yield from statement.notes
+    yield from memory_warnings(results)
+    if statement.memory_analysis and not statement.mismatches:
+        is_told = any(n for name, n in statement.memory_analysis.items() if "size_in" in name)
+        zeros = "memory_analysis() is all zeros here, so nothing was compared"
+        yield "equal to memory_analysis()" if is_told else zeros
     for name in statement.missing:
         yield f"missing: {name}; XLA writes it with {WRITERS[name]}"
     texts = []

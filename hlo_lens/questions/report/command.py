@@ -26,15 +26,23 @@ Example:
     help="Standard error of its compilation or run, to join with the dump.",
 )
 @click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
+@click.option(
+    "--full", "is_full", is_flag=True, help="Print all facts and tables instead of the first page."
+)
 @reading_options
 @output_options
 def report(
-    path: str, log_path: str | None, limit: str | None, reading: Reading, output: Output
+    path: str,
+    log_path: str | None,
+    limit: str | None,
+    is_full: bool,
+    reading: Reading,
+    output: Output,
 ) -> None:
-    """Summarize a compiled program on one page: what must fit, donation, communication, work.
+    """Summarize a compiled program on one page: whether it fits, what to fix, memory, work.
 
-    A dump of several modules leads with the training step. -n adds the tables of single values,
-    instructions and collectives.
+    A dump of several modules leads with the training step. --full adds all facts and the tables of
+    single values, instructions and collectives.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     After partitioning, the figures are those of one device. Loop bodies count once, except in
@@ -47,5 +55,5 @@ def report(
     log = None if log_path is None else read_log(log_path)
     makes = {"json": "data", "html": "html", "csv": "tables"}.get(output.format, "pages")
     limit_bytes = None if limit is None else parse_size(limit)
-    ask = partial(report_modules, log=log, makes=makes, limit_bytes=limit_bytes)
+    ask = partial(report_modules, log=log, makes=makes, limit_bytes=limit_bytes, is_full=is_full)
     answer(path, reading, output, ask, log=log)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.flops import flops
@@ -21,7 +20,6 @@ from hlo_lens.questions.collectives.page import (
     groups_table,
     movement_tables,
 )
-from hlo_lens.questions.dumps.groups import lead_of
 from hlo_lens.questions.dumps.page import estimate_notes, modules_table
 from hlo_lens.questions.findings.findings import module_findings
 from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
@@ -68,7 +66,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.load.programs import Progress
     from hlo_lens.program.flops import Flops
     from hlo_lens.program.signature import EntryValue
     from hlo_lens.program.summary import Summary
@@ -77,18 +74,12 @@ if TYPE_CHECKING:
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import ShardingResults
 
-MOST_LINES = 60
-"""Lines of the first page where no number of rows is asked for."""
-
 RANKING = 100
 """Rows of an open-ended ranking in JSON; ``row_count`` is the number of all."""
 
 _NAMES_SHOWN = 5
-_FINDINGS_SHOWN = 3
 _DONATIONS_SHOWN = 3
 """Arrays that are listed; more are listed by argument of the function."""
-
-_MORE = "values at the peak, largest instructions, parameters, outputs, opcodes:"
 
 GAP_COLUMNS = (
     Column("line", Unit.NONE, "1-based line of the file"),
@@ -133,59 +124,30 @@ def page_of_texts(
     )
 
 
-# ---- first page --------------------------------------------------------------------------------
+# ---- all facts ---------------------------------------------------------------------------------
 
 
-def first_pages(
-    dumps: Sequence[ModuleDump], pages: Sequence[ModulePage], progress: Progress | None
-) -> Iterator[Section]:
-    """Yield the page of the likely training step, with the others in one line each, and of logs.
-
-    Args:
-        dumps: The modules.
-        pages: Their pages.
-        progress: Called with modules done and modules in all.
-    """
-    modules = [k for k, dump in enumerate(dumps) if dump.log is None]
-    place, lead = lead_of([dumps[k] for k in modules], progress)
-    if modules:
-        dump, page = dumps[modules[place]], pages[modules[place]]
-        if dump.has_hlo:
-            yield _first_section(dump, lead)
-        else:
-            yield from page.sections
-            yield from others_sections(dump, lead)
-    for dump, page in zip(dumps, pages, strict=True):
-        if dump.log is not None:
-            yield from page.sections
-
-
-def _first_section(dump: ModuleDump, lead: Lead) -> Section:
-    """Return the page of a module with HLO text, the others of its dump in one line each."""
+def full_section(dump: ModuleDump, lead: Lead) -> Section:
+    """Return all facts and tables of a module with HLO text, and the others of its dump."""
     findings = module_findings(dump)
     count = counts_text(findings, is_whole=not summary(dump).coverage.problem)
-    if count != NONE:
-        count = f"{count}: {command_on('lint', dump)}"
-    head = (*head_facts(dump, lead.role), ("findings", count))
-    shown = [tuple(finding_facts([finding])) for finding in findings.counted[:_FINDINGS_SHOWN]]
     others = (table for section in others_sections(dump, lead) for table in section.tables)
-
-    def more() -> Iterator[Table]:
-        memory = memory_results(dump)
-        if memory is not None:
-            yield from statement_tables(memory)
-            if memory.peak is not None:
-                yield peak_table(memory, memory.peak)
-        yield from _detail_tables(dump)
-
+    memory = memory_results(dump)
     return Section(
         title=summary(dump).name or dump.name,
-        facts=(*head, *chain.from_iterable(shown)),
-        tables=(*leading_tables(dump, path_words(dump)), *others),
-        notes=(*head_notes(dump), f"{_MORE} {command_on('report', dump, '-n 10')}"),
-        make_more=more,
-        most_lines=MOST_LINES,
-        least_facts=len(head) + len(shown[0] if shown else ()),
+        facts=(
+            *head_facts(dump, lead.role),
+            ("findings", count if count == NONE else f"{count}: {command_on('lint', dump)}"),
+            *finding_facts(findings.counted),
+        ),
+        tables=(
+            *leading_tables(dump, path_words(dump)),
+            *(() if memory is None else statement_tables(memory)),
+            *(() if memory is None or memory.peak is None else [peak_table(memory, memory.peak)]),
+            *_detail_tables(dump),
+            *others,
+        ),
+        notes=tuple(head_notes(dump)),
     )
 
 
@@ -235,7 +197,7 @@ def leading_tables(dump: ModuleDump, words: str) -> Iterator[Table]:
         table, option = leading
         yield replace(table, command=f"hlo-lens memory {words} {option}".rstrip())
     elif largest_instructions(dump).row_count:
-        yield _largest_table(dump)
+        yield largest_table(dump)
     if collectives(dump).collectives:
         yield replace(groups_table(dump), command=f"hlo-lens collectives {words}")
 
@@ -277,16 +239,12 @@ def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
         yield "collectives", _collectives_text(dump)
         if shardings is not None and shardings.table.num_devices > 1:
             yield "replicated", replicated_text(shardings)
-        text = work_text(flops(dump), is_partial=facts.coverage.gaps > 0)
-        devices = facts.evident_partitions or 1
-        if dump.stage == BEFORE and devices > 1 and flops(dump).at_least:
-            text += f", before division over {devices} devices"
-        yield "work", "; ".join(filter(None, (text, repeated_text(work(dump)))))
+        yield "work", work_line(dump)
     size = (
         f"{plural(facts.instructions, 'instruction')} in "
         f"{plural(facts.computations, 'computation')}"
     )
-    yield "coverage", f"{_coverage_text(facts)}; {size}"
+    yield "coverage", f"{coverage_text(facts)}; {size}"
 
 
 def memory_lines(dump: ModuleDump) -> Iterator[tuple[str, str]]:
@@ -346,6 +304,16 @@ def _donation_text(shardings: ShardingResults) -> str:
     return f"{text}: {listed(names, _DONATIONS_SHOWN)}"
 
 
+def work_line(dump: ModuleDump) -> str:
+    """Return the arithmetic of one device in one run, and the part that other devices repeat."""
+    facts = summary(dump)
+    text = work_text(flops(dump), is_partial=facts.coverage.gaps > 0)
+    devices = facts.evident_partitions or 1
+    if dump.stage == BEFORE and devices > 1 and flops(dump).at_least:
+        text += f", before division over {devices} devices"
+    return "; ".join(filter(None, (text, repeated_text(work(dump)))))
+
+
 def work_text(flops: Flops, *, is_partial: bool = False) -> str:
     """Return the arithmetic of one run, as far as it is known.
 
@@ -391,7 +359,8 @@ def _devices_text(facts: Summary, shardings: ShardingResults | None) -> str:
     return f"{text}{mesh_text(shardings.table.meshes)}"
 
 
-def _coverage_text(facts: Summary) -> str:
+def coverage_text(facts: Summary) -> str:
+    """Return the share of the text that was understood, its gaps, and what it lacks."""
     coverage = facts.coverage
     is_empty = not coverage.instructions and not coverage.gaps
     parts = ["nothing to read" if is_empty else f"{format_ratio(coverage.ratio)} understood"]
@@ -474,7 +443,7 @@ def _module_tables(dump: ModuleDump) -> Iterator[Table]:
 
 def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
     """Yield the tables for looking things up."""
-    yield _largest_table(dump)
+    yield largest_table(dump)
     sources = source_bytes(dump)
     yield Table.of(
         sources,
@@ -501,7 +470,7 @@ def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
     yield table_of("gaps", title, GAP_COLUMNS, [*rows_of(gaps, GAP_COLUMNS)], totals=totals)
 
 
-def _largest_table(dump: ModuleDump) -> Table:
+def largest_table(dump: ModuleDump) -> Table:
     """Return the table of the instructions that produce the most bytes."""
     result = largest_instructions(dump)
     left_out = (

@@ -6,14 +6,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.programs import with_progress
+from hlo_lens.program.leading import with_leading_alone
+from hlo_lens.questions.dumps.groups import lead_of
 from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.report.module_page import first_pages, module_page, page_of_texts
+from hlo_lens.questions.report.first_page import first_page
+from hlo_lens.questions.report.module_page import (
+    full_section,
+    module_page,
+    others_sections,
+    page_of_texts,
+)
 from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.render.table import Report, Section, Sections
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
@@ -39,6 +47,7 @@ def report_modules(
     progress: Progress | None = None,
     makes: str = "data",
     limit_bytes: int | None = None,
+    is_full: bool = False,
 ) -> Report:
     """Return the report on some modules.
 
@@ -50,7 +59,9 @@ def report_modules(
             ``data`` (nothing), ``pages`` for people, ``tables`` for CSV, or ``html`` (nothing, but
             memory of large modules is estimated for its picture).
         limit_bytes: Memory of a device; None for that of the device that a dump names.
+        is_full: Whether people see all facts and tables instead of the first page.
     """
+    with_leading_alone(modules)  # whose commands need no --module
     given = {"limits_estimate": makes != "html", "is_quick": True, "limit_bytes": limit_bytes}
     dumps = with_sifted_findings([dump.stating(**given) for dump in modules])
     pages = [page_of_module(dump) for dump in dumps]
@@ -60,7 +71,7 @@ def report_modules(
             replace(page, sections=tuple(page.sections)) for page in with_progress(pages, progress)
         ]
     shown = progress if makes == "pages" else None
-    first = Sections(lambda: first_pages(dumps, pages, shown))
+    first = Sections(lambda: _pages_for_people(dumps, pages, shown, is_full=is_full))
     logs = Sections(
         lambda: (
             section
@@ -89,6 +100,28 @@ def report_modules(
         data={**report.data, "log": log_object(text, facts)},
         subject=ReportedModules(dumps, Sections(lambda: (*logs, *joined))),
     )
+
+
+def _pages_for_people(
+    dumps: Sequence[ModuleDump],
+    pages: Sequence[ModulePage],
+    progress: Progress | None,
+    *,
+    is_full: bool,
+) -> Iterator[Section]:
+    """Yield the page of the likely training step, and those of logs."""
+    modules = [k for k, dump in enumerate(dumps) if dump.log is None]
+    place, lead = lead_of([dumps[k] for k in modules], progress)
+    if modules:
+        dump, page = dumps[modules[place]], pages[modules[place]]
+        if dump.has_hlo:
+            yield full_section(dump, lead) if is_full else first_page(dump, lead)
+        else:
+            yield from page.sections
+            yield from others_sections(dump, lead)
+    for dump, page in zip(dumps, pages, strict=True):
+        if dump.log is not None:
+            yield from page.sections
 
 
 def page_of_module(dump: ModuleDump) -> ModulePage:

@@ -50,7 +50,7 @@ def _dump(text: str | None, stage: str | None = None) -> ModuleDump:
 
 
 def _report(*texts: str | None, stage: str | None = None) -> Report:
-    return report_modules([_dump(text, stage) for text in texts])
+    return report_modules([_dump(text, stage) for text in texts], is_full=True)
 
 
 def _module(text: str | None, stage: str | None = None) -> dict[str, Any]:

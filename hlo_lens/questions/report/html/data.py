@@ -180,7 +180,7 @@ def section_object(
                 "notes": [printable(note) for note in table.notes],
                 "command": table.command,
             }
-            for table in section.shown_tables(rows)
+            for table in section.shown_tables
             for cut in (cut_table(table, rows),)
         ],
         "notes": [printable(note) for note in section.notes],
