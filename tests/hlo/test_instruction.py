@@ -63,24 +63,15 @@ def test_shape_is_none_if_left_out_and_not_known() -> None:
 
 def test_send_has_the_shape_of_its_operand() -> None:
     module = entry(
-        "  p = f32[4] parameter(0)\n  t = token[] after-all()\n"
+        "  p = f32[4] parameter(0)\n  t = token[] after-all()\n  q = (s32[], f32[4]) parameter(1)\n"
         "  s = (f32[9], u32[2], token[]) send(p, t), channel_id=1\n"
         "  r = (f32[4], u32[2], token[]) recv(t), channel_id=2\n"
+        "  e = (f32[4], u32[], token[]) send(q#1, t), channel_id=1\n"
         "  ROOT d = token[] send-done(s), channel_id=1"
     )
     shapes = {i.name: str(i.shape) for i in module.instructions}
-    assert shapes["s"] == "(f32[4], u32[], token[])"
-    assert shapes["r"] == "(f32[4], u32[], token[])"
+    assert shapes["s"] == shapes["r"] == shapes["e"] == "(f32[4], u32[], token[])"
     assert shapes["d"] == "token[]"
-
-
-def test_send_of_an_element_of_a_tuple_has_the_shape_of_the_element() -> None:
-    module = entry(
-        "  p = (s32[], f32[4]) parameter(0)\n  t = token[] after-all()\n"
-        "  ROOT s = (f32[4], u32[], token[]) send(p#1, t), channel_id=1"
-    )
-    shapes = {i.name: str(i.shape) for i in module.instructions}
-    assert shapes["s"] == "(f32[4], u32[], token[])"
 
 
 def test_send_of_another_form_keeps_the_printed_shape() -> None:
@@ -143,9 +134,6 @@ def test_nested_instructions_get_names_and_rows() -> None:
     (inner,) = (module.entry.instruction(name) for name in exponential.operand_names)
     assert inner is not None
     assert inner.opcode == "abs"
-
-
-def test_nested_parameters_are_parameters() -> None:
     module = entry("  ROOT r = add(f32[10] parameter(1), f32[10] parameter(0))")
     assert [p.parameter_number for p in module.entry.parameters] == [0, 1]
 
@@ -287,6 +275,7 @@ def test_attribute_name_inside_a_string_is_no_attribute() -> None:
     instruction = one('r = f32[8] add(p, q), metadata={op_name="x, sharding={replicated}"}')
     assert instruction.attribute("sharding") is None
     assert instruction.sharding is None
+    assert one("r = f32[8] add(p, q)").sharding is None
 
 
 def test_frontend_attributes_are_unquoted() -> None:
@@ -314,11 +303,8 @@ def test_control_predecessors_are_names() -> None:
         "q",
     )
     assert one("r = f32[8] add(p, q)").control_predecessors == ()
-
-
-def test_control_predecessors_may_be_compact() -> None:
-    instruction = one("r = f32[8] add(p, q), control-predecessors={%p#0, %q#1#2}")
-    assert instruction.control_predecessors == ("p", "q")
+    compact = one("r = f32[8] add(p, q), control-predecessors={%p#0, %q#1#2}")
+    assert compact.control_predecessors == ("p", "q")
 
 
 def test_masked_channel_is_none() -> None:
@@ -341,10 +327,6 @@ def test_sharding_is_parsed_in_each_form(text: str, size: int) -> None:
     assert instruction.sharding is not None
     assert instruction.shape is not None
     assert instruction.sharding.shard_shape(instruction.shape).dimensions == (size,)
-
-
-def test_sharding_is_none_if_not_printed() -> None:
-    assert one("r = f32[8] add(p, q)").sharding is None
 
 
 VALUES = {
@@ -456,21 +438,9 @@ def test_compact_operands_name_the_tuple_and_the_index() -> None:
     assert last is not None
     assert last.operand_names == ("while.1",)
     assert last.operands == (HloOperand(name="while.1", index=(1,)),)
-
-
-def test_compact_index_may_go_several_levels_down() -> None:
-    last = one("r = f32[8] add(%p#0#12, q#3)")
-    assert last.operands == (
+    assert one("r = f32[8] add(%p#0#12, f32[8]{0} %q#3)").operands == (
         HloOperand(name="p", index=(0, 12)),
-        HloOperand(name="q", index=(3,)),
-    )
-
-
-def test_compact_operand_may_print_the_shape_of_the_element() -> None:
-    last = one("r = f32[8] add(f32[8]{0} %p#1, f32[8]{0} %q#0#1)")
-    assert last.operands == (
-        HloOperand(name="p", index=(1,), shape_text="f32[8]{0}"),
-        HloOperand(name="q", index=(0, 1), shape_text="f32[8]{0}"),
+        HloOperand(name="q", index=(3,), shape_text="f32[8]{0}"),
     )
 
 
@@ -514,12 +484,20 @@ def test_undefined_operands_become_parameters() -> None:
     assert (entry.root.name, entry.root.op_name) == ("dot", "d")
 
 
-def test_an_operand_that_comes_twice_is_one_parameter() -> None:
-    assert len(_entry("m = f32[8] multiply(f32[8] x, f32[8] x)")) == 2
-
-
-def test_operands_without_a_shape_are_not_known() -> None:
-    assert _entry("a = f32[4] add(x, y)") == [("a", "add", "f32[4]", ("x", "y"))]
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("m = f32[8] multiply(f32[8] x, f32[8] x)", ["x parameter", "m multiply x x"]),
+        ("a = f32[4] add(x, y)", ["a add x y"]),  # of no shape
+        ("a = f32[4] negate(f32[4] x)\nb = f32[4] abs(f32[4] a)", ["a negate x", "b abs a"]),
+        (
+            "f32[8]{0} add(f32[8]{0}, f32[8]{0})",
+            ["_0 parameter", "_1 parameter", "_ add _0 _1"],
+        ),
+    ],
+)
+def test_operands_without_a_definition(text: str, read: list[str]) -> None:
+    assert [" ".join((name, opcode, *names)) for name, opcode, _, names in _entry(text)] == read
 
 
 def test_instructions_of_a_computation_printed_in_place_are_read_once() -> None:
@@ -531,23 +509,10 @@ def test_instructions_of_a_computation_printed_in_place_are_read_once() -> None:
     assert root.called_computations == (module.computations[0].name,)
 
 
-def test_shapes_alone_are_operands() -> None:
-    assert _entry("f32[8]{0} add(f32[8]{0}, f32[8]{0})") == [
-        ("_0", "parameter", "f32[8]{0}", ()),
-        ("_1", "parameter", "f32[8]{0}", ()),
-        ("_", "add", "f32[8]{0}", ("_0", "_1")),
-    ]
-
-
 def test_a_canonical_text_is_read_with_its_computations() -> None:
     module = parse_hlo(CANONICAL, strict=True)
     assert sorted(len(one.instructions) for one in module.computations) == [2, 2, 2, 2]
     assert [opcode for _, opcode, *_ in _entry(CANONICAL)] == ["parameter", "while"]
-
-
-def test_several_instructions_keep_undefined_operands() -> None:
-    text = "a = f32[4] negate(f32[4] x)\nb = f32[4] abs(f32[4] a)"
-    assert [opcode for _, opcode, *_ in _entry(text)] == ["negate", "abs"]
 
 
 def test_places_of_gaps_are_those_of_the_text() -> None:

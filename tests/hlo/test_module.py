@@ -23,13 +23,8 @@ def test_marked_entry_may_be_at_any_position() -> None:
     )
     assert module.entry.name == "e"
     assert [c.is_entry for c in module.computations] == [True, False]
-
-
-def test_last_computation_is_the_entry_if_none_is_marked() -> None:
-    module = read(
-        "HloModule m\n\ne {\n  ROOT a = f32[] constant(1)\n}\n\nf {\n  b = f32[] constant(1)\n}\n"
-    )
-    assert module.entry.name == "f"
+    module = read("e {\n  ROOT a = f32[] constant(1)\n}\n\nf {\n  b = f32[] constant(1)\n}\n")
+    assert module.entry.name == "f", "the last one if none is marked"
 
 
 def test_marked_root_may_be_at_any_position() -> None:
@@ -37,13 +32,8 @@ def test_marked_root_may_be_at_any_position() -> None:
     assert module.entry.root is not None
     assert module.entry.root.name == "b"
     assert [i.is_root for i in module.entry.instructions] == [False, True, False]
-
-
-def test_last_instruction_is_the_root_if_none_is_marked() -> None:
     module = entry("  a = f32[] constant(1)\n  b = f32[] negate(a)")
-    assert module.entry.root is not None
-    assert module.entry.root.name == "b"
-    assert [i.is_root for i in module.entry.instructions] == [False, True]
+    assert [i.is_root for i in module.entry.instructions] == [False, True], "the last one"
 
 
 def test_empty_computation_has_no_root() -> None:
@@ -149,6 +139,7 @@ def test_called_computations_come_from_every_calling_attribute(
     assert root is not None
     assert root.called_computations == called
     assert {c.name for c in module.computations if c.callers} == set(called)
+    assert all(len(c.callers) <= 1 for c in module.computations), "of one name given twice, too"
 
 
 def test_other_attributes_call_nothing() -> None:
@@ -166,13 +157,6 @@ def test_callers_are_in_text_order() -> None:
     assert called is not None
     assert [i.name for i in called.callers] == ["b", "a"]
     assert module.entry.callers == ()
-
-
-def test_conditional_that_names_a_computation_twice_is_one_caller_of_it() -> None:
-    module = read(CALLS.replace("CALL", "branch_computations={f, f}"))
-    called = module.computation("f")
-    assert called is not None
-    assert [i.name for i in called.callers] == ["r"]
 
 
 def test_truncated_text_without_entry_takes_no_other_computation_for_it() -> None:
@@ -205,12 +189,6 @@ def test_numbers_may_be_any_of_64_bits() -> None:
     names = {0: "a", 7: "b", 1 << 40: "c"}
     index = NameIndex(tuple(names), names.__getitem__)
     assert [index.get(name) for name in "abcd"] == [0, 7, 1 << 40, None]
-
-
-def test_names_that_collide_are_found() -> None:
-    index = NameIndex(range(1000), str)
-    assert all(index.get(str(number)) == number for number in range(1000))
-    assert index.get("1000") is None
 
 
 def test_header_attributes_are_kept_as_written() -> None:
@@ -301,13 +279,6 @@ def test_frontend_attributes_of_the_module_are_unquoted() -> None:
     }
 
 
-def test_first_value_of_a_repeated_header_attribute_counts() -> None:
-    module = entry(
-        "  ROOT p = f32[] parameter(0)", "HloModule m, num_partitions=2, num_partitions=4"
-    )
-    assert module.num_partitions == 2
-
-
 def test_header_may_hold_a_whole_module_in_a_string() -> None:
     header = (
         'HloModule m, origin_recovery_table={\n  {"new" {0}} : {"old"},\n  "\n'
@@ -329,13 +300,19 @@ def test_header_may_continue_on_the_next_line() -> None:
     assert list(module.header) == ["is_scheduled", "debug_attributes"]
 
 
+@pytest.mark.parametrize(
+    ("header", "name", "partitions"),
+    [("HloModule m:", "m", 1), ("HloModule m, num_partitions=2, num_partitions=4", "m", 2)],
+    ids=["a colon after the name", "the first value counts"],
+)
+def test_unusual_headers(header: str, name: str, partitions: int) -> None:
+    module = entry("  ROOT p = f32[] parameter(0)", header)
+    assert (module.name, module.num_partitions) == (name, partitions)
+
+
 def test_module_without_a_name_has_an_empty_one() -> None:
     module = read("HloModule , is_scheduled=true\n\nENTRY {\n  ROOT a = f32[] constant(1)\n}\n")
     assert (module.name, module.is_scheduled, module.entry.name) == ("", True, "")
-
-
-def test_name_of_a_module_may_end_in_a_colon() -> None:
-    assert entry("  ROOT p = f32[] parameter(0)", "HloModule m:").name == "m"
 
 
 def test_header_alone_is_a_module_without_computations_and_cut_off() -> None:
