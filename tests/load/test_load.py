@@ -99,35 +99,28 @@ def test_log_may_hold_modules(tmp_path: Path) -> None:
     assert (module.gaps, module.hlo.passed_lines) == ((), 20_001)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_file_may_have_any_unicode_encoding(tmp_path: Path, encoding: str) -> None:
-    marks = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
-    text = hlo().replace("negate(p)", 'negate(p), metadata={op_name="\u00e9\u4e2d\U0001f600"}')
+@pytest.mark.parametrize(
+    ("encoding", "mark"),
+    [
+        ("utf-8", b""),
+        ("utf-8-sig", b""),
+        ("utf-16", b""),
+        ("utf-16-le", b"\xff\xfe"),
+        ("utf-16-be", b"\xfe\xff"),
+        ("latin-1", b""),
+    ],
+)
+def test_file_may_have_any_encoding(tmp_path: Path, encoding: str, mark: bytes) -> None:
+    word = "\u00ff\u00c3" if encoding == "latin-1" else "\u00e9\u4e2d\U0001f600"
+    text = hlo().replace("negate(p)", f'negate(p), metadata={{op_name="{word}"}}')
     path = tmp_path / "a.txt"
-    path.write_bytes(marks.get(encoding, b"") + text.encode(encoding))
+    path.write_bytes(mark + text.replace("\n", "\r\n").encode(encoding))
     module = load(path).modules[0].hlo
     assert module is not None
     assert module.gaps == ()
     assert module.entry.root is not None
     assert module.entry.root.metadata is not None
-    assert module.entry.root.metadata.op_name == "\u00e9\u4e2d\U0001f600"
-
-
-def test_bytes_that_are_no_utf_8_are_kept_as_escapes(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    text = hlo().replace("negate(p)", 'negate(p), metadata={op_name="a@b"}')
-    path.write_bytes(text.encode().replace(b"@", b"\xff\xc3"))
-    module = load(path).modules[0].hlo
-    assert module is not None
-    assert module.gaps == ()
-    assert module.entry.root is not None
-    assert module.entry.root.metadata is not None
-    assert module.entry.root.metadata.op_name == "a\\xff\\xc3b"
-
-
-def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
-    write(tmp_path, {"a.txt": hlo(), "b.txt": hlo().replace("\n", "\r\n")})
-    assert load(tmp_path / "a.txt").modules[0].hlo == load(tmp_path / "b.txt").modules[0].hlo
+    assert module.entry.root.metadata.op_name == (r"\xff\xc3" if encoding == "latin-1" else word)
 
 
 def test_progress_ends_with_the_whole_text(tmp_path: Path) -> None:
@@ -173,13 +166,9 @@ def test_members_may_end_at_any_place(tmp_path: Path, size: int) -> None:
     padding = b"x" * (size - len(first.getvalue()))
     data = first.getvalue().replace(b"x\0", b"x" + padding + b"\0", 1)  # the name in its header
     assert len(data) == size
-    write(tmp_path, {"a.gz": data + gzip.compress(hlo("b").encode())})
+    zeros = b"\0" * 1000
+    write(tmp_path, {"a.gz": data + gzip.compress(hlo("b").encode()) + zeros})
     assert list(roots(tmp_path / "a.gz")) == ["a", "b"]
-
-
-def test_zeros_after_a_compressed_file_are_left_out(tmp_path: Path) -> None:
-    write(tmp_path, {"a.gz": gzip.compress(hlo("a").encode()) + b"\0" * 1000})
-    assert roots(tmp_path / "a.gz") == {"a": "negate"}
 
 
 def test_truncated_compressed_file_gives_its_beginning(tmp_path: Path) -> None:
@@ -246,13 +235,9 @@ def test_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch, packed: bool) -
     dump = load("-")
     assert dump.path == "-"
     assert [(m.name, m.files) for m in dump.modules] == [("jit_f", ("<stdin>",))]
-
-
-def test_errors_name_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", _Stdin(b"words"))
-    with pytest.raises(DumpSyntaxError) as caught:
+    with pytest.raises(DumpSyntaxError, match=r"^<stdin>:1:1: error"):
         load("-")
-    assert caught.value.path == "<stdin>"
 
 
 def test_pipe_is_read_to_its_end() -> None:

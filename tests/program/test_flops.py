@@ -173,22 +173,6 @@ def test_loop_without_trip_count_leaves_the_total_unknown() -> None:
     assert (found.total, found.at_least, found.of_single_trips) == (None, 0, 128)
 
 
-def test_total_with_a_conditional_is_an_upper_bound() -> None:
-    text = """HloModule m
-a { x = f32[4,4] parameter(0)
-  ROOT y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
-b { x = f32[4,4] parameter(0)
-  ROOT y = f32[4,4] negate(x) }
-ENTRY e {
-  p = pred[] parameter(0)
-  x = f32[4,4] parameter(1)
-  ROOT r = f32[4,4] conditional(p, x, x), true_computation=a, false_computation=b
-}
-"""
-    found = of(text)
-    assert (found.total, found.at_least, found.is_at_most) == (128, 0, True)
-
-
 KERNEL = """HloModule m
 ENTRY e {
   a = f32[4] custom-call(), custom_call_target="tpu_custom_call"CONFIG
@@ -282,65 +266,55 @@ def sizes_of(left: str, right: str, product: str) -> ProductSizes | None:
     return found
 
 
-def test_dimensions_of_a_dot_that_are_alike_are_taken_together() -> None:
-    numbers = "lhs_batch_dims={0}, lhs_contracting_dims={2,3}, rhs_batch_dims={0}, "
-    found = sizes_of(
-        "bf16[5,7,3,4]",
-        "bf16[5,3,4,11,2]",
-        f"bf16[5,7,11,2] dot(a, b), {numbers}rhs_contracting_dims={{1,2}}",
-    )
-    assert found == ProductSizes(batch=5, rows=7, columns=22, depth=12)
-
-
-def test_a_batch_that_a_tpu_keeps_in_a_window_is_a_batch() -> None:
-    found = sizes_of(
-        "bf16[8,1024,8,20]",
-        "bf16[8,1024,8,20]",
+CUBLAS = (
+    '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],'
+    '"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}}}'
+)
+SIZES = {  # operands, product, its batch, rows, columns and depth
+    "dimensions alike of a dot are taken together": (
+        ("bf16[5,7,3,4]", "bf16[5,3,4,11,2]"),
+        "bf16[5,7,11,2] dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={2,3}, "
+        "rhs_batch_dims={0}, rhs_contracting_dims={1,2}",
+        (5, 7, 22, 12),
+    ),
+    "a batch that a TPU keeps in a window": (
+        ("bf16[8,1024,8,20]", "bf16[8,1024,8,20]"),
         "bf16[8,8,1024,1024] convolution(a, b), window={size=8x8 stride=7x7 lhs_dilate=8x8}, "
         "dim_labels=0b1f_0o1i->01bf",
-    )
-    assert found == ProductSizes(batch=64, rows=1024, columns=1024, depth=20)
-
-
-def test_a_contracted_dimension_in_a_window_is_depth() -> None:
-    found = sizes_of(
-        "bf16[8,1024,8,20]",
-        "bf16[1,8,20,4096]",
+        (64, 1024, 1024, 20),
+    ),
+    "a contracted dimension in a window is depth": (
+        ("bf16[8,1024,8,20]", "bf16[1,8,20,4096]"),
         "bf16[8,1024,4096,1] convolution(a, b), window={size=1x20}, dim_labels=0bf1_0i1o->0bf1",
-    )
-    assert found == ProductSizes(batch=1, rows=8192, columns=4096, depth=160)
-
-
-def test_a_window_over_pixels_is_rows_and_depth() -> None:
-    found = sizes_of(
-        "bf16[2,8,8,3]",
-        "bf16[2,2,3,16]",
+        (1, 8192, 4096, 160),
+    ),
+    "a window over pixels is rows and depth": (
+        ("bf16[2,8,8,3]", "bf16[2,2,3,16]"),
         "bf16[2,4,4,16] convolution(a, b), window={size=2x2 stride=2x2}, "
         "dim_labels=b01f_01io->b01f",
-    )
-    assert found == ProductSizes(batch=1, rows=32, columns=16, depth=12)
-
-
-def test_dimensions_of_a_matrix_product_of_cublas_are_in_its_configuration() -> None:
-    config = (
-        '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],'
-        '"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}}}'
-    )
-    found = sizes_of(
-        "bf16[6,10]",
-        "bf16[10,4]",
+        (1, 32, 16, 12),
+    ),
+    "the configuration of a product of cuBLAS": (
+        ("bf16[6,10]", "bf16[10,4]"),
         '(bf16[6,4], s8[8]) custom-call(a, b), custom_call_target="__cublas$lt$matmul", '
-        f"backend_config={config}",
-    )
-    assert found == ProductSizes(batch=1, rows=6, columns=4, depth=10)
-
-
-def test_grouped_convolutions_have_no_sizes() -> None:
-    text = (
+        f"backend_config={CUBLAS}",
+        (1, 6, 4, 10),
+    ),
+    "none of a grouped convolution": (
+        ("bf16[2,8,16]", "bf16[1,1,16]"),
         "bf16[2,8,16] convolution(a, b), window={size=1}, dim_labels=b0f_0io->b0f, "
-        "feature_group_count=16"
-    )
-    assert sizes_of("bf16[2,8,16]", "bf16[1,1,16]", text) is None
+        "feature_group_count=16",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("operands", "product", "sizes"), SIZES.values(), ids=SIZES)
+def test_sizes_of_a_product(
+    operands: tuple[str, str], product: str, sizes: tuple[int, int, int, int] | None
+) -> None:
+    found = sizes_of(*operands, product)
+    assert (found and (found.batch, found.rows, found.columns, found.depth)) == sizes
 
 
 def test_the_layout_of_the_result_decides_what_is_minor() -> None:

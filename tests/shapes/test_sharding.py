@@ -589,6 +589,18 @@ def test_reduction_is_printed_where_the_text_is_not_kept() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("{mesh['x'=4,'y'=2], [{'1'}]}", "{mesh['x'=4,'y'=2], [{'y'}]}"),
+        ("{mesh['x'=4], device_ids=([4]), [{'x'}]}", "{mesh['x'=4], [{'x'}]}"),
+    ],
+    ids=["an axis by its number", "a trivial order of devices"],
+)
+def test_texts_of_equal_shardings(text: str, other: str) -> None:
+    assert parse_sharding(text) == parse_sharding(other)
+
+
 def test_parts_may_come_in_any_order() -> None:
     sharding = parse_sharding("{shard_as 1 last_tile_dim_replicate devices=[2,2]<=[4]}")
     assert sharding.shard_group == ShardGroup(keyword="shard_as", group_id=1)
@@ -602,18 +614,6 @@ def test_tuple_has_one_element_for_each_leaf() -> None:
         "{manual}"
     ] * 4 + ["{devices=[2]<=[2]}"]
     assert str(HloSharding(kind=ShardingKind.TUPLE, elements=sharding.elements)) == text
-
-
-def test_axis_may_be_named_by_its_number() -> None:
-    assert parse_sharding("{mesh['x'=4,'y'=2], [{'1'}]}") == parse_sharding(
-        "{mesh['x'=4,'y'=2], [{'y'}]}"
-    )
-
-
-def test_trivial_device_order_is_no_order() -> None:
-    assert parse_sharding("{mesh['x'=4], device_ids=([4]), [{'x'}]}") == parse_sharding(
-        "{mesh['x'=4], [{'x'}]}"
-    )
 
 
 ERRORS = [
