@@ -32,8 +32,6 @@ def gaps(text: str) -> list[tuple[int, int, str]]:
 INSTRUCTIONS = [
     # operands
     ("q = f32[8] add(p, p", 22, "expected ',', ')' or '#', found the end"),
-    ("q = f32[8] add(p, p]", 22, "expected ',', ')' or '#', found ']'"),
-    ("q = f32[8] add(p p)", 20, "expected ',', ')' or '#', found 'p'"),
     ("q = f32[8] add p, p)", 14, "expected an opcode, 'constant' or 'parameter', found 'add'"),
     ("q = f32[8] add(p#, p)", 20, "expected a number, found ','"),
     ("q = f32[8] add(p#x, p)", 20, "expected a number, found 'x'"),
@@ -51,40 +49,23 @@ INSTRUCTIONS = [
     ("q = f32[8] parameter(x)", 24, "expected ')' or a number, found 'x'"),
     ("q = f32[8] parameter(0, 1)", 25, "expected ')', found ','"),
     # shapes
-    ("q = f32[8} add(p, p)", 12, "expected ',' or ']', found '}'"),
-    ("q = f32[8{0} add(p, p)", 12, "expected ',' or ']', found '{'"),
     ("q = f32[-8] add(p, p)", 11, "expected a number, '<=', '?' or ']', found '-8'"),
     ("q = f32[8]{0,1} add(p, p)", 13, "expected a layout of 1 dimensions, found one of 2"),
     ("q = f32[8,8]{0,0} add(p, p)", 15, "expected a layout that names each of 0 to 1 once"),
     ("q = f32[8]{0:T(8} add(p, p)", 19, "expected ',' or ')', found '}'"),
-    ("q = (f32[8], f32[8] tuple(p, p)", 23, "expected ',' or ')', found 'tuple'"),
     (
         "q = f32[99999999999999999999] add(p, p)",
         11,
         "number too large, the largest is 9223372036854775807",
     ),
-    (
-        "q = F32[8] add(p, p)",
-        7,
-        "expected an opcode, a shape, 'constant' or 'parameter', found 'F32'",
-    ),
-    ("q = f32[8]", 13, "expected an opcode, 'constant' or 'parameter', found the end"),
-    ("q = f32[8] Add(p, p)", 14, "expected an opcode, 'constant' or 'parameter', found 'Add'"),
-    ("q =", 6, "expected an opcode, a shape, 'constant' or 'parameter', found the end"),
     # literals
     ("q = f32[8] constant({1, 2})", 23, "expected a literal of shape f32[8]"),
     ("q = f32[2] constant({{1, 2}})", 23, "expected a literal of shape f32[2]"),
     ("q = f32[2,2] constant({1, 2, 3, 4})", 25, "expected a literal of shape f32[2,2]"),
     ("q = f32[] constant({1})", 22, "expected a literal of shape f32[]"),
-    ("q = f32[] constant()", 22, "expected a literal of shape f32[]"),
-    ("q = f32[] constant(1", 23, "expected ')', found the end"),
     ("q = s32[] constant(1.5x)", 22, "expected a number, '(', ')' or '{', found '1.5x'"),
-    ("q = f32[2] constant({1, x})", 27, "expected a number, '...', '(' or '{', found 'x'"),
-    ("q = f32[2] constant({1, 2)", 28, "expected a number, '...', ',' or '(', found ')'"),
     # attributes
     ("q = f32[8] add(p, p),", 24, "expected an attribute, found the end"),
-    ("q = f32[8] add(p, p), =3", 25, "expected an attribute, found '='"),
-    ("q = f32[8] add(p, p), dimensions", 25, "expected an attribute, found 'dimensions'"),
     ("q = f32[8] add(p, p), dimensions ={0}", 25, "expected an attribute, found 'dimensions'"),
     ("q = f32[8] add(p, p) dimensions={0}", 24, "expected ',' or the end, found 'dimensions'"),
     ("q = f32[8] add(p, p) x", 24, "expected the end, found 'x'"),
@@ -97,21 +78,10 @@ INSTRUCTIONS = [
         "expected a word, '{', a number or a string, found '\"'",
     ),
     # bytes
-    (
-        "q = f32[8] add(p, \0p)",
-        21,
-        "expected an opcode, a shape, 'constant' or 'parameter', found '\\x00'",
-    ),
     ('q = f32[8] add(p, p), new="\0"', 29, "expected a value or '{', found '\"'"),
     # no instruction at all
     ("q f32[8] add(p, p)", 3, "expected an instruction or '}'"),
-    ("= f32[8] add(p, p)", 3, "expected an instruction or '}'"),
-    ("% = f32[8] add(p, p)", 3, "expected an instruction or '}'"),
     ("q= f32[8] add(p, p)", 3, "expected 'ROOT' or a name, found 'q'"),
-    ("ROOT", 3, "expected an instruction or '}'"),
-    ("step 100: loss 3.5", 3, "expected an instruction or '}'"),
-    ('"quoted"', 3, "expected an instruction or '}'"),
-    ("@@@@", 3, "expected an instruction or '}'"),
 ]
 
 VALUES = [
@@ -159,7 +129,6 @@ VALUES = [
     ),
     ("q = f32[8] add(p, p), replica_groups=[2,4]<=[4]", 48, "expected 2x4 devices, found 4"),
     ("q = f32[8] add(p, p), replica_groups={{0,1},{2,x}}", 49, "expected '}', found ','"),
-    ('q = f32[8] add(p, p), metadata="x"', 34, "expected '{', found '\"'"),
     (
         "q = f32[8] add(p, p), metadata={op_name=x y}",
         45,
@@ -218,21 +187,16 @@ HEADERS = [
     ("HloModule m x", 1, 13, "expected the end, found 'x'"),
     ("HloModule 3m", 1, 11, "expected a name, ',' or the end, found '3m'"),
     ("HloModule m,", 1, 13, "expected an attribute, found the end"),
-    ("HloModule m, x", 1, 14, "expected an attribute, found 'x'"),
     ("HloModule m is_scheduled=true", 1, 13, "expected ',' or the end, found 'is_scheduled'"),
-    ("HloModule m, is_scheduled = true", 1, 14, "expected an attribute, found 'is_scheduled'"),
     ("HloModule m, is_scheduled=yes", 1, 27, "expected true or false, found 'yes'"),
     ("HloModule m, num_partitions=x", 1, 29, "expected a number, found 'x'"),
-    ("HloModule m, replica_count=5.0", 1, 29, "expected ',' or the end, found '.0'"),
     ("HloModule m, input_output_alias={ {0}: 0 }", 1, 40, "expected '(', found '0'"),
-    ("HloModule m, buffer_donor={ (0) }", 1, 31, "expected ',', found ')'"),
     (
         "HloModule m, frontend_attributes={a=1}",
         1,
         37,
         "expected '{', a string or a quoted name, found '1'",
     ),
-    ("HloModule m, entry_computation_layout={(f32[])}", 1, 47, "expected '->', found '}'"),
     (
         "HloModule m, entry_computation_layout={(F32[])->f32[]}",
         1,
@@ -242,7 +206,6 @@ HEADERS = [
     ('HloModule m, new="x', 1, 18, "expected a value or '{', found '\"'"),
     ("HloModule m, new={", 1, 19, "expected text, '{', '}' or a string, found the end"),
     ("HloModulem", 1, 1, "expected 'HloModule' or a computation"),
-    ("hlomodule m", 1, 1, "expected 'HloModule' or a computation"),
 ]
 
 
