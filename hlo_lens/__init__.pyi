@@ -52,7 +52,11 @@ from hlo_lens.logs.log import (
 )
 from hlo_lens.questions.check import check as check
 from hlo_lens.questions.check.checked import Checked as Checked
-from hlo_lens.questions.collectives import collectives as collectives, loops as loops
+from hlo_lens.questions.collectives import (
+    collectives as collectives,
+    loops as loops,
+    why as why,
+)
 from hlo_lens.questions.diff import diff as diff
 from hlo_lens.questions.diff.dump_diff import Diff as Diff
 from hlo_lens.questions.diff.sides import snapshot as snapshot

@@ -465,6 +465,8 @@ class ValueFlow:
             yield from self._parameters(row, position, index)
         elif opcode == "copy-start":
             yield Value(row, (0, *index))
+        elif opcode == "async-update" and position:  # operands of a start without any
+            yield from self._parameters(self._links.operand(row, 0)[0], position - 1, index)
         else:
             part = _returned_part(opcode)
             if index[: len(part)] == part[: len(index)]:

@@ -34,6 +34,7 @@ def _example(name: str) -> object:
         "Layout": hlo_lens.Shape.parse("f32[2]{0}").layout,
         "HloSharding": hlo_lens.HloSharding.parse("{replicated}"),
         "parse_hlo": module.hlo,
+        "why": hlo_lens.why(_TP_MLP, "all-reduce.11"),
         "diff": hlo_lens.diff(_TP_MLP, _TP_MLP),
         "check": hlo_lens.check(_TP_MLP, baseline=_TP_MLP),
     }

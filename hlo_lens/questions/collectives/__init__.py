@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlo_lens.load.programs import Program
     from hlo_lens.questions.collectives.collective import Collectives
+    from hlo_lens.questions.collectives.explanation import Why
     from hlo_lens.questions.collectives.loop_levels import Loops
     from hlo_lens.shapes.mesh import MeshLike
 
@@ -52,3 +53,37 @@ def loops(program: Program, *, module: str | None = None) -> Loops:
     from hlo_lens.questions.collectives.loop_levels import loops as fact
 
     return fact(one_module(program, module))
+
+
+def why(
+    program: Program, name: str, *, module: str | None = None, mesh: MeshLike | None = None
+) -> Why:
+    """Return the reasons for a collective, by its name; of several, of that which moves the most.
+
+    >>> import hlo_lens
+    >>> reasons = hlo_lens.why("sample_dumps/tpu/fsdp_transformer", "all-gather.98")
+    >>> reasons.collective.parameters
+    ("state.params['w_down']",)
+    >>> reasons.sentences[1].partition(";")[0]
+    "state.params['w_down'] is stored with dimension 1 divided over fsdp"
+
+    Args:
+        program: A path, HLO text, or what was read from either.
+        name: Name of the collective, or of the instruction that starts it.
+        module: Regular expression for the name of the module, where there are several.
+        mesh: Mesh that names the axes, where no text does: ``{"data": 2, "model": 4}``.
+
+    Raises:
+        UnknownNameError: If there is no such collective.
+    """
+    from hlo_lens.program.leading import one_module
+    from hlo_lens.questions.collectives.explanation import (
+        explain_collectives,
+        modules_with_collective,
+    )
+    from hlo_lens.questions.sharding.mesh_axes import stating_mesh
+
+    stated = stating_mesh([one_module(program, module)], mesh)
+    (having,) = modules_with_collective(stated, name)
+    found = explain_collectives(having, name)
+    return max(found, key=lambda one: one.collective.wire_bytes_per_run or 0)

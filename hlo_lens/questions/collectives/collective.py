@@ -26,6 +26,7 @@ from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, is_collective_like
 from hlo_lens.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.load.devices import device_assignment
 from hlo_lens.load.fact import fact
+from hlo_lens.program.moved_arguments import moved_arguments
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import CallCounts, SumBounds, SumPart, bounded_sum, call_counts
 from hlo_lens.program.summary import instruction_table
@@ -171,6 +172,7 @@ class Collective:
     stack: Annotated[tuple[str, ...], "Python call stack, innermost first"] = _of_text(())
     origin_basis: Annotated[str | None, "way that op_name and source line were found"] = None
     argument: Annotated[str | None, "argument that it moves, if that is all"] = _of_text()
+    parameters: Annotated[tuple[str, ...], "arguments whose bytes it moves"] = _of_text(())
     members: Annotated[
         tuple[Member, ...], "parts of a combined one: file, line, op_name, basis, payload"
     ] = _of_text(())
@@ -543,6 +545,7 @@ class _Maker:
             self._module, self._calls, origins(module), lambda: module.before
         )
         self._labels = loop_labels(self._module, self._calls.trips)
+        self._arguments = moved_arguments(module)
         self._loops: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._sizes: dict[tuple[int, str, str, str], _Sizes] = {}
         self._common: dict[tuple[object, ...], tuple[dict[str, Any], CollectiveOrigin]] = {}
@@ -577,6 +580,7 @@ class _Maker:
             ended_by=None if op.done is None else op.done.name,
             row=op.instruction.row,
             start_row=op.sender.row,
+            parameters=self._arguments.get(op.instruction.row, ()),
             end_row=op.instruction.row if op.done is None else op.done.row,
             **self._fields(parts, sizes),
         )

@@ -38,8 +38,10 @@ from hlo_lens.questions.collectives.operand_shardings import (
 from hlo_lens.questions.collectives.origin import is_asked_path, last_part
 from hlo_lens.questions.sharding.placement import ShardedValue, module_shardings, sharding_table
 from hlo_lens.render.result import Records
+from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
+from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,6 +84,11 @@ class Why(Records[NeighbourRow]):
     neighbours: tuple[NeighbourRow, ...]
     collective: Collective
     sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The sentences, a line each, after name, kind and axes."""
+        head = f"{self.collective.name}: {self.collective.kind} over {self.collective.axis}"
+        return "\n".join((head, *(f"  {sentence}" for sentence in self.sentences)))
 
 
 def find_collectives(found: Collectives, name: str) -> list[Collective]:
@@ -148,7 +155,14 @@ def why(
         other_end = None if other is None else end_of(module, other)
         users += [consumer] if other_end is None else near.consumers(other_end)
     candidates = [*_paths_of(collective, producers, users)]
-    sentences = [*_origin(collective), *_causes(before, collective, mesh, candidates)]
+    stored = _stored_cause(collective, shardings, users)
+    causes = list(_causes(before, collective, mesh, candidates))
+    names = collective.parameters or tuple(filter(None, [collective.argument]))
+    if stored is not None and causes and causes[0].startswith(_UNDETERMINED):
+        causes = [stored]
+    elif names:
+        causes.append(f"it moves the argument{'s' * (len(names) > 1)} {', '.join(names)}")
+    sentences = [*_origin(collective), *causes]
     if instruction is not None:
         sentences += _meaning(instruction, collective)
     sentences += _made_by(producers, shardings, collective)
@@ -195,8 +209,6 @@ def _origin(collective: Collective) -> Iterator[str]:
         yield "the text does not show which operation it belongs to"
         if collective.op_name and collective.op_name != collective.argument:
             yield f"its {collective.origin_basis} is of {collective.op_name}"
-        if collective.argument:
-            yield f"it moves the argument {collective.argument}"
         return
     is_own = collective.source_file is not None and not is_inferred(collective.origin_basis)
     place = f" at {collective.source}" if is_own else ""
@@ -268,6 +280,32 @@ def _causes(
         if divided:
             words = ", ".join(divided)
             yield f"before optimizations, operand {position} of {operation.name}: {words}"
+
+
+def _stored_cause(
+    collective: Collective, shardings: Mapping[int, ShardedValue], users: Sequence[Neighbour]
+) -> str | None:
+    """Return that an argument is stored divided and needed whole by products; None if not so."""
+    if collective.kind != "all-gather" or len(collective.parameters) != 1:
+        return None
+    (name,) = collective.parameters
+    stored = next((one for one in shardings.values() if one.value.name == name), None)
+    axes = {*(collective.axes or ())}
+    dimensions = [
+        f"dimension {place} divided over {','.join(axes_of_entry(entry))}"
+        for place, entry in enumerate((stored and stored.spec) or ())
+        if entry and axes & {*axes_of_entry(entry)}
+    ]
+    needing = [
+        one.instruction
+        for one in users
+        if opcode_traits(one.instruction.opcode).is_heavy or _is_product(one.instruction)
+    ]
+    if not dimensions or not needing:
+        return None
+    verb = "needs" if len(needing) == 1 else "need"
+    products = listed(list(map(_named, needing)), _MOST_NAMED)
+    return f"{name} is stored with {' and '.join(dimensions)}; {products} {verb} it whole"
 
 
 def _constraint_causes(operation: Operation, collective: Collective) -> Iterator[str]:
@@ -386,12 +424,17 @@ def _partial(instruction: HloInstruction, collective: Collective) -> str:
     """Return a sentence on a product that sums over a divided dimension."""
     if not opcode_traits(collective.kind).is_reduction or _is_asked_for(collective):
         return ""
+    if not _is_product(instruction, "reduce"):
+        return ""
+    return ", which sums over a dimension of which each device has only its part"
+
+
+def _is_product(instruction: HloInstruction, *others: str) -> bool:
+    """Return whether an instruction is a product, or runs one; or one of other opcodes."""
     module = instruction.computation.module
     called = [module.computation(name) for name in instruction.called_computations]
     inside = [i.opcode for c in called if c is not None for i in c.instructions]
-    if not {"dot", "convolution", "reduce"}.intersection([instruction.opcode, *inside]):
-        return ""
-    return ", which sums over a dimension of which each device has only its part"
+    return not {"dot", "convolution", *others}.isdisjoint([instruction.opcode, *inside])
 
 
 def _needed_by(

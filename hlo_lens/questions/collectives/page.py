@@ -309,7 +309,7 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     table = Table.of(
         ordered,
         title="Single collectives, those that move the most first",
-        shown=(*shown, "name", "source"),
+        shown=(*shown, "name", "source", *["parameters"] * any(one.parameters for one in order)),
     )
     is_in_name = all(collective.name.startswith(collective.kind) for collective in order)
     kept = () if is_in_name else ("kind",)

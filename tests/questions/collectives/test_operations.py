@@ -44,6 +44,7 @@ def test_all_facts_of_one_collective() -> None:
         source_line=9,
         origin_basis="own",
         has_own_path=True,
+        parameters=("argument 0",),
         row=found.row,
         start_row=found.row,
         end_row=found.row,
@@ -421,7 +422,8 @@ def test_only_collectives_that_print_the_same_share_their_attributes() -> None:
     assert [one.channel_id for one in found.values()] == [1, 2, None, 3, 4, None, None]
     first, second = found["p"], found["q"]
     rows = dict.fromkeys(("row", "start_row", "end_row"), second.row)
-    assert asdict(second) == {**asdict(first), "name": "q", "channel_id": 2, **rows}
+    own = {"name": "q", "channel_id": 2, "parameters": (), **rows}
+    assert asdict(second) == {**asdict(first), **own}
     assert (first.mode, found["r"].mode) == ("flattened_id", "cross_replica")
     assert (first.groups, found["s"].groups) == (((0, 1), (2, 3)), ((0, 2), (1, 3)))
     assert (first.payload_bytes, found["t"].payload_bytes) == (128, 16)
