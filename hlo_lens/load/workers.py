@@ -1,25 +1,28 @@
 """A function applied to many modules on all cores, with results in the order of the modules.
 
-Few or small modules are processed in this process: a second one would cost more than it saves. If a
-worker process dies, the modules without a result are processed again one by one; the module that
-kills a worker gets the result None.
+Few or small modules are processed in this process: a second one would cost more than it saves. A
+module whose worker dies is processed again alone; if that one dies, too, its result is None. There
+is no thread and no lock: an interrupted thread of an executor can hold a lock for good.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
-import multiprocessing
+import os
 import signal
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+import traceback
+from multiprocessing import Pipe, active_children, get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from hlo_lens.text.processes import cores, is_fork_safe
+from hlo_lens.text.processes import cores, die_with, is_fork_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from multiprocessing.process import BaseProcess
 
     from hlo_lens.load.module import ModuleDump
 
@@ -58,11 +61,17 @@ def map_modules(
             if progress is not None:
                 progress(done, len(modules))
             results[done] = _run(function, module)
-    while missing := [place for place in range(len(modules)) if place not in results]:
-        if not _in_pool(function, modules, missing, count, results, progress):
-            if count == 1:  # the module without a result that was processed first
-                results[next(place for place in missing if place not in results)] = None
-            count = 1  # one at a time, so that the module that kills it is known
+        return [results[place] for place in range(len(modules))]
+    others = set(active_children())
+    try:
+        died = _in_workers(function, modules, range(len(modules)), count, results, progress)
+        for place in died:
+            if _in_workers(function, modules, [place], 1, results, progress):
+                results[place] = None
+    finally:
+        for child in set(active_children()) - others:
+            child.kill()
+            child.join()
     return [results[place] for place in range(len(modules))]
 
 
@@ -79,45 +88,84 @@ def _processes(modules: Sequence[ModuleDump]) -> int:
     return 1 if size < SMALL else cores()
 
 
-def _in_pool(
+def _in_workers(
     function: Callable[[ModuleDump], R],
     modules: Sequence[ModuleDump],
     places: Sequence[int],
     count: int,
     results: dict[int, R | None],
     progress: Progress | None,
-) -> bool:
-    """Add the results for the modules at some places; False if a process died."""
-    others = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("fork" if is_fork_safe() else "spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
-    is_whole = True
-    try:
-        futures = {pool.submit(_run, function, modules[place]): place for place in places}
-        for future in as_completed(futures):
+) -> list[int]:
+    """Add the results for the modules at some places; return those whose worker died."""
+    waiting, died = list(reversed(places)), []
+    at_work: dict[Connection, int] = {}
+    ready: list[Connection] = []
+    while waiting or at_work:
+        while waiting and len(at_work) < count:
+            worker = ready.pop() if ready else _worker(function, modules)
+            at_work[worker] = waiting.pop()
+            with contextlib.suppress(ConnectionError):  # which `recv` shows, too
+                worker.send(at_work[worker])
+        for worker in [one for one in wait(list(at_work)) if isinstance(one, Connection)]:
+            place = at_work.pop(worker)
             try:
-                results[futures[future]] = future.result()
-            except BrokenProcessPool:
-                is_whole = False
-            else:
-                if progress is not None:
-                    progress(len(results), len(modules))
-    except BrokenProcessPool:  # from submitting
-        is_whole = False
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
-        raise
+                result, error = worker.recv()
+            except (EOFError, ConnectionError):
+                died.append(place)
+                worker.close()
+                continue
+            if error is not None:
+                raise error
+            ready.append(worker)
+            results[place] = result
+            if progress is not None:
+                progress(len(results), len(modules))
+    for worker in ready:
+        worker.close()
+    return died
+
+
+def _worker(function: Callable[[ModuleDump], R], modules: Sequence[ModuleDump]) -> Connection:
+    """Start a worker; return the pipe that takes places of modules and gives their results."""
+    here, there = Pipe()
+    arguments = (function, modules, there, os.getpid())
+    process: BaseProcess
+    if is_fork_safe():
+        process = get_context("fork").Process(target=_work, args=arguments, daemon=True)
+    else:
+        process = get_context("spawn").Process(target=_work, args=arguments, daemon=True)
+    mask = getattr(signal, "pthread_sigmask", None)  # none on Windows
+    try:
+        if mask is not None:  # a worker that has not begun would print a traceback
+            mask(signal.SIG_BLOCK, {signal.SIGINT})
+        process.start()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    return is_whole
+        there.close()
+        if mask is not None:
+            mask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    return here
 
 
-def _begin() -> None:
-    """Prepare a worker: Ctrl-C ends it silently, and objects from before are not collected."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _work(
+    function: Callable[[ModuleDump], object],
+    modules: Sequence[ModuleDump],
+    pipe: Connection,
+    parent: int,
+) -> None:
+    """Send the result for each place that comes; objects from before are not collected."""
+    die_with(parent)
     gc.disable()
     gc.freeze()
+    while True:
+        try:
+            place = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((_run(function, modules[place]), None))
+        except Exception as error:  # whatever it is, it is raised in the first process
+            error.add_note(traceback.format_exc())
+            pipe.send((None, error))
 
 
 _last: list[float] = []

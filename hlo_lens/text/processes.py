@@ -88,12 +88,20 @@ class SecondProcess(Generic[R]):
 _PR_SET_PDEATHSIG = 1
 
 
+def die_with(parent: int) -> None:
+    """Let this forked process end with its parent, and silently at Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # which was killed before that
+            os._exit(1)
+
+
 def _send(function: Callable[[], object], results: Connection, first: int) -> None:
     """Send the result of a function to the first process; an error prints nothing."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != first:  # which was killed before that
-        return
+    die_with(first)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # else whoever reads the output waits for this process too
         if stream != results.fileno():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -95,6 +96,15 @@ def test_death_of_a_process_loses_no_other_result(tmp_path: Path) -> None:
 def test_errors_are_raised_here(tmp_path: Path, processes: int) -> None:
     with pytest.raises(HloLensError, match="no module_0"):
         map_modules(refuse, many(tmp_path), processes=processes)
+
+
+def test_interruption_ends_all_processes(tmp_path: Path) -> None:
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        map_modules(size, many(tmp_path), processes=2, progress=stop)
+    assert not multiprocessing.active_children()
 
 
 def test_bad_module_hides_no_other(tmp_path: Path) -> None:
