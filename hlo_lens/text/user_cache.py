@@ -17,6 +17,7 @@ from hlo_lens.text.errors import OutputError
 from hlo_lens.text.units import parse_size
 
 COMPILES = "compiles"
+PROOFS = "proofs"
 ENVIRONMENTS = "environments"
 USED = "outcome.json"
 """File of a compile whose time is that of its last use."""
@@ -114,13 +115,13 @@ def _names(folder: Path) -> list[str]:
 
 
 def clear_cache() -> CacheState:
-    """Delete all compiles and virtual environments; return what there was.
+    """Delete all compiles, proofs and virtual environments; return what there was.
 
     Raises:
         OutputError: If a file cannot be deleted.
     """
     state = cache_state()
-    for name in (COMPILES, ENVIRONMENTS):
+    for name in (COMPILES, PROOFS, ENVIRONMENTS):
         folder = cache_folder(name)
         if folder.is_symlink() or not folder.is_dir():
             continue

@@ -21,3 +21,10 @@ def compiles(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep the compiles of a test in the shared cache, and not in that of the user."""
     monkeypatch.setenv("HLO_LENS_CACHE", str(shared_cache))
     return shared_cache
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

@@ -8,7 +8,7 @@ largest of these shares orders the findings, and decides the severity where the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from hlo_lens.load.fact import fact
@@ -19,10 +19,12 @@ from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.finding import (
     SAVING_COLUMNS,
     Finding,
+    Saves,
     SavingBasis,
     Severity,
     saving_cells,
 )
+from hlo_lens.questions.findings.proofs import is_provable, kept
 from hlo_lens.questions.findings.rule import (
     MEMORY,
     PEAK,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.listing import ListingFacts
-    from hlo_lens.questions.findings.finding import Finding
+    from hlo_lens.questions.findings.proofs import Proof
 
 
 _WIRE_TO_MEMORY = 16
@@ -273,7 +275,59 @@ def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
 def module_findings(module: ModuleDump) -> Findings:
     """Return the findings in one module, by the settings of its user if there are any."""
     given = module.given.findings
-    return all_findings(module) if given is None else cast("Findings", given(module))
+    found = all_findings(module) if given is None else cast("Findings", given(module))
+    proofs = [(one, kept(module, one) if is_provable(one) else None) for one in found.findings]
+    if not any(proof for _, proof in proofs):
+        return found
+    return with_proofs(module, found, proofs)
+
+
+def with_proofs(
+    module: ModuleDump, found: Findings, proofs: Iterable[tuple[Finding, Proof | None]]
+) -> Findings:
+    """Return the findings of a module, each with the proof of its fix if there is one."""
+    made = [one if proof is None else _proven(one, proof, whole(module)) for one, proof in proofs]
+    return replace(found, findings=judged(made, module, is_kept=True))
+
+
+def _proven(finding: Finding, proof: Proof, program: Whole) -> Finding:
+    """Return a finding with the compiled saving of its fix.
+
+    A fix that saves nothing is none: its changes go, and the finding is an info without a saving.
+    One that costs a larger share of the program than it saves is an info, too. A root cause stays
+    as grave as it is: what it says of the program is no promise.
+    """
+    is_root = finding.code in root_codes()
+    shares = [
+        part / all_ if part and all_ else 0.0
+        for part, all_ in (
+            (proof.bytes, program.memory_bytes),
+            (proof.sent_bytes, program.traffic),
+            (proof.flops, program.flops),
+        )
+    ]
+    gain, cost = max(shares), -min(shares)
+    if gain < LEAST_SHARE:
+        return replace(
+            finding,
+            fix=f"not known: compiled with {_changes_text(finding)}, {proof.text}",
+            changes=(),
+            saves=Saves(),
+            severity=finding.severity if is_root else Severity.INFO,
+        )
+    is_grave = gain > cost and finding.severity is not Severity.INFO
+    return replace(
+        finding,
+        evidence=(f"compiled again with the fix: {proof.text}", *finding.evidence),
+        saves=Saves(**asdict(proof), basis=SavingBasis.COMPILED),
+        severity=finding.severity if is_root else None if is_grave else Severity.INFO,
+    )
+
+
+def _changes_text(finding: Finding) -> str:
+    """Return the changes of a fix, the first ones."""
+    names = [f"--{one.kind} {one.target}" for one in finding.changes[:2]]
+    return " ".join((*names, *["..."] * (len(finding.changes) > len(names))))
 
 
 def all_findings(known: ModuleDump) -> Findings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -26,14 +27,26 @@ from hlo_lens.cli.output import (
     output_options,
     progress_bar,
 )
-from hlo_lens.text.errors import printable
+from hlo_lens.text.errors import MissingPackageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.cli.options import Compiling
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.findings.settings import Sieve
     from hlo_lens.text.patterns import NamePattern
+
+
+def _number(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Return the number of fixes to compile; None where nothing is said."""
+    if value is None:
+        return None
+    words = {"none": 0, "all": sys.maxsize}
+    if value in words or value.isdecimal():
+        return words[value] if value in words else int(value)
+    raise click.BadParameter("write a number, or all", ctx, parameter)
 
 
 _EXAMPLE = """\b
@@ -42,8 +55,8 @@ Example:
   hlo-lens lint DIR --select M,C001 --min-saving 1%
   hlo-lens lint DIR -f json -o known.json
   hlo-lens lint DIR --baseline known.json --fail-on warning
-  hlo-lens lint DIR --prove --minutes 5
-  hlo-lens lint TPU_DIR --prove --python tpu-env/bin/python
+  hlo-lens lint DIR --prove all --minutes 5
+  hlo-lens lint TPU_DIR --python tpu-env/bin/python
   hlo-lens lint DIR -f sarif -o findings.sarif
 """
 
@@ -114,18 +127,23 @@ _sieve_options = option_group(
 @click.command(epilog=_EXAMPLE)
 @click.option(
     "--prove",
-    is_flag=True,
-    help="Compile the program again with the fix of each finding, where what-if can; needs jax.",
+    is_flag=False,
+    flag_value="all",
+    metavar="N|all",
+    envvar="HLO_LENS_PROVE",
+    callback=_number,
+    help="Fixes to compile the program again with, the gravest first.  [default: 3, where jax is]",
 )
+@click.option("--no-prove", is_flag=True, help="Compile nothing; savings of earlier compiles stay.")
 @click.option(
     "--target",
     metavar="NAME",
-    help="Device that --prove compiles for, if the dump does not name it: v5e:2x4, h100_sxm.",
+    help="Device to compile for, if the dump does not name it: v5e:2x4, h100_sxm.",
 )
 @compiling_options(
-    "Time for all compiles of --prove.",
+    "Time for all compiles.",
     default=10.0,
-    python="Python interpreter whose jax, libtpu or CUDA plugin compiles with --prove.",
+    python="Python interpreter whose jax, libtpu or CUDA plugin compiles.",
 )
 @_sieve_options
 @reading_options
@@ -133,7 +151,8 @@ _sieve_options = option_group(
 @finding_output_options
 def lint(
     path: str,
-    prove: bool,
+    prove: int | None,
+    no_prove: bool,
     target: str | None,
     compiling: Compiling,
     sieve: Sieve,
@@ -144,21 +163,38 @@ def lint(
     """Find what a program wastes: what the fix saves, the line to blame, what to write instead.
 
     PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
-    are sorted by what they save. Savings are proven or at most. A comment
-    "# hlo-lens: ignore[M003]" at the line of a finding suppresses it. Exit codes: 0; 1 with
-    --fail-on, 4 where that cannot be decided.
+    are sorted by what they save. Where jax is, the program is compiled with the first fixes: their
+    savings are exact, others are at most. A comment "# hlo-lens: ignore[M003]" at the line of a
+    finding suppresses it. Exit codes: 0; 1 with --fail-on, 4 where that cannot be decided.
     """
     from hlo_lens.questions.plans.lint import lint_modules
+    from hlo_lens.questions.plans.proof import MOST_PROOFS, proven_findings
 
     with progress_bar("reading") as progress:
         modules = reading.meant(reading.read(path, progress))
-    with progress_bar("compiling" if prove else "judging") as progress:
+    targets = () if target is None else (target,)
+
+    def prove_(modules: Sequence[ModuleDump], found: Sequence[Findings]) -> list[Findings]:
+        with progress_bar("compiling") as progress:
+            try:
+                return proven_findings(
+                    *(modules, found, compiling.means),
+                    most=MOST_PROOFS if prove is None else prove,
+                    targets=targets,
+                    progress=progress,
+                )
+            except MissingPackageError:
+                if prove is not None:
+                    raise
+                return list(found)
+
+    with progress_bar("judging") as progress:
         findings = lint_modules(
             modules,
             sieve=sieve,
+            targets=targets,
+            prove=None if no_prove or prove == 0 else prove_,
             progress=progress,
-            means=compiling.means if prove else None,
-            targets=() if target is None else (target,),
         )
     ci.write(findings.report, output, findings.annotations)
     reading.judge(modules)

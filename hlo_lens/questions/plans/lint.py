@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,13 +44,17 @@ from hlo_lens.text.names import plain_name
 from hlo_lens.text.source_files import Checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.finding import Finding, Severity
     from hlo_lens.questions.findings.settings import LintSettings
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_github import Annotation
+
+
+Prove = Callable[[Sequence["ModuleDump"], Sequence[Findings]], list[Findings]]
+"""Returns findings of modules, those whose fixes it compiled proven."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,7 @@ def lint(
     min_saving: str | None = None,
     baseline: str | None = None,
     config: str | None = None,
-    prove: bool = False,
+    prove: bool | int = False,
     minutes: float = 10.0,
     python: str = sys.executable,
     target: str | None = None,
@@ -136,7 +141,8 @@ def lint(
         min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
         baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
         config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
-        prove: Whether to compile the program again with each fix, where `what_if` can.
+        prove: Whether to compile the program again with each fix, where `what_if` can; a number
+            for the first ones. Proofs of earlier runs are used in any case.
         minutes: Time for these compiles.
         python: Interpreter whose jax compiles.
         target: Device to compile for where the dump does not name its own.
@@ -149,11 +155,17 @@ def lint(
         nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
     )
     sieve = sieve_of(settings, baseline)
+    targets = () if target is None else (target,)
+
+    def proven(modules: Sequence[ModuleDump], found: Sequence[Findings]) -> list[Findings]:
+        means, most = Means(python=python, minutes=minutes), None if prove is True else prove
+        return proven_findings(modules, found, means, most=most, targets=targets)
+
     return lint_modules(
         meant_modules(program, module),
         sieve=sieve,
-        means=Means(python=python, minutes=minutes) if prove else None,
-        targets=() if target is None else (target,),
+        targets=targets,
+        prove=proven if prove else None,
     )
 
 
@@ -162,24 +174,24 @@ def lint_modules(
     *,
     sieve: Sieve,
     progress: Progress | None = None,
-    means: Means | None = None,
     targets: Sequence[str] = (),
+    prove: Prove | None = None,
 ) -> Lint:
     """Return the findings of some modules.
 
     Args:
         modules: The modules.
         sieve: Settings, comments and baseline.
-        progress: Called with modules done and modules in all, then with compiles.
-        means: Means of compiling with the fixes; None to compile nothing.
+        progress: Called with modules done and modules in all.
         targets: Device to compile for where the dump does not name its own; empty for none.
+        prove: Compiles fixes of the findings of some modules; None to compile nothing.
     """
     copies = text_copies(modules)
     programs = [one for k, one in enumerate(modules) if k not in copies]
     stated = with_sifted_findings(programs, sieve)
     findings = [module_findings(one) for one in with_progress(stated, progress)]
-    if means is not None:
-        findings = proven_findings(stated, findings, means, targets=targets, progress=progress)
+    if prove is not None:
+        findings = prove(stated, findings)
     views = (_view(one, its, targets) for one, its in zip(stated, findings, strict=True))
     return Lint(
         modules=tuple(

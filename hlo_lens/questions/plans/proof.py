@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
-from hlo_lens.questions.findings.findings import Findings, judged, whole
+from hlo_lens.questions.findings.findings import Findings, whole, with_proofs
+from hlo_lens.questions.findings.proofs import Proof, is_provable, keep
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     Base,
@@ -17,18 +17,21 @@ from hlo_lens.questions.what_if.recompiling import (
     compiled_base,
     variant_of,
 )
-from hlo_lens.text.units import flops_text, format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
+    from hlo_lens.questions.findings.finding import Finding
+
+MOST_PROOFS = 3
+"""Fixes that ``lint`` compiles unless told otherwise."""
 
 _NEAR = 0.01
 """Largest relative difference of a compile without changes to the dump, for a proof."""
 
-LATE = "not proven: no time left (--minutes)"
+LATE = "no time left (--minutes)"
 
 
 def proven_findings(
@@ -36,6 +39,7 @@ def proven_findings(
     found: Sequence[Findings],
     means: Means,
     *,
+    most: int | None = None,
     targets: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> list[Findings]:
@@ -45,49 +49,84 @@ def proven_findings(
         modules: The modules.
         found: Findings of each.
         means: Interpreter that compiles, and the time for all compiles of all modules.
+        most: Most fixes to compile, those of the largest module and the gravest first; None for
+            all, with the reason of each that cannot be compiled.
         targets: Device to compile for where the dump does not name its own; empty for none.
         progress: Called with compiles done and compiles in all.
 
     Raises:
-        MissingPackageError: If the interpreter has no jax.
+        MissingPackageError: If the interpreter has no jax, or lacks what a module needs.
     """
     pool = Compiler(means.within(), progress)
-    for findings in found:
-        count = sum(map(_is_provable, findings.findings))
-        pool.expect(count + bool(count))
-    pairs = zip(modules, found, strict=True)
-    return [_of_module(module, findings, targets, pool) for module, findings in pairs]
+    made, left = list(found), most
+    places = [k for k, module in enumerate(modules) if module.has_program]
+    for place in sorted(places, key=lambda k: -(whole(modules[k]).memory_bytes or 0)):
+        chosen = list(filter(is_provable, found[place].findings))[:left]
+        base = base_of(modules[place], targets) if chosen else None
+        if base is None or (base.refusal and most is not None):
+            continue
+        left = None if left is None else left - len(chosen)
+        proofs = list(_proofs(base, chosen, pool))
+        for finding, proof in proofs:
+            if isinstance(proof, Proof):
+                keep(modules[place], finding, proof)
+        made[place] = _with_proofs(modules[place], found[place], dict(proofs))
+    return made
 
 
-def _is_provable(finding: Finding) -> bool:
-    return bool(finding.changes) and not finding.suppressed
+def _proofs(
+    base: Base, chosen: Sequence[Finding], pool: Compiler
+) -> Iterator[tuple[Finding, Proof | str]]:
+    """Yield findings with a proof of the fix, or why there is none."""
+    changes = [[Change(kind=o.kind, target=o.target) for o in one.changes] for one in chosen]
+    variants = [variant_of(base, one) for one in changes]
+    refused = [[one.why_not for one in variant.changes if not one.applies] for variant in variants]
+    pool.expect(len(variants) - sum(map(bool, refused)) + (not all(refused)))
+    obstacle = None
+    for finding, variant, reasons in zip(chosen, variants, refused, strict=True):
+        if reasons or base.refusal:
+            yield finding, base.refusal or str(reasons[0])
+            continue
+        if obstacle is None:
+            pool.require(base.target)
+            base = compiled_base(base, pool)
+            obstacle = _obstacle(base)
+        row = None if obstacle or pool.means.is_late else changed_module(base, variant, pool)
+        if row is not None and row.predicted is not None:
+            before, after = base.figures or base.own, row.predicted
+            yield (
+                finding,
+                Proof(
+                    bytes=_less(before.total_bytes, after.total_bytes),
+                    sent_bytes=_less(before.wire_bytes_per_device, after.wire_bytes_per_device),
+                    flops=_less(before.flops, after.flops),
+                ),
+            )
+        elif pool.means.is_late:
+            yield finding, LATE
+        else:
+            yield finding, obstacle or (row and row.refusal) or "the fix cannot be compiled"
 
 
-def _of_module(
-    module: ModuleDump, found: Findings, targets: Sequence[str], pool: Compiler
+def _with_proofs(
+    module: ModuleDump, found: Findings, proofs: Mapping[Finding, Proof | str]
 ) -> Findings:
-    if not module.has_program or not any(map(_is_provable, found.findings)):
-        return found
-    base = compiled_base(base_of(module, targets), pool)
-    obstacle = _obstacle(base)
-
-    def proven(finding: Finding) -> Finding:
-        if obstacle:
-            return _with_evidence(finding, f"not proven: {obstacle}")
-        made = finding if pool.means.is_late else _proven(finding, module, base, pool)
-        if made.saves.basis is not SavingBasis.COMPILED and pool.means.is_late:
-            return _with_evidence(finding, LATE)
-        return made
-
-    findings = tuple(proven(one) if _is_provable(one) else one for one in found.findings)
-    return replace(found, findings=judged(findings, module, is_kept=True))
+    """Return findings with their proofs, or with why there is none as their first evidence."""
+    pairs: list[tuple[Finding, Proof | None]] = []
+    for one in found.findings:
+        proof = proofs.get(one)
+        if isinstance(proof, str):
+            reason = proof.partition("\n")[0]
+            one = replace(one, evidence=(f"not proven: {reason}", *one.evidence))
+        pairs.append((one, proof if isinstance(proof, Proof) else None))
+    return with_proofs(module, found, pairs)
 
 
 def _obstacle(base: Base) -> str:
     """Return why compiles with changes prove nothing of a dump; empty if they do."""
     own, again = base.own, base.figures
     if again is None:
-        return base.refusal.partition("\n")[0] or "the program cannot be compiled again"
+        return base.refusal or "the program cannot be compiled again"
     pairs = (
         (own.total_bytes, again.total_bytes),
         (own.wire_bytes_per_device, again.wire_bytes_per_device),
@@ -99,62 +138,6 @@ def _obstacle(base: Base) -> str:
     return f"compiled again without changes, the program has other figures ({versions})"
 
 
-def _proven(finding: Finding, module: ModuleDump, base: Base, pool: Compiler) -> Finding:
-    """Return a finding with the saving of its fix, compiled; with the reason if it cannot be.
-
-    A fix that costs a larger share of communication than it saves of memory is an info.
-    """
-    changes = tuple(Change(kind=one.kind, target=one.target) for one in finding.changes)
-    row = changed_module(base, variant_of(base, changes), pool)
-    refused = [one.why_not for one in row.changes if not one.applies]
-    before, after = base.figures or base.own, row.predicted
-    if after is None:
-        reasons = (row.refusal.partition("\n")[0], *refused, "the fix cannot be compiled")
-        return _with_evidence(finding, f"not proven: {next(filter(None, reasons))}")
-    saved = _less(before.total_bytes, after.total_bytes)
-    sent = _less(before.wire_bytes_per_device, after.wire_bytes_per_device)
-    work = _less(before.flops, after.flops)
-    differences = _differences(saved, sent, work)
-    proven = _with_evidence(finding, f"compiled again with the fix: {differences}")
-    if refused:
-        text = f"{plural(len(refused), 'change')} cannot be applied: {refused[0]}"
-        proven = _with_evidence(proven, text)
-    elif finding.saves.bytes is not None and saved is not None and not _gains(saved, sent, work):
-        proven = replace(proven, fix=f"does not help: {differences} ({finding.fix})")
-    program = whole(module)
-    gain = program.memory_share(saved or 0) + max(0, work or 0)
-    cost = max(0, -(sent or 0)) / program.traffic if program.traffic else 0.0
-    return replace(
-        proven,
-        saves=Saves(bytes=saved, sent_bytes=sent, flops=work, basis=SavingBasis.COMPILED),
-        severity=None if gain > cost or _gains(sent) else Severity.INFO,
-    )
-
-
-def _with_evidence(finding: Finding, text: str) -> Finding:
-    """Return a finding with further evidence, which comes first."""
-    return replace(finding, evidence=(text, *finding.evidence))
-
-
 def _less(before: int | None, after: int | None) -> int | None:
     """Return the decrease of a figure; None if it is not known on either side."""
     return None if before is None or after is None else before - after
-
-
-def _gains(*parts: int | None) -> bool:
-    """Whether any figure decreases."""
-    return any(part is not None and part > 0 for part in parts)
-
-
-def _differences(saved: int | None, sent: int | None, work: int | None) -> str:
-    """Return the differences of the compile with the fix."""
-    parts = [
-        f"{words} {show(abs(part))} {'more' if part < 0 else 'less'}"
-        for words, part, show in (
-            ("must fit", saved, format_bytes),
-            ("sent in a run", sent, format_bytes),
-            ("work", work, flops_text),
-        )
-        if part
-    ]
-    return ", ".join(parts) or "nothing changes"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import parse_target
-from hlo_lens.questions.what_if.compiling import missing_package, side_by_side
+from hlo_lens.questions.what_if.compiling import side_by_side
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.environments import requirements
 from hlo_lens.questions.what_if.meshes import mesh_splits
@@ -154,8 +154,8 @@ def what_if_modules(
     for module in modules:
         base = base_of(module, asked.targets)
         wanted.append((base, [variant_of(base, one) for one in asked.combinations(base)]))
-    _require_packages([one for _, variants in wanted for one in variants], means.python)
     pool = Compiler(means, progress)
+    _require([one for _, variants in wanted for one in variants], pool)
     with ThreadPoolExecutor(side_by_side()) as workers:
 
         def compiled(base: Base, variants: Sequence[Variant]) -> Base:
@@ -174,14 +174,12 @@ def what_if_modules(
     return WhatIf(path=path, modules=rows)
 
 
-def _require_packages(variants: Sequence[Variant], python: str) -> None:
-    """Raise MissingPackageError if an interpreter cannot compile what is asked for."""
+def _require(variants: Sequence[Variant], pool: Compiler) -> None:
+    """Raise MissingPackageError if the interpreter lacks what a compile needs."""
     try:
         for one in variants:
-            if one.target is None or one.versions or not one.is_compiled:
-                continue
-            if missing := missing_package(python, one.target.backend):
-                raise MissingPackageError(missing)
+            if one.is_compiled and one.target is not None and not one.versions:
+                pool.require(one.target)
     except MissingPackageError as error:
         raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
 

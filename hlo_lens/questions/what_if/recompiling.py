@@ -19,6 +19,7 @@ from hlo_lens.questions.what_if.compiling import (
     compiled,
     dumped_flags,
     foreign_calls,
+    missing_package,
     needed_memory,
     optimized_module,
     request_of,
@@ -28,6 +29,7 @@ from hlo_lens.questions.what_if.environments import environment_python
 from hlo_lens.questions.what_if.figures import Figures, Reproduction, figures, reproduction
 from hlo_lens.questions.what_if.program_changes import edited
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
@@ -100,6 +102,14 @@ class Compiler:
     def expect(self, count: int) -> None:
         """Add to the number of compiles that progress counts up to."""
         self._total += count
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def require(self, target: Target | None) -> None:
+        """Raise MissingPackageError if the interpreter lacks what a target needs."""
+        missing = missing_package(self.means.python, "cpu" if target is None else target.backend)
+        if missing:
+            raise MissingPackageError(missing)
 
     def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
         """Return the outcome of a compile, by other versions of jax if some are named."""

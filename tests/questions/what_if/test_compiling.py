@@ -507,13 +507,6 @@ def test_ragged_dots_are_given_to_compilers_in_the_dialect_of_jax() -> None:
 # ---- cache -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own."""
-    monkeypatch.setenv("HLO_LENS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def test_cache_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     assert cache_folder("compiles") == cache / "compiles"
     monkeypatch.delenv("HLO_LENS_CACHE")

@@ -1,0 +1,96 @@
+"""Proofs of fixes: what compiles with them saved, kept in the user's cache by digest.
+
+Whoever prints findings reads the proofs that are there; only ``lint`` compiles and adds new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.fact import fact
+from hlo_lens.questions.findings.finding import SavingBasis
+from hlo_lens.text.dump_kinds import BEFORE
+from hlo_lens.text.units import flops_text, format_bytes
+from hlo_lens.text.user_cache import PROOFS, cache_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.findings.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Decrease of figures of one device by a fix, negative where it costs; None if not known.
+
+    Attributes:
+        bytes: Bytes that must fit.
+        sent_bytes: Bytes sent in one run.
+        flops: Arithmetic in one run.
+    """
+
+    bytes: int | None
+    sent_bytes: int | None
+    flops: int | None
+
+    @property
+    def text(self) -> str:
+        """The differences in words."""
+        figures = (
+            ("must fit", self.bytes, format_bytes),
+            ("sent in a run", self.sent_bytes, format_bytes),
+            ("work", self.flops, flops_text),
+        )
+        parts = [
+            f"{words} {show(abs(part))} {'more' if part < 0 else 'less'}"
+            for words, part, show in figures
+            if part
+        ]
+        return ", ".join(parts) or "nothing changes"
+
+
+@fact
+def _digest(module: ModuleDump) -> bytes:
+    """Return the digest of a program, before optimizations and after."""
+    before = module.hlo if module.stage == BEFORE else module.before
+    digest = hashlib.sha256(b"2")  # the version of what is kept
+    for text in (before, module.hlo):
+        if text is not None:
+            digest.update(text.columns.source.text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.digest()
+
+
+def _file(module: ModuleDump, finding: Finding) -> Path:
+    changes = sorted((one.kind, one.target) for one in finding.changes)
+    digest = hashlib.sha256(_digest(module) + json.dumps(changes).encode())
+    return cache_folder(PROOFS, f"{digest.hexdigest()[:32]}.json")
+
+
+def keep(module: ModuleDump, finding: Finding, proof: Proof) -> None:
+    """Keep the proof of a finding in the cache, if that can be written."""
+    file = _file(module, finding)
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(proof)), encoding="utf-8")
+
+
+def is_provable(finding: Finding) -> bool:
+    """Return whether the fix of a finding can be compiled, and was not."""
+    is_open = finding.saves.basis is not SavingBasis.COMPILED
+    return bool(finding.changes) and is_open and not finding.suppressed
+
+
+def kept(module: ModuleDump, finding: Finding) -> Proof | None:
+    """Return the proof of a finding in the cache; None without a whole one."""
+    if not module.has_program or not cache_folder(PROOFS).is_dir():
+        return None
+    try:
+        fields = json.loads(_file(module, finding).read_text(encoding="utf-8"))
+        return Proof(**fields)
+    except (OSError, ValueError, TypeError):
+        return None
