@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.listing import ListingFacts
+    from hlo_lens.questions.findings.finding import Remedy
     from hlo_lens.questions.findings.proofs import Proof
 
 
@@ -310,7 +311,7 @@ def _proven(finding: Finding, proof: Proof, program: Whole) -> Finding:
     if gain < LEAST_SHARE:
         return replace(
             finding,
-            fix=f"not known: compiled with {_changes_text(finding)}, {proof.text}",
+            fix=f"not known: compiled with {changes_text(finding.changes)}, {proof.text}",
             changes=(),
             saves=Saves(),
             severity=finding.severity if is_root else Severity.INFO,
@@ -324,10 +325,10 @@ def _proven(finding: Finding, proof: Proof, program: Whole) -> Finding:
     )
 
 
-def _changes_text(finding: Finding) -> str:
-    """Return the changes of a fix, the first ones."""
-    names = [f"--{one.kind} {one.target}" for one in finding.changes[:2]]
-    return " ".join((*names, *["..."] * (len(finding.changes) > len(names))))
+def changes_text(changes: Sequence[Remedy]) -> str:
+    """Return the changes of a fix, the first ones: ``donate params, shard x=P('data')``."""
+    names = [f"{one.kind} {one.target}" for one in changes[:2]]
+    return ", ".join((*names, *["..."] * (len(changes) > len(names))))
 
 
 def all_findings(known: ModuleDump) -> Findings:

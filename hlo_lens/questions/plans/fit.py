@@ -1,7 +1,8 @@
 """Search for changes and hardware with which a program fits in a memory limit, by compiling it.
 
-Hardware comes first, the smallest slice on which the program fits; then single changes of arguments
-and results, then combinations of those that saved most, then other meshes.
+Hardware comes first, the smallest slice on which the program fits; then the fixes of findings and
+single changes of arguments and results, then combinations of those that saved most, then other
+meshes.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from typing import TYPE_CHECKING, Protocol
 from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
 from hlo_lens.program.leading import meant_modules
 from hlo_lens.program.target import own_target
+from hlo_lens.questions.findings.findings import changes_text, module_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.page import fit_report
 from hlo_lens.questions.plans.plans import Attempt, FittedModule, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.candidates import Candidates, candidates
+from hlo_lens.questions.what_if.candidates import Candidate, Candidates, candidates
 from hlo_lens.questions.what_if.compiling import side_by_side
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.figures import figures
 from hlo_lens.questions.what_if.meshes import mesh_splits, mesh_text, program_mesh
-from hlo_lens.questions.what_if.program_changes import edited
+from hlo_lens.questions.what_if.program_changes import EDITS, edited
 from hlo_lens.questions.what_if.recompiling import (
     Compiler,
     Means,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Program, Progress
-    from hlo_lens.questions.what_if.candidates import Candidate
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
     from hlo_lens.render.table import Report
 
@@ -360,6 +361,7 @@ class Fitting:
         self.late: list[str] = []
         self.versions: dict[str, str] = {}
         self.state = Candidates(candidates=())
+        self.findings = module_findings(dump).counted if dump.has_hlo else ()
 
     def fitted(self) -> FittedModule:
         """Return the plans."""
@@ -390,6 +392,9 @@ class Fitting:
             optimizer_state=() if self.wanted.dtypes else self.state.optimizer_state,
             optimizer_bytes=self.state.optimizer_bytes,
             optimizer_pattern=self.state.optimizer_pattern,
+            by_hand=tuple(
+                one for one in self.findings if not one.changes and (one.saves.bytes or 0) > 0
+            ),
             versions=self.versions,
             notes=base.notes,
         )
@@ -448,8 +453,11 @@ class Fitting:
         limit, _ = self._limit(base.place)
         if limit is None:
             return
-        self.state = self._candidates(base.place)
-        chosen, small = worth_trying(base, self.state.candidates, limit)
+        fixes, self.state = self._fixes(), self._candidates(base.place)
+        known = {one.requests for one in fixes}
+        others = [one for one in self.state.candidates if one.requests not in known]
+        chosen, small = worth_trying(base, others, limit)
+        chosen = [*fixes, *chosen]
         if small:
             count = plural(len(small), "change")
             self.skipped.append(f"{count} of arrays of less than 1 % of the missing bytes")
@@ -462,6 +470,24 @@ class Fitting:
         if rest:
             names = listed([one.change for one in rest], _NAMES_SHOWN)
             self.skipped.append(f"{names}: enough plans fit")
+
+    def _fixes(self) -> list[Candidate]:
+        """Return the fixes of findings, donations first: they cost no communication.
+
+        Findings know the compiled program, which has donations that the text before lacks.
+        """
+        fixes = [
+            Candidate(
+                kind=one.changes[0].kind,
+                change=changes_text(one.changes),
+                values=tuple(c.target.rpartition("=")[0] or c.target for c in one.changes),
+                requests=tuple(change.target for change in one.changes),
+                saves_bytes=one.saves.bytes or 0,
+            )
+            for one in self.findings
+            if len({change.kind for change in one.changes} & set(EDITS)) == 1
+        ]
+        return sorted(dict.fromkeys(fixes), key=lambda one: one.kind != "donate")
 
     def _candidates(self, place: Place) -> Candidates:
         assert self.base.program is not None  # checked by `fitted`
@@ -623,6 +649,8 @@ def fit_modules(
         UsageError: If no limit is known, or too many modules do not fit.
     """
     modules = [one for one in modules if one.has_program] or modules
+    if wanted.limit_bytes is not None:
+        modules = [one.stating(limit_bytes=wanted.limit_bytes) for one in modules]
     targets = expanded_targets(wanted.targets)
     known = [None if targets else _known_to_fit(one, wanted) for one in modules]
     missing = sum(one is None for one in known)

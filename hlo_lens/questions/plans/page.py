@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.check.page import amount_texts, check_object
+from hlo_lens.questions.findings.finding import savings_text
 from hlo_lens.questions.plans.bisection import BAD, SKIPPED
 from hlo_lens.questions.plans.plans import size_key
 from hlo_lens.questions.what_if.figures import Figures
@@ -28,6 +29,7 @@ FROM_DUMP = "dump"
 """Basis of figures that are those of the dump."""
 
 _MOST_COMMAND = 300
+_MOST_BY_HAND = 3
 _ATTEMPT_COLUMNS = (
     Column("target", Unit.NONE, "hardware"),
     Column("mesh", Unit.NONE, "sizes of the mesh axes"),
@@ -101,6 +103,11 @@ class _FitPage:
             yield "next", f"hlo-lens memory {self.dump}"
         elif module.attempts:
             yield from self._obstacles()
+        if plan is None and not module.is_undecided:
+            for one in module.by_hand[:_MOST_BY_HAND]:
+                place = f"{one.source}: " if one.source else ""
+                saves = savings_text(one.saves, one.share)
+                yield "by hand", f"{one.code} {saves}; {place}{one.fix}"
         if module.is_compiled:
             equal = {True: "reproduced, every figure equal", False: "not reproduced exactly"}
             reproduced = "" if module.reproduced is None else equal[module.reproduced]
@@ -238,6 +245,10 @@ class _FitPage:
             "closest": [self._attempt_object(one) for one in module.closest],
             "attempts": [self._attempt_object(one) for one in module.attempts],
             "not_tried": list(module.skipped),
+            "by_hand": [
+                {"code": o.code, "fix": o.fix, "source": o.source, "saves_bytes": o.saves.bytes}
+                for o in module.by_hand
+            ],
             "optimizer_state": list(module.optimizer_state),
             "optimizer_bytes": module.optimizer_bytes,
             "versions": dict(module.versions),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.what_if.candidates import Candidate
     from hlo_lens.questions.what_if.edits import Change
     from hlo_lens.questions.what_if.figures import Figures
@@ -82,26 +84,34 @@ class Attempt:
 def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[Attempt, ...]:
     """Return the plans that fit, the cheapest first: same numerics, fewest devices, least sent.
 
-    A plan with more changes than another of the same place is left out, unless it sends less.
+    Left out is a plan with more changes than another of the same place, unless it sends less, and
+    one that another beats: not dearer in anything, and cheaper in something.
     """
     fitting = [one for one in attempts if one.fits]
     kept = [
         one
         for one in fitting
-        if not any(
+        if not any(_beats(other, one) for other in fitting)
+        and not any(
             other.place == one.place
             and set(other.changes) < set(one.changes)
-            and (other.wire_bytes or 0) <= (one.wire_bytes or 0)
+            and _cost(other)[2] <= _cost(one)[2]
             for other in fitting
         )
     ]
     return tuple(sorted(kept, key=_cost)[:most])
 
 
-def _cost(one: Attempt) -> tuple[int, int, int, int, int]:
+def _beats(one: Attempt, other: Attempt) -> bool:
+    costs = list(zip(_cost(one), _cost(other), strict=True))
+    return all(a <= b for a, b in costs) and any(a < b for a, b in costs)
+
+
+def _cost(one: Attempt) -> tuple[float, ...]:
+    """Return changed numerics, devices, bytes sent (unknown is most), changes, bytes that fit."""
     numerics = sum(change.kind == "dtype" for change in one.changes)
-    total = one.total_bytes or 0
-    return numerics, one.place.devices or 0, one.wire_bytes or 0, len(one.changes), total
+    sent = math.inf if one.figures is not None and one.wire_bytes is None else one.wire_bytes or 0
+    return numerics, one.place.devices or 0, sent, len(one.changes), one.total_bytes or 0
 
 
 def closest(attempts: Iterable[Attempt], most: int = 3) -> tuple[Attempt, ...]:
@@ -134,6 +144,7 @@ class FittedModule:
             type may change, and was tried.
         optimizer_bytes: Their bytes on each device.
         optimizer_pattern: Pattern that matches them.
+        by_hand: Findings that save memory by changes of the Python code, which nothing compiles.
         versions: Versions of the packages that compiled.
         notes: Limits of the answer.
     """
@@ -152,6 +163,7 @@ class FittedModule:
     optimizer_state: tuple[str, ...] = ()
     optimizer_bytes: int = 0
     optimizer_pattern: str = ""
+    by_hand: tuple[Finding, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

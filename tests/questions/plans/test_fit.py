@@ -15,7 +15,7 @@ from hlo_lens.load.devices import device_count, parse_target
 from hlo_lens.questions.plans import fit as api
 from hlo_lens.questions.plans.fit import expanded_targets, places, search, worth_trying
 from hlo_lens.questions.plans.plans import Attempt, Place, chosen_plans, closest
-from hlo_lens.questions.what_if.candidates import Candidate
+from hlo_lens.questions.what_if.candidates import Candidate, Candidates
 from hlo_lens.questions.what_if.compiling import source_program
 from hlo_lens.questions.what_if.figures import Figures, Reproduction
 from hlo_lens.questions.what_if.recompiling import (
@@ -104,6 +104,16 @@ def test_cheapest_plan_is_a_donation() -> None:
     assert [one.kind for one in module.plans[0].changes] == ["donate"]
     assert "donate params" in str(found)
     assert "hlo-lens what-if" in str(found)
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_fixes_of_findings_are_tried_and_others_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "candidates", lambda *_, **__: Candidates(candidates=()))
+    (module,) = hlo_lens.fit(WASTEFUL, limit="75MiB", target="cpu").modules
+    assert module.plans[0].options == (("target", "cpu"), ("donate", "params"))
+    found = hlo_lens.fit(WASTEFUL, limit="1MiB", target="cpu")
+    assert [one.code for one in found.modules[0].by_hand] == ["M002"]
+    assert "by hand" in str(found)
 
 
 @pytest.mark.usefixtures("fake_compiler")
@@ -225,11 +235,20 @@ def attempt(*names: Candidate, total: int = 5, wire: int = 0, fits: bool = True)
 
 
 A, B, C = candidate("a"), candidate("b"), candidate("c", "dtype")
+D = candidate("d")
 
 
 def test_plans_that_send_less_come_first_and_other_numerics_last() -> None:
-    one, other, typed = attempt(A, wire=9), attempt(B, wire=3), attempt(C)
-    assert chosen_plans([one, other, typed]) == (other, one, typed)
+    one, other, typed = attempt(A, wire=9), attempt(B, total=6, wire=3), attempt(C, wire=3)
+    unknown = attempt(D, total=4)
+    unknown = replace(unknown, figures=Figures(total_bytes=4))
+    assert chosen_plans([one, other, typed, unknown]) == (other, one, unknown, typed)
+
+
+def test_plan_that_another_beats_is_left_out() -> None:
+    cheap, dear, small = attempt(A, wire=3), attempt(B, wire=9), attempt(D, wire=9, total=4)
+    assert chosen_plans([dear, cheap]) == (cheap,)
+    assert chosen_plans([small, cheap]) == (cheap, small)
 
 
 def test_plan_with_needless_changes_is_left_out_unless_it_sends_less() -> None:
@@ -253,7 +272,10 @@ def test_attempts_of_unknown_size_are_the_least_close() -> None:
 
 def test_smaller_hardware_comes_first() -> None:
     small, large = Place(target="v5e:2x2", devices=4), Place(target="v5e:2x4", devices=8)
-    plans = [Attempt(place=one, total_bytes=1, fits=True) for one in (large, small)]
+    plans = [
+        Attempt(place=one, total_bytes=2 if one is small else 1, fits=True)
+        for one in (large, small)
+    ]
     assert [one.place for one in chosen_plans(plans)] == [small, large]
 
 
