@@ -294,21 +294,20 @@ def with_proofs(
 def _proven(finding: Finding, proof: Proof, program: Whole) -> Finding:
     """Return a finding with the compiled saving of its fix.
 
-    A fix that saves nothing is none: its changes go, and the finding is an info without a saving.
-    One that costs a larger share of the program than it saves is an info, too. A root cause stays
-    as grave as it is: what it says of the program is no promise.
+    A fix that saves nothing of what it was to save is none: its changes go, and the finding is an
+    info without a saving. One that costs a larger share of the program than it saves is an info,
+    too. A root cause stays as grave as it is: what it says of the program is no promise.
     """
-    is_root = finding.code in root_codes()
-    shares = [
-        part / all_ if part and all_ else 0.0
-        for part, all_ in (
-            (proof.bytes, program.memory_bytes),
-            (proof.sent_bytes, program.traffic),
-            (proof.flops, program.flops),
-        )
-    ]
+    is_root, old = finding.code in root_codes(), finding.saves
+    figures = (
+        (old.bytes, proof.bytes, program.memory_bytes),
+        (old.sent_bytes, proof.sent_bytes, program.traffic),
+        (old.flops, proof.flops, program.flops),
+    )
+    shares = [saved / all_ if saved and all_ else 0.0 for _, saved, all_ in figures]
     gain, cost = max(shares), -min(shares)
-    if gain < LEAST_SHARE:
+    promised = [saved or 0 for promise, saved, _ in figures if promise]
+    if gain < LEAST_SHARE or (promised and max(promised) <= 0):
         return replace(
             finding,
             fix=f"not known: compiled with {changes_text(finding.changes)}, {proof.text}",

@@ -43,8 +43,13 @@ class Figures:
     is_exact: bool = False
 
     def to_dict(self) -> dict[str, int | None]:
-        """Return the figures that JSON has."""
-        return {name: getattr(self, name) for name in FIGURES}
+        """Return the figures that JSON has; the seconds of a step are not known."""
+        host = dict(zip(("argument", "output", "alias", "temp"), self.host_bytes, strict=False))
+        return {
+            **{name: getattr(self, name) for name in FIGURES},
+            **{f"host_{name}_bytes": host.get(name) for name in ("argument", "output", "temp")},
+            "seconds": None,
+        }
 
 
 FIGURES = {column.name: column.meaning for column in columns_of(Figures)}

@@ -267,7 +267,7 @@ def _combination(row: Recompiled) -> Row:
     return (
         ", ".join(change.target for change in row.changes),
         fits,
-        *predicted.to_dict().values(),
+        *(getattr(predicted, name) for name in FIGURES),
         predicted.flops,
         sent_text(predicted),
         "; ".join(filter(None, (row.refusal, *why))) or None,

@@ -121,7 +121,7 @@ def test_a_fix_that_saves_nothing_is_no_advice() -> None:
         return proven.findings[0]
 
     nothing, trade, costly = after(0, -(1 << 30)), after(1 << 24, -1024), after(1 << 20, -(1 << 30))
-    assert nothing.fix == "not known: compiled with --donate params, sent in a run 1.00GiB more"
+    assert nothing.fix == "not known: compiled with donate params, sent in a run 1.00GiB more"
     assert (nothing.severity, nothing.saves, nothing.changes) == (Severity.INFO, Saves(), ())
     assert (trade.fix, trade.severity) == (donation.fix, Severity.ERROR)
     assert (costly.fix, costly.severity) == (donation.fix, Severity.INFO)
