@@ -27,7 +27,7 @@ from hlo_lens.cli.output import (
     output_options,
     progress_bar,
 )
-from hlo_lens.text.errors import MissingPackageError, printable
+from hlo_lens.text.errors import MissingPackageError, OutputError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,9 +183,13 @@ def lint(
                     targets=targets,
                     progress=progress,
                 )
-            except MissingPackageError:
+            except (MissingPackageError, OutputError) as error:
                 if prove is not None:
                     raise
+                if isinstance(error, OutputError):
+                    click.echo(
+                        f"hlo-lens: fixes are not compiled: {printable(str(error))}", err=True
+                    )
                 return list(found)
 
     with progress_bar("judging") as progress:
