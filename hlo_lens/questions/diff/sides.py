@@ -348,7 +348,7 @@ def _modules_of(
     """Return the modules of a dump with their snapshots, made one after another."""
     from hlo_lens.load.fact import plant
     from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts, needs_fingerprints
-    from hlo_lens.questions.findings.findings import module_findings
+    from hlo_lens.questions.findings.findings import module_findings, unproven_findings
     from hlo_lens.questions.findings.settings import Sieve, sifted_module_findings
     from hlo_lens.questions.snapshots.module_snapshot import module_snapshot
 
@@ -357,9 +357,10 @@ def _modules_of(
     modules: list[SideModule] = []
     for dump in with_progress(dumps, progress):
         stated = dump.stating(limits_estimate=limits_estimate)
-        findings = sifted_module_findings(stated, sieve) if stated.has_hlo else None
-        if findings is not None:
-            plant(stated, module_findings, findings)
+        findings = None
+        if stated.has_hlo:
+            plant(stated, unproven_findings, sifted_module_findings(stated, sieve))
+            findings = module_findings(stated)
         kept = module_snapshot(
             stated,
             name=dump.title if stated.has_hlo else plain_name(dump.name),

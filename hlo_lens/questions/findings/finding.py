@@ -138,6 +138,11 @@ class Finding:
     axes: tuple[str, ...] = field(default=(), compare=False, metadata=NOT_SAVED)
 
     @property
+    def is_provable(self) -> bool:
+        """Whether it counts, and ``what-if`` can make the fix."""
+        return bool(self.changes) and not self.suppressed
+
+    @property
     def source(self) -> str | None:
         """The line as ``file:line``; None if not known."""
         if self.source_file is None or self.source_line is None:

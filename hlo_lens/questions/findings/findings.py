@@ -8,7 +8,7 @@ largest of these shares orders the findings, and decides the severity where the 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from hlo_lens.load.fact import fact
@@ -24,7 +24,7 @@ from hlo_lens.questions.findings.finding import (
     Severity,
     saving_cells,
 )
-from hlo_lens.questions.findings.proofs import is_provable, kept
+from hlo_lens.questions.findings.proofs import kept
 from hlo_lens.questions.findings.rule import (
     MEMORY,
     PEAK,
@@ -273,14 +273,18 @@ def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
 
 
 @fact
-def module_findings(module: ModuleDump) -> Findings:
+def unproven_findings(module: ModuleDump) -> Findings:
     """Return the findings in one module, by the settings of its user if there are any."""
     given = module.given.findings
-    found = all_findings(module) if given is None else cast("Findings", given(module))
-    proofs = [(one, kept(module, one) if is_provable(one) else None) for one in found.findings]
-    if not any(proof for _, proof in proofs):
-        return found
-    return with_proofs(module, found, proofs)
+    return all_findings(module) if given is None else cast("Findings", given(module))
+
+
+@fact
+def module_findings(module: ModuleDump) -> Findings:
+    """Return the findings in one module, with the proofs of fixes that are in the cache."""
+    found = unproven_findings(module)
+    proofs = [(one, kept(module, one) if one.is_provable else None) for one in found.findings]
+    return with_proofs(module, found, proofs) if any(proof for _, proof in proofs) else found
 
 
 def with_proofs(
@@ -319,7 +323,12 @@ def _proven(finding: Finding, proof: Proof, program: Whole) -> Finding:
     return replace(
         finding,
         evidence=(f"compiled again with the fix: {proof.text}", *finding.evidence),
-        saves=Saves(**asdict(proof), basis=SavingBasis.COMPILED),
+        saves=Saves(
+            bytes=proof.bytes,
+            sent_bytes=proof.sent_bytes,
+            flops=proof.flops,
+            basis=SavingBasis.COMPILED,
+        ),
         severity=finding.severity if is_root else None if is_grave else Severity.INFO,
     )
 

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.fact import fact
-from hlo_lens.questions.findings.finding import SavingBasis
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.units import flops_text, format_bytes
 from hlo_lens.text.user_cache import PROOFS, cache_folder
@@ -32,11 +31,13 @@ class Proof:
         bytes: Bytes that must fit.
         sent_bytes: Bytes sent in one run.
         flops: Arithmetic in one run.
+        toolchain: Packages that compiled.
     """
 
     bytes: int | None
     sent_bytes: int | None
     flops: int | None
+    toolchain: str = ""
 
     @property
     def text(self) -> str:
@@ -77,12 +78,6 @@ def keep(module: ModuleDump, finding: Finding, proof: Proof) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(proof)), encoding="utf-8")
-
-
-def is_provable(finding: Finding) -> bool:
-    """Return whether the fix of a finding can be compiled, and was not."""
-    is_open = finding.saves.basis is not SavingBasis.COMPILED
-    return bool(finding.changes) and is_open and not finding.suppressed
 
 
 def kept(module: ModuleDump, finding: Finding) -> Proof | None:

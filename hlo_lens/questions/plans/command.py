@@ -167,6 +167,7 @@ def lint(
     savings are exact, others are at most. A comment "# hlo-lens: ignore[M003]" at the line of a
     finding suppresses it. Exit codes: 0; 1 with --fail-on, 4 where that cannot be decided.
     """
+    from hlo_lens.questions.findings.findings import module_findings
     from hlo_lens.questions.plans.lint import lint_modules
     from hlo_lens.questions.plans.proof import MOST_PROOFS, proven_findings
 
@@ -174,11 +175,12 @@ def lint(
         modules = reading.meant(reading.read(path, progress))
     targets = () if target is None else (target,)
 
-    def prove_(modules: Sequence[ModuleDump], found: Sequence[Findings]) -> list[Findings]:
+    def prove_(modules: Sequence[ModuleDump]) -> list[Findings]:
         with progress_bar("compiling") as progress:
             try:
                 return proven_findings(
-                    *(modules, found, compiling.means),
+                    modules,
+                    compiling.means,
                     most=MOST_PROOFS if prove is None else prove,
                     targets=targets,
                     progress=progress,
@@ -190,7 +192,7 @@ def lint(
                     click.echo(
                         f"hlo-lens: fixes are not compiled: {printable(str(error))}", err=True
                     )
-                return list(found)
+                return list(map(module_findings, modules))
 
     with progress_bar("judging") as progress:
         findings = lint_modules(

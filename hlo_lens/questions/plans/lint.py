@@ -16,7 +16,7 @@ from hlo_lens.program.leading import meant_modules
 from hlo_lens.program.summary import backend_of_dump, cut_facts, no_hlo_text, summary
 from hlo_lens.program.target import own_target
 from hlo_lens.questions.diff.sides import load_side
-from hlo_lens.questions.findings.findings import Findings, module_findings
+from hlo_lens.questions.findings.findings import Findings, module_findings, unproven_findings
 from hlo_lens.questions.findings.page import (
     FindingsView,
     Trial,
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from hlo_lens.render.to_github import Annotation
 
 
-Prove = Callable[[Sequence["ModuleDump"], Sequence[Findings]], list[Findings]]
-"""Returns findings of modules, those whose fixes it compiled proven."""
+Prove = Callable[[Sequence["ModuleDump"]], list[Findings]]
+"""Returns the findings of modules, those whose fixes it compiled proven."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +157,9 @@ def lint(
     sieve = sieve_of(settings, baseline)
     targets = () if target is None else (target,)
 
-    def proven(modules: Sequence[ModuleDump], found: Sequence[Findings]) -> list[Findings]:
+    def proven(modules: Sequence[ModuleDump]) -> list[Findings]:
         means, most = Means(python=python, minutes=minutes), None if prove is True else prove
-        return proven_findings(modules, found, means, most=most, targets=targets)
+        return proven_findings(modules, means, most=most, targets=targets)
 
     return lint_modules(
         meant_modules(program, module),
@@ -189,9 +189,9 @@ def lint_modules(
     copies = text_copies(modules)
     programs = [one for k, one in enumerate(modules) if k not in copies]
     stated = with_sifted_findings(programs, sieve)
-    findings = [module_findings(one) for one in with_progress(stated, progress)]
-    if prove is not None:
-        findings = prove(stated, findings)
+    for one in with_progress(stated, progress):
+        unproven_findings(one)  # which its module keeps
+    findings = list(map(module_findings, stated)) if prove is None else prove(stated)
     views = (_view(one, its, targets) for one, its in zip(stated, findings, strict=True))
     return Lint(
         modules=tuple(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.findings import Findings, whole, with_proofs
-from hlo_lens.questions.findings.proofs import Proof, is_provable, keep
+from hlo_lens.questions.findings.findings import Findings, unproven_findings, whole, with_proofs
+from hlo_lens.questions.findings.proofs import Proof, keep, kept
+from hlo_lens.questions.what_if.compiling import toolchain_of
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     Base,
@@ -36,7 +37,6 @@ LATE = "no time left (--minutes)"
 
 def proven_findings(
     modules: Sequence[ModuleDump],
-    found: Sequence[Findings],
     means: Means,
     *,
     most: int | None = None,
@@ -45,9 +45,10 @@ def proven_findings(
 ) -> list[Findings]:
     """Return the findings of modules with proven savings where what-if can apply the fix.
 
+    Proofs that are in the cache already are all used.
+
     Args:
         modules: The modules.
-        found: Findings of each.
         means: Interpreter that compiles, and the time for all compiles of all modules.
         most: Most fixes to compile, those of the largest module and the gravest first; None for
             all, with the reason of each that cannot be compiled.
@@ -57,21 +58,27 @@ def proven_findings(
     Raises:
         MissingPackageError: If the interpreter has no jax, or lacks what a module needs.
     """
-    pool = Compiler(means.within(), progress)
-    made, left = list(found), most
-    places = [k for k, module in enumerate(modules) if module.has_program]
-    for place in sorted(places, key=lambda k: -(whole(modules[k]).memory_bytes or 0)):
-        chosen = list(filter(is_provable, found[place].findings))[:left]
-        base = base_of(modules[place], targets) if chosen else None
-        if base is None or (base.refusal and most is not None):
+    pool, left = Compiler(means.within(), progress), most
+    proven: dict[int, Findings] = {}
+    for place in sorted(range(len(modules)), key=lambda k: -(whole(modules[k]).memory_bytes or 0)):
+        module, found = modules[place], unproven_findings(modules[place])
+        provable = [one for one in found.findings if module.has_program and one.is_provable]
+        if not provable:
             continue
-        left = None if left is None else left - len(chosen)
-        proofs = list(_proofs(base, chosen, pool))
-        for finding, proof in proofs:
-            if isinstance(proof, Proof):
-                keep(modules[place], finding, proof)
-        made[place] = _with_proofs(modules[place], found[place], dict(proofs))
-    return made
+        tools = toolchain_of(means.python)
+        proofs: dict[Finding, Proof | str | None] = {one: kept(module, one) for one in provable}
+        chosen = [
+            one for one in provable[:left] if getattr(proofs[one], "toolchain", None) != tools
+        ]
+        left = None if left is None else max(0, left - len(provable))
+        base = base_of(module, targets)
+        if chosen and not (base.refusal and most is not None):
+            for finding, proof in _proofs(base, chosen, pool):
+                if isinstance(proof, Proof):
+                    keep(module, finding, replace(proof, toolchain=tools))
+                proofs[finding] = proof if isinstance(proof, Proof) else proofs[finding] or proof
+        proven[place] = _with_proofs(module, found, proofs)
+    return [proven.get(k) or unproven_findings(module) for k, module in enumerate(modules)]
 
 
 def _proofs(
@@ -109,7 +116,7 @@ def _proofs(
 
 
 def _with_proofs(
-    module: ModuleDump, found: Findings, proofs: Mapping[Finding, Proof | str]
+    module: ModuleDump, found: Findings, proofs: Mapping[Finding, Proof | str | None]
 ) -> Findings:
     """Return findings with their proofs, or with why there is none as their first evidence."""
     pairs: list[tuple[Finding, Proof | None]] = []

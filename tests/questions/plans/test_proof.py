@@ -44,12 +44,13 @@ def test_a_proof_in_the_cache_is_used_by_all_who_print_findings(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert hlo_lens.lint(WASTEFUL, select=["M001"]).findings[0].saves.basis is SavingBasis.UP_TO
-    hlo_lens.lint(WASTEFUL, select=["M001"], prove=1)
+    proven = hlo_lens.lint(WASTEFUL, select=["M001"], prove=1).findings
     monkeypatch.setattr(f"{COMPILING}.run_process", None)
     (module,) = hlo_lens.load(WASTEFUL).modules
     bases = {one.code: one.saves.basis for one in module_findings(module).findings}
     assert bases["M001"] is SavingBasis.COMPILED
     assert bases["M003"] is SavingBasis.UP_TO
+    assert hlo_lens.lint(WASTEFUL, select=["M001"], prove=1).findings == proven  # not the next
     for file in (cache / "proofs").iterdir():
         file.write_text(file.read_text("utf-8")[:9], "utf-8")
     (again,) = hlo_lens.load(WASTEFUL).modules
@@ -105,7 +106,8 @@ def test_a_target_is_for_dumps_that_do_not_name_their_device(
     path = SAMPLES / "gpu" / "wasteful"
     (unnamed,) = hlo_lens.lint(path, select=["M001"], prove=True).findings
     assert unnamed.evidence[0].startswith("not proven: the dump does not name its device")
-    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+    for place in (COMPILING, "hlo_lens.questions.plans.proof"):
+        monkeypatch.setattr(f"{place}.toolchain_of", lambda _: "jaxlib 1")
     with pytest.raises(MissingPackageError, match="the CUDA plugin is not installed"):
         hlo_lens.lint(path, select=["M001"], prove=True, target="h100_sxm:1x1x8", python="none")
 
