@@ -205,26 +205,18 @@ def test_diff_with_snapshots_draws_their_figures(
     assert shown.locator("#view-diff .box.delta").count() > 3
 
 
-def test_figures_are_pairs_of_bars_with_the_numbers_of_the_command(drawn: Drawer) -> None:
-    page = drawn(_page_of("diff", BASE, HEAD))
+def test_the_first_screen_of_a_diff_has_picture_and_causes(drawn: Drawer) -> None:
+    page = drawn(_page_of("diff", BASE, HEAD), width=1400)
     changes = json.loads(output_of(["diff", BASE, HEAD, "-f", "json"]))["modules"][0]
-    rows = {
-        cells[0]: cells[1:3]
-        for row in page.locator("table.pairs").first.locator("tbody tr").all()
-        for cells in ([cell.inner_text() for cell in row.locator("td").all()],)
-    }
-    memory = changes["memory"]
-    for label, key in (
-        ("must fit", "total_bytes"),
-        ("peak", "peak.bytes"),
-        ("temporaries", "temp_bytes"),
-    ):
-        assert rows[label] == [format_bytes(memory[key][side]) for side in ("base", "head")]
-    wire = changes["wire_bytes_per_device"]
-    assert rows["on the wire in one run"] == [format_bytes(wire[s]) for s in ("base", "head")]
-    widths = page.evaluate(
-        "[...document.querySelectorAll('table.pairs .pair')].slice(0, 2)"
-        ".map(one => [...one.children].map(bar => parseFloat(bar.style.width)))"
-    )
-    total = memory["total_bytes"]
-    assert widths[0][0] / widths[0][1] == pytest.approx(total["base"] / total["head"], rel=0.01)
+    box = page.locator("canvas.overlay").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 900
+    total = changes["memory"]["total_bytes"]
+    sizes = " -> ".join(format_bytes(total[side]) for side in ("base", "head"))
+    assert sizes in page.locator(".verdict").inner_text()
+    causes = page.locator(".causes li").all_inner_texts()
+    assert len(causes) == len(changes["causes"]) > 0
+    assert changes["causes"][0]["what"] in causes[0]
+    chart = "document.querySelector('.overlay').parentElement.chart"
+    page.get_by_role("button", name="base").click()
+    assert page.evaluate(f"[...{chart}.hidden]") == ["base"]

@@ -257,6 +257,6 @@ def test_every_picture_has_a_table_beside_it(drawn: Drawer) -> None:
     for place in ("#view-memory", "#view-collectives .block", "figure.tiles"):
         assert page.locator(f"{place} details.numbers").count() >= 1
     page.locator("figure.tiles details.numbers > summary").click()
-    tiles = page.locator("figure.tiles tbody tr")
+    tiles = page.locator("figure.tiles details tbody tr")
     tiles.first.wait_for(state="attached")
     assert tiles.count() == 8

@@ -283,7 +283,7 @@ def test_a_chosen_parameter_is_drawn_over_the_devices(drawn: Drawer) -> None:
     view.get_by_label("search parameters and outputs").fill("state.m['embedding']")
     view.locator(".listing button.name").first.click()
     drawing = view.locator("figure.tiles")
-    assert drawing.locator("rect").count() == 8
+    assert drawing.locator(".tile-grid td").count() == 8
     assert "dimension 0 (512) in 8" in drawing.inner_text()
     view.get_by_role("button", name="show in the memory").click()
     assert "state.m['embedding']" in page.locator("aside.card").inner_text()

@@ -44,9 +44,6 @@ LONGEST_LINE = 1500
 _ROWS = 30
 """Rows of its tables."""
 
-_DRAWN = ("memory-statement", "program-diff")
-"""Tables whose rows the view draws."""
-
 _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
 """Metadata of an instruction, with strings and one level of braces."""
 
@@ -81,10 +78,10 @@ def _view_data(subject: Subject, strings: Strings) -> Mapping[str, object] | Non
 
 
 def _section(diff: ModuleDiff) -> Mapping[str, object]:
-    """Return the text of the diff without what the view draws: figures, causes, instructions."""
+    """Return the text of the diff without what the view draws: causes and instructions."""
     whole = module_section(diff)
     facts = tuple(one for one in whole.facts if one[0] not in ("cause", "memory"))
-    tables = tuple(one for one in whole.tables if one.name not in _DRAWN)
+    tables = tuple(one for one in whole.tables if one.name != "program-diff")
     return section_object(replace(whole, facts=facts, tables=tables), _ROWS)
 
 

@@ -1,61 +1,26 @@
-// Values in groups, as a tree for pictures of rectangles.
+// Groups of values, for pictures of rectangles.
 
 export const GROUPINGS = [
   ["op", "operation path"], ["source", "source line"], ["stack", "call stack"],
   ["argument", "argument"], ["role", "role"], ["category", "use"],
 ];
 
-const SLASH = /\/(?![^[]*\])/;
 const NONE = "[unattributed]";
 
-// The tree of values: { name, children } with { name, bytes, k } at its ends.
-export function grouped(model, found, owned, by, otherBytes, others) {
-  const root = { name: "all", children: new Map() };
-  for (const k of found) {
-    const bytes = owned.get(k);
-    if (!bytes) continue;
-    let node = root;
-    for (const part of path(model, k, by)) {
-      if (!node.children.has(part)) node.children.set(part, { name: part, children: new Map() });
-      node = node.children.get(part);
-    }
-    node.children.set(`${k}`, { name: model.name(k), bytes, k });
-  }
-  if (otherBytes) {
-    root.children.set("others", { name: `[${others} others]`, bytes: otherBytes, k: null });
-  }
-  return asObject(root);
+// The parts of an operation path; slashes in brackets are in names.
+export function pathParts(path) {
+  return path.split(/\/(?![^[]*\])/).filter(Boolean);
 }
 
-function path(model, k, by) {
+// The path of the groups that a value is in.
+export function groupsOf(model, k, by) {
+  const text = (key) => model.text(key, k);
+  const unnamed = text("category") === "argument" ? "[parameters]" : NONE;
   if (by === "role") return [model.role(k)];
-  if (by === "category") return [model.text("category", k)];
-  if (by === "argument") return [model.text("argument", k) || "[not an argument]"];
-  const isArgument = model.text("category", k) === "argument";
-  if (by === "stack") {
-    const stack = model.text("stack", k);
-    return stack ? stack.split(" < ").reverse() : [model.text("source", k) || unnamed(isArgument)];
-  }
-  if (isArgument) return ["[parameters]"];
-  if (by === "source") return [model.text("source", k) || model.text("argument", k) || NONE];
-  const name = model.text("op_name", k);
-  return name ? name.split(SLASH).filter(Boolean) : [NONE];
-}
-
-function unnamed(isArgument) {
-  return isArgument ? "[parameters]" : NONE;
-}
-
-// Nodes with lists of children; a chain of scopes that does not fork is one node.
-function asObject(node) {
-  if (!node.children) return node;
-  let { name } = node;
-  let last = node;
-  while (last.children.size === 1) {
-    const [only] = last.children.values();
-    if (!only.children || last.name === "all") break;
-    name = `${name}/${only.name}`;
-    last = only;
-  }
-  return { name, children: [...last.children.values()].map(asObject) };
+  if (by === "category") return [text("category")];
+  if (by === "argument") return [text("argument") || "[not an argument]"];
+  if (by === "stack") return text("stack") ? text("stack").split(" < ").reverse() : [text("source") || unnamed];
+  if (unnamed !== NONE) return [unnamed];
+  if (by === "source") return [text("source") || text("argument") || NONE];
+  return text("op_name") ? pathParts(text("op_name")) : [NONE];
 }

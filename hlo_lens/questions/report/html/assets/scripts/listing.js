@@ -1,7 +1,7 @@
 // A table of records that is sorted by a click on a head and searched by part of a text.
 
 import { append, button, el, redrawn, replace, tableCell } from "dom";
-import { plural } from "format";
+import { formatCount, plural } from "format";
 
 const SHOWN = 25;
 
@@ -71,6 +71,15 @@ export class Listing {
       this.draw();
     }, { class: "sort", title: `${column.meaning || column.title}; click to sort` }));
   }
+}
+
+// Columns of records by their keys: text, and numbers.
+export function word(key, meaning, cell = (one) => one[key] || "") {
+  return { title: key, meaning, cell, by: (one) => one[key] || "" };
+}
+
+export function number(key, meaning, format = formatCount) {
+  return { title: key, meaning, isNumber: true, cell: (one) => format(one[key], one), by: (one) => one[key] };
 }
 
 // The columns that have something in a cell.

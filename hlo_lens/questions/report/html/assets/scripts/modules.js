@@ -2,7 +2,7 @@
 
 import { el } from "dom";
 import { formatBytes, formatCount, formatFlops, plural } from "format";
-import { Listing, withCells } from "listing";
+import { Listing, number, withCells, word } from "listing";
 
 const SAME = ["name", "total_bytes", "peak_bytes", "flops_at_least", "instructions", "stage", "partitions"];
 const SHOWN = 200;
@@ -17,21 +17,19 @@ export function moduleList(page) {
   const records = [...equal.values()].map((rows) => ({ ...rows[0], rows,
     opens: rows.map((one) => one.opens).find(Boolean), processes: rows.map((one) => one.process),
     compiles: rows.reduce((sum, one) => sum + one.compiles, 0), files: rows.reduce((sum, one) => sum + one.files, 0) }));
-  const word = (title, meaning) => ({ title, meaning, cell: (one) => one[title] || "", by: (one) => one[title] || "" });
-  const number = (title, meaning, format = formatCount) => ({ title, meaning, isNumber: true, by: (one) => one[title],
-    cell: (one) => (one[title] === null ? "" : format(one[title], one)) });
+  const known = (format) => (amount, one) => (amount === null ? "" : format(amount, one));
   const bytes = (size, one) => `${one.is_estimated ? "~" : ""}${formatBytes(size)}`;
   const columns = [word("mark", "step, most flops, or largest memory"),
-    { title: "name", meaning: "name of the module; a click shows its views", by: (one) => one.name,
-      cell: (one) => (one.opens ? el("a", { href: `#m=${encodeURIComponent(one.opens)}` }, one.name) : one.name) },
+    word("name", "name of the module; a click shows its views", (one) =>
+      (one.opens ? el("a", { href: `#m=${encodeURIComponent(one.opens)}` }, one.name) : one.name)),
     { title: "process", meaning: "folder of the process that compiled it", by: (one) => one.processes.join(),
       cell: (one) => (one.rows.length > 1 ? el("span", { title: one.processes.join("\n") },
         `${one.processes[0]} and ${plural(one.rows.length - 1, "equal one")}`) : one.process) },
-    number("total_bytes", "memory that must fit on one device", bytes),
-    number("peak_bytes", "most memory held at one instant, on one device", bytes),
-    number("flops", "arithmetic of one run", (flops, one) => `${one.flops_is_at_most ? "<=" : ""}${formatFlops(flops)}`),
-    number("instructions", "as written, of the largest compile"), number("compiles", "number of compiles"),
-    number("signatures", "number of different parameter shapes"), number("stages", "stages with texts"),
+    number("total_bytes", "memory that must fit on one device", known(bytes)),
+    number("peak_bytes", "most memory held at one instant, on one device", known(bytes)),
+    number("flops", "arithmetic of one run", known((flops, one) => `${one.flops_is_at_most ? "<=" : ""}${formatFlops(flops)}`)),
+    number("instructions", "as written, of the largest compile", known(formatCount)), number("compiles", "number of compiles"),
+    number("signatures", "number of different parameter shapes", known(formatCount)), number("stages", "stages with texts"),
     number("files", "files of all its compiles"), word("problem", "reason why facts are missing")];
   return new Listing(records, withCells(columns, records), { selection: page.selection, name: "modules", label: "modules",
     shown: SHOWN, placeholder: "name, folder, mark", words: (one) => [one.name, one.mark, one.problem,

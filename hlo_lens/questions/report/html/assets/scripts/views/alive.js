@@ -1,14 +1,14 @@
 // What is alive at the instant that is selected: table, treemap, icicle, and places in the heap.
 
-import { onColors, swatch } from "colors";
+import { onColors, roleSlug, swatch } from "colors";
 import { choice, el, redrawn, replace } from "dom";
 import { formatBytes, formatCount, formatShare, plural } from "format";
-import { grouped, GROUPINGS } from "groups";
+import { groupsOf, GROUPINGS } from "groups";
 import { HeapPicture } from "heap_picture";
 import { instructionLink, sourceLink, valueLink } from "links";
 import { Listing, searchField } from "listing";
 import { chosenSpace, memoryModel } from "memory_model";
-import { icicle, treemap } from "rectangles";
+import { drawTree, treeOf } from "rectangles";
 
 const PICTURES = [["table", "Table"], ["treemap", "Treemap"], ["icicle", "Icicle"],
   ["heap", "Places in the heap"]];
@@ -182,13 +182,21 @@ class Alive {
   }
 
   drawRectangles({ model, alive, found, isFiltered, chosen }) {
-    const tree = grouped(model, found, alive.owned, this.by, isFiltered ? 0 : alive.otherBytes, alive.others);
-    const draw = this.picture === "treemap" ? treemap : icicle;
-    draw(this.place, tree, { chosen, model, onchoose: (k) => this.choose(k, model), zoom: this.zoom,
-      onzoom: (path) => {
-        this.zoom = path;
-        this.draw();
-      } });
+    const ends = found.filter((k) => alive.owned.get(k)).map((k) =>
+      [groupsOf(model, k, this.by), { name: model.name(k), bytes: alive.owned.get(k), k }]);
+    if (!isFiltered && alive.otherBytes) ends.push([[], { name: `[${alive.others} others]`, bytes: alive.otherBytes }]);
+    const look = ({ data: { name, k }, value }) => (k === undefined ? null : {
+      kind: roleSlug(model.role(k)) + (k === chosen ? " chosen" : ""), onclick: () => this.choose(k, model),
+      title: [`${name} ${formatBytes(value)}`, `${model.role(k)}: ${model.text("basis", k)}`, model.text("shape", k),
+        model.text("op_name", k), model.text("source", k)].filter(Boolean).join("\n"),
+      label: () => [model.isHeld(k) ? model.text("argument", k) || name : name,
+        `${formatBytes(value)}, ${formatShare(value, alive.total)}`] });
+    drawTree(this.place, this.picture, treeOf(ends), { look, zoom: this.zoom, onzoom: (path) => {
+      this.zoom = path;
+      this.draw();
+    }, table: { summary: "The rectangles as a table", columns: [["bytes", "", true], ["share", "", true],
+      ["name", "", false]], row: (node, root) => [formatBytes(node.value), formatShare(node.value, root.value),
+      `${"\u2007\u2007".repeat(node.depth)}${node.data.name}`] } });
   }
 
   drawHeap({ model, found, isFiltered, at, chosen }) {

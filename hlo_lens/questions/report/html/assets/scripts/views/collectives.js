@@ -1,12 +1,11 @@
 // Collectives: sums by kind and axis, the mesh, bars over the schedule, and a table of all.
 
-import { chipPicture } from "chip_picture";
+import { chipPicture, meshPicture } from "devices";
 import { append, button, choice, el, noteList, pictureTable, printable, replace, table } from "dom";
 import { formatBytes, formatCount, formatShare, plural } from "format";
 import { instructionLink, joined, sourceLink } from "links";
 import { LaneChart } from "lane_chart";
-import { Listing } from "listing";
-import { meshPicture } from "mesh_picture";
+import { Listing, number, word } from "listing";
 
 const LANES = 24;
 
@@ -71,13 +70,13 @@ class Collectives {
     const listing = new Listing(this.data.groups, [
       word("kind"), word("axis", "mesh axes of the groups of devices"),
       { ...word("group_size", "devices in each group"), isNumber: true, by: (one) => Number(one.group_size) || 0 },
-      word("element_type", "element types"), count("static_count", "collectives in the text"),
+      word("element_type", "element types"), number("static_count", "collectives in the text"),
       { title: "times", meaning: "runs in one run of the program", isNumber: true, cell: (one) => one.times,
         by: (one) => one.dynamic_count },
       bytes("payload_bytes", "bytes of the full tensors of one group", "payload_bytes_is_at_most"),
       bytes("wire_bytes_per_run", "bytes that leave each device in one run", "wire_bytes_is_at_most"),
-      count("exposed", "collectives that last longer than the overlapping work"),
-      { ...word("where", "source line of the largest"), cell: (one) => sourceLink(one.where, page) },
+      number("exposed", "collectives that last longer than the overlapping work"),
+      word("where", "source line of the largest", (one) => sourceLink(one.where, page)),
     ], { selection: page.selection, name: "groups", label: "by kind and axis", sortedBy: 7,
       placeholder: "kind, axis, line", words: (one) => [one.kind, one.axis, one.element_type, one.where].join(" ") });
     return el("div", { class: "block groups" },
@@ -184,9 +183,9 @@ class Collectives {
       bytes("uncovered_bytes_per_run", "least bytes of one run sent while no work runs"),
       { title: "covered_ratio", meaning: "largest share of the transfer that work covers",
         cell: coveredText, by: (one) => one.covered_ratio },
-      { ...word("name"), cell: (one) => instructionLink(one.name, page) },
-      { ...word("source"), cell: (one) => (one.source ? sourceLink(`${one.source}${one.origin_basis
-        && one.origin_basis !== "own" ? " ~" : ""}`, page) : one.op_name || "") },
+      word("name", "", (one) => instructionLink(one.name, page)),
+      word("source", "", (one) => (one.source ? sourceLink(`${one.source}${one.origin_basis
+        && one.origin_basis !== "own" ? " ~" : ""}`, page) : one.op_name || "")),
       { title: "loop_path", meaning: "loops around it", cell: loops, by: loops },
     ], { selection: page.selection, name: "collectives", label: "single collectives", sortedBy: 4,
       chosen: () => this.chosen(), placeholder: "kind, name, line, path",
@@ -210,17 +209,8 @@ class Collectives {
   }
 }
 
-// Columns of records: text, counts and bytes, by their keys.
-function word(key, meaning) {
-  return { title: key, meaning, cell: (one) => one[key] || "", by: (one) => one[key] || "" };
-}
-
-function count(key, meaning) {
-  return { title: key, meaning, isNumber: true, cell: (one) => formatCount(one[key]), by: (one) => one[key] };
-}
-
 function bytes(key, meaning, flag) {
-  return { title: key, meaning, isNumber: true, cell: (one) => atMost(one[key], one[flag]), by: (one) => one[key] };
+  return number(key, meaning, (size, one) => atMost(size, one[flag]));
 }
 
 function coverage(record) {

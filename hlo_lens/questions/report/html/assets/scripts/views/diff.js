@@ -3,9 +3,8 @@
 import { append, block, button, choice, el, noteList, pictureTable, replace } from "dom";
 import { differenceIcicle, signed } from "difference_icicle";
 import { formatBytes, formatCount, plural } from "format";
-import { figurePairs } from "figure_pairs";
 import { joined, sourceLink } from "links";
-import { Listing } from "listing";
+import { Listing, number, word } from "listing";
 import { OverlayChart } from "overlay_chart";
 import { sectionTables } from "sections";
 import { computationBlock } from "side_by_side";
@@ -22,7 +21,6 @@ export const view = {
     "Memory over both schedules: the solid line is the head, the dashed one the base. Programs have "
     + "different lengths, so each is drawn from its begin to its end; the same place is not the same "
     + "instruction. Dots are the peaks. The arrow keys move the line, P goes to the head's peak.",
-    "Figures: the upper bar is the base, the lower one the head; bars of one table have one scale.",
     "Memory at the peaks: from the whole at the top to single operation paths or source lines at the "
     + "bottom. Widths are bytes at the head's peak, colours the change from the base's peak: grown, "
     + "shrunk or the same, also printed with its sign. What is gone has no width and is in the table.",
@@ -36,7 +34,7 @@ export const view = {
     const rows = changes.program_rows;
     append(container, [el("div", { class: "first-screen" },
       el("div", { class: "picture" }, data.spaces.length ? timeLines(data, page) : snapshotNote(data.snapshots)),
-      causes(changes, data, page)), figurePairs(changes), sectionTables(data.section, page),
+      causes(changes, data, page)), sectionTables(data.section, page),
     data.groups.op ? peaks(data, page) : null, rows && rows.length ? programRows(rows, texts, page) : null,
     texts.length ? sideBySide(data, texts) : null, noteList(data.section.notes)]);
   },
@@ -142,14 +140,9 @@ function peaks(data, page) {
 }
 
 function programRows(rows, texts, page) {
-  const word = (key) => ({ title: key, cell: (one) => one[key], by: (one) => one[key] || "" });
-  const listing = new Listing(rows, [
-    word("edit"),
-    { title: "instructions", isNumber: true, cell: (one) => formatCount(one.instructions), by: (one) => one.instructions },
-    word("opcode"), word("what"),
-    { title: "texts", meaning: "side by side", cell: (one) => opener(one, texts),
-      by: (one) => (one.head[0] || one.base[0] || "") },
-    { ...word("source"), cell: (one) => sourceLink(one.source, page) }, word("where"), word("op_name"),
+  const listing = new Listing(rows, [word("edit"), number("instructions"), word("opcode"), word("what"),
+    { title: "texts", meaning: "side by side", cell: (one) => opener(one, texts), by: (one) => one.head[0] || one.base[0] || "" },
+    word("source", "", (one) => sourceLink(one.source, page)), word("where"), word("op_name"),
   ], { selection: page.selection, name: "changes", label: "changes of the program", placeholder: "opcode, name, line, path",
     words: (one) => [one.edit, one.opcode, one.what, one.source, one.op_name, one.where,
       one.base.join(" "), one.head.join(" ")].join(" ") });

@@ -1,10 +1,10 @@
 // Sharding: parameters and outputs with their specs, the cost of copies, one value over the devices.
 
+import { tilePicture } from "devices";
 import { append, block, button, choice, commandLine, el, factList, quoted, replace, table } from "dom";
 import { formatBytes, formatCount, plural } from "format";
-import { Listing } from "listing";
+import { Listing, number, word } from "listing";
 import { findValue } from "memory_model";
-import { tilePicture } from "tile_picture";
 
 export const view = {
   name: "sharding",
@@ -30,17 +30,9 @@ class Sharding {
     Object.assign(this, { container, data, page });
     this.records = page.object.sharding.rows.filter((row) => row.kind !== "form")
       .map((row, k) => ({ ...row, k }));
-    this.chosen = this.largestDrawn();
+    this.chosen = this.records.filter((one) => this.data.drawing[one.k] >= 0)
+      .sort((one, other) => (other.global_bytes || 0) - (one.global_bytes || 0))[0] || null;
     this.byArgument = valuesByArgument(page);
-  }
-
-  largestDrawn() {
-    let best = null;
-    for (const one of this.records) {
-      if (this.data.drawing[one.k] < 0) continue;
-      if (!best || (one.global_bytes || 0) > (best.global_bytes || 0)) best = one;
-    }
-    return best;
   }
 
   start() {
@@ -52,10 +44,9 @@ class Sharding {
         this.list.filter = key ? (one) => one.kind === key : null;
         this.list.draw();
       });
-    this.list.element.firstChild.prepend(kinds.element);
-    this.container.append(el("div", { class: "block" }, el("h3", {}, "Parameters and outputs"),
-      this.list.element), el("div", { class: "block" }, el("h3", {}, "One value over the devices"),
-      this.drawing));
+    this.list.tools.prepend(kinds.element);
+    this.container.append(block("Parameters and outputs", this.list.element),
+      block("One value over the devices", this.drawing));
     this.draw();
     this.page.selection.subscribe(() => {
       if (!this.drawing.isConnected) return false;
@@ -81,7 +72,7 @@ class Sharding {
     const rows = this.data.replicated_by_axis;
     if (!rows.length) return null;
     const keys = Object.keys(rows[0]);
-    return el("div", { class: "block" }, el("h3", {}, "Copies that a free axis would save"),
+    return block("Copies that a free axis would save",
       table(keys.map((key) => [key, "", typeof rows[0][key] === "number"]),
         rows.map((row) => keys.map((key) => (key.endsWith("bytes") ? formatBytes(row[key])
           : typeof row[key] === "number" ? formatCount(row[key]) : row[key]))),
@@ -90,20 +81,11 @@ class Sharding {
 
   listing() {
     return new Listing(this.records, [
-      { title: "device_bytes", meaning: "bytes of one device's part", isNumber: true,
-        cell: (one) => formatBytes(one.device_bytes), by: (one) => one.device_bytes },
-      { title: "global_bytes", meaning: "bytes of the whole, once", isNumber: true,
-        cell: (one) => `${one.is_upper_bound ? "<=" : ""}${formatBytes(one.global_bytes)}`,
-        by: (one) => one.global_bytes },
-      { title: "replication_factor", meaning: "devices that hold each element", isNumber: true,
-        cell: (one) => formatCount(one.replication_factor), by: (one) => one.replication_factor },
-      { title: "name", cell: (one) => this.link(one), by: (one) => one.name || "" },
-      { title: "spec", cell: (one) => one.spec || one.sharding || "not known",
-        by: (one) => one.spec || "" },
-      { title: "global_shape", cell: (one) => one.global_shape, by: (one) => one.global_shape || "" },
-      { title: "device_shape", cell: (one) => one.device_shape, by: (one) => one.device_shape || "" },
-      { title: "kind", cell: (one) => one.kind, by: (one) => one.kind },
-      { title: "aliased_with", cell: (one) => one.aliased_with, by: (one) => one.aliased_with || "" },
+      number("device_bytes", "bytes of one device's part", formatBytes),
+      number("global_bytes", "bytes of the whole, once", (size, one) => (one.is_upper_bound ? "<=" : "") + formatBytes(size)),
+      number("replication_factor", "devices that hold each element"), word("name", "", (one) => this.link(one)),
+      word("spec", "", (one) => one.spec || one.sharding || "not known"), word("global_shape"), word("device_shape"),
+      word("kind"), word("aliased_with"),
     ], { selection: this.page.selection, name: "sharding", label: "parameters and outputs", sortedBy: 0, placeholder: "name, spec, shape",
       chosen: () => this.chosen,
       words: (one) => [one.name, one.spec, one.sharding, one.global_shape, one.kind].join(" ") });
