@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.questions.report.html import views
@@ -114,6 +115,15 @@ def all_views() -> tuple[View, ...]:
     return tuple(sorted((v for file in files for v in file.VIEWS), key=lambda view: view.order))
 
 
+@functools.cache
+def how_to_read() -> Mapping[str, Sequence[str]]:
+    """Return the paragraphs that explain the page and each view, by name."""
+    file = resources.files("hlo_lens.questions.report.html") / "assets" / "how_to_read.md"
+    parts = file.read_text(encoding="utf-8").split("\n## ")[1:]
+    named = (part.strip().split("\n\n") for part in parts)
+    return {name: [" ".join(one.split()) for one in texts] for name, *texts in named}
+
+
 def page_data(
     kind: str,
     title: str,
@@ -150,6 +160,7 @@ def page_data(
         "tool_version": __version__,
         "modules": modules,
         "sections": sections,
+        "how": how_to_read(),
         "strings": strings.texts,
     }
 

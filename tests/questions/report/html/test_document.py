@@ -16,7 +16,7 @@ import hlo_lens
 import hlo_lens.questions.report.html
 from hlo_lens.cli import main
 from hlo_lens.load.devices import gpu_config
-from hlo_lens.questions.report.html.data import Strings, all_views
+from hlo_lens.questions.report.html.data import Strings, all_views, how_to_read
 from hlo_lens.questions.report.html.document import (
     data_element,
     manifest,
@@ -201,8 +201,13 @@ def test_a_view_has_a_script_and_a_file_of_data() -> None:
 def test_a_view_exports_what_the_page_asks_for(name: str) -> None:
     text = (ASSETS / "scripts" / "views" / f"{name}.js").read_text(encoding="utf-8")
     assert "export const view = {" in text
-    for key in (f'name: "{name}"', "title: ", "command: ", "howToRead: [", "render("):
+    for key in (f'name: "{name}"', "title: ", "command: ", "render("):
         assert key in text
+
+
+def test_every_view_is_explained() -> None:
+    assert sorted(how_to_read()) == sorted(["page", *VIEWS])
+    assert all(how_to_read().values())
 
 
 def test_views_have_different_places() -> None:

@@ -13,17 +13,6 @@ const VIEWS = new Map();
 const WHERE = { "q.alive": "alive", picture: "alive", by: "alive", allocation: "alive", value: "alive",
   instruction: "program", "q.collectives": "collectives", "q.program": "program", "q.sharding": "sharding", "q.source": "source",
   "q.changes": "diff" }; // views of what an address without a view has
-const USE = [
-  "All figures are from the compiler's dump; nothing was run. The first screen has whether the program "
-  + "fits, when most memory is held (the peak) and by what, and findings: what to change, and what that saves.",
-  "Select a value or an instruction in any view: it is marked in all of them, and described at the "
-  + "bottom. It is then in the address of the page, as are zoom, searches and pictures: send it to others. "
-  + "The Back button of the browser returns to what was selected before.",
-  "Keyboard: Tab goes to the next control or picture, Enter opens a name, Escape closes it; arrow keys "
-  + "move inside a picture. Below each picture are its numbers as a table.",
-  "A line that begins with $ is the command that prints the numbers of its view, for a terminal with "
-  + "hlo-lens and the dump.",
-];
 
 async function start() {
   const main = document.getElementById("page");
@@ -86,7 +75,7 @@ function head({ made, module, ...page }) {
       made.modules.length > 1 && module ? modulePicker({ made, module, ...page }) : null,
       made.kind === "ls" && module ? button("all modules", () => openModule({ made, ...page }, undefined)) : null,
       el("span", { class: "brand" }, `hlo-lens \u00b7 ${made.kind}`),
-      el("details", { class: "how" }, el("summary", {}, "How to use this page"), USE.map((text) => el("p", {}, text)))),
+      el("details", { class: "how" }, el("summary", {}, "How to use this page"), made.how.page.map((text) => el("p", {}, text)))),
     verdict ? el("p", { class: `verdict${verdict.fits === false ? " bad" : ""}` }, verdict.text) : null);
 }
 
@@ -160,7 +149,7 @@ function viewSection(view, page) {
   });
   const section = el("section", { class: "view", id: `view-${view.name}`, "aria-label": view.title },
     el("div", { class: "line" }, el("h2", { tabindex: "-1" }, view.title), el("details", { class: "how" },
-      el("summary", {}, "How to read this"), view.howToRead.map((sentence) => el("p", {}, sentence))), command), body);
+      el("summary", {}, "How to read this"), page.made.how[view.name].map((text) => el("p", {}, text))), command), body);
   const draw = () => {
     if (section.dataset.drawn || !section.isConnected) return;
     section.dataset.drawn = "true";

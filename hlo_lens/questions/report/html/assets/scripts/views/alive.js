@@ -22,19 +22,6 @@ export const view = {
     return `hlo-lens memory ${module.command}${color ? ` --space ${color}` : ""}${
       instant === undefined ? "" : ` --at ${instant}`} -n 0`;
   },
-  howToRead: [
-    "The memory held at the instant that is selected above, at first the peak. Every picture shows "
-    + "the same bytes: each byte counts once, for the youngest value that holds it.",
-    "Table: values, largest first. Treemap: areas are bytes. Icicle: from the whole at the top to "
-    + "single values at the bottom; widths are bytes. Choose what the bytes are grouped by: "
-    + "operation path, source line, call stack, argument, role or use. A click on a group opens it.",
-    "Places in the heap: from left to right the schedule, from bottom to top the bytes of one "
-    + "allocation; each box is a value, as long as it lives and as high as it is large. White "
-    + "between boxes is memory that is reserved and not used at that instant.",
-    "The search takes a part of a name, operation path, source line, argument or shape; a role that is "
-    + "chosen above leaves its values. A value that is selected is marked in all pictures and described "
-    + "at the bottom of the page; Escape clears it.",
-  ],
   render(container, data, page) {
     new Alive(container, page.module.views[data.values_of], page).start();
   },

@@ -13,22 +13,6 @@ export const view = {
   name: "collectives",
   title: "Collectives",
   command: (module) => `hlo-lens collectives ${module.command} -n 0`,
-  howToRead: [
-    "Collectives move bytes between devices. Each logical operation counts once in the text and as "
-    + "often as its loops run in one run of the program. Wire: bytes that leave each device, by the "
-    + "ring algorithm. An axis is a dimension of the mesh of devices; data,model are both together, and "
-    + "data:(1)2 is a part of an axis: of 8, data:(1)2 is the most major 2, data:(2)4 the other 4.",
-    "The mesh: boxes are devices with their ids, lines the axes; the thicker a line, the more bytes "
-    + "are sent over its axis. Choose an axis to see only what goes over it. Of a TPU dump that has "
-    + "its topology, boxes are chips in their places, and lines join neighbours along one axis of the "
-    + "mesh: solid to the next chip, dashed further away. The order in which XLA sends may differ.",
-    "The time line: from left to right the instructions in program order, not time; a loop's body "
-    + "appears once, under a bracket with the number of its runs. A bar goes from the start of a "
-    + "transfer to its end. Solid: other work between can cover all of it, at most. Hatched: "
-    + "exposed, the transfer lasts longer than that work. Grey: not known.",
-    "Click a bar or a name to open the collective and the work that covers it. Arrow keys go to the "
-    + "one before or after, + and - zoom, 0 shows all. Click a head of the table to sort.",
-  ],
   render(container, data, page) {
     new Collectives(container, data, page).start();
   },

@@ -17,17 +17,6 @@ export const view = {
   name: "diff",
   title: "Changes",
   command: (module) => `hlo-lens diff ${module.pair} -n 0`,
-  howToRead: [
-    "Memory over both schedules: the solid line is the head, the dashed one the base. Programs have "
-    + "different lengths, so each is drawn from its begin to its end; the same place is not the same "
-    + "instruction. Dots are the peaks. The arrow keys move the line, P goes to the head's peak.",
-    "Memory at the peaks: from the whole at the top to single operation paths or source lines at the "
-    + "bottom. Widths are bytes at the head's peak, colours the change from the base's peak: grown, "
-    + "shrunk or the same, also printed with its sign. What is gone has no width and is in the table.",
-    "Program: each row is a group of equal changes; noise such as renumbered names is not counted. "
-    + "Open a row to see its instructions side by side: ~ changed, + added, - removed, > moved to "
-    + "another computation. Texts are without metadata.",
-  ],
   render(container, data, page) {
     const changes = page.changes || {};
     const texts = data.computations.map((one) => ({ ...one, element: computationBlock(one) }));

@@ -10,15 +10,6 @@ export const view = {
   name: "loops",
   title: "Loops",
   command: (module) => `hlo-lens loops ${module.command}`,
-  howToRead: [
-    "The skeleton of the program: the entry, and below it each loop and branch with what it holds. "
-    + "x32 after a loop: its body runs 32 times each time the loop runs; x? where no text gives the "
-    + "number. Equal loops of one level are one line: 120 x while x8 are 120 loops that each run 8 times.",
-    "Bytes are those that leave each device, of the level itself, without loops inside it: each trip "
-    + "and in one run of the program, of equal loops together. <= marks what is under a conditional, and "
-    + "so may not run.",
-    "Open and close a level with its triangle, or with Enter and Space on it.",
-  ],
   render(container, data, page) {
     container.append(el("div", { class: "loop-tree" }, branches(nested(data.levels), page)));
     if (data.others) {

@@ -17,20 +17,6 @@ export const view = {
     const { color } = chosenSpace(module.views.memory, selection);
     return `hlo-lens memory ${module.command}${color ? ` --space ${color}` : ""} --timeline -f json`;
   },
-  howToRead: [
-    "From left to right the instructions of the program in the order in which they run; a loop's "
-    + "body appears once, under a bracket with the number of its runs. Width is program order, not time.",
-    "Height is the memory held: whole arguments, outputs and constants all the time, and the "
-    + "temporaries alive at that instant. Each byte counts once. Of several instants under one pixel the "
-    + "largest is drawn, and the peak three pixels wide at least: it may last a single instant.",
-    "Layers are roles, found from evidence in the program: aliases and donation, the flow of data "
-    + "from arguments to matrix products and results, and operation paths of the backward pass. "
-    + "What has no evidence is 'temporaries' or 'other'. Choose a role in the key to see it alone, here and "
-    + "in the lists below.",
-    "Click or use the arrow keys to choose an instant, drag to zoom in, and double-click or press "
-    + "0 to see all. With Shift the arrow keys move ten times as far; P goes to the peak. A sign ~ marks "
-    + "an estimate: the dump has no buffer assignment.",
-  ],
   render(container, data, page) {
     const place = el("div", { class: "picture" });
     const findings = findingsList(page);

@@ -10,14 +10,6 @@ export const view = {
   name: "program",
   title: "Program",
   command: (module) => `hlo-lens show ${module.command} -n 0`,
-  howToRead: [
-    "Instructions of the compiled program. Choose one, here or in any other view: its text, operands, "
-    + "users, source line and Python stack open at the bottom of the page; operands and users can be "
-    + "opened in turn. Escape closes it.",
-    "Of a large program only those instructions are in this file that other views show: "
-    + "collectives and the work that overlaps them, loops, the largest values. Long texts are cut, "
-    + "and the number of characters left out is printed. A sign ~ marks an inferred source line.",
-  ],
   render(container, data, page) {
     const { strings, selection } = page;
     const text = (key, k) => (data[key][k] < 0 ? "" : strings[data[key][k]]);

@@ -4,22 +4,13 @@ import { tilePicture } from "devices";
 import { append, block, button, choice, commandLine, el, factList, quoted, replace, table } from "dom";
 import { formatBytes, formatCount, plural } from "format";
 import { Listing, number, word } from "listing";
+import { valueLink } from "links";
 import { findValue } from "memory_model";
 
 export const view = {
   name: "sharding",
   title: "Sharding",
   command: (module) => `hlo-lens sharding ${module.command} -n 0`,
-  howToRead: [
-    "How the arguments and results of the program are divided over the devices. A spec names for "
-    + "each dimension the mesh axes that divide it: P('data', None) divides the first dimension over "
-    + "data, and leaves the second whole.",
-    "Copies: on how many devices each element is. Bytes on a device times the number of devices, "
-    + "over the bytes of the whole. The first table lists what each free axis would save if it "
-    + "divided the values that are copied along it.",
-    "Choose a name to draw the value: a box is a part, the numbers in it are the devices that hold "
-    + "that part. The same drawing is printed by the command below it.",
-  ],
   render(container, data, page) {
     new Sharding(container, data, page).start();
   },
@@ -32,7 +23,6 @@ class Sharding {
       .map((row, k) => ({ ...row, k }));
     this.chosen = this.records.filter((one) => this.data.drawing[one.k] >= 0)
       .sort((one, other) => (other.global_bytes || 0) - (one.global_bytes || 0))[0] || null;
-    this.byArgument = valuesByArgument(page);
   }
 
   start() {
@@ -59,9 +49,8 @@ class Sharding {
   // A value that is selected in another view is drawn here, if it is an argument.
   follow() {
     const selected = findValue(this.page, this.page.selection.name());
-    const value = selected && selected.model.name(selected.k);
-    const found = value === null ? null : this.records.find((one) =>
-      one.kind === "parameter" && this.byArgument.get(one.name) === value);
+    const argument = selected && selected.model.text("argument", selected.k);
+    const found = argument && this.records.find((one) => one.kind === "parameter" && one.name === argument);
     if (!found || found === this.chosen) return;
     this.chosen = found;
     this.draw();
@@ -108,28 +97,14 @@ class Sharding {
       replace(this.drawing, el("p", { class: "note" }, "No sharding can be drawn."));
       return;
     }
-    const value = this.byArgument.get(one.name);
+    const held = findValue(this.page, one.name || undefined);
     const shape = (one.global_shape || "").split("{")[0];
     replace(this.drawing, el("p", {}, el("b", {}, one.name || one.kind), ` ${one.global_shape} as `
       + `${one.spec || one.sharding}: ${one.device_shape} of ${formatBytes(one.device_bytes)} on each `
       + `device, ${plural(one.replication_factor, "copy", "copies")} `,
-    value ? button("show in the memory", () => this.page.selection.set(
-      { value, instruction: undefined })) : null),
+    held ? valueLink(held.model.name(held.k), this.page, "show in the memory") : null),
     tilePicture(this.data.drawings[this.data.drawing[one.k]], one.name || one.kind),
     one.sharding ? commandLine(`hlo-lens shard ${quoted(one.sharding)} --shape ${quoted(shape)}`)
       : null);
   }
-}
-
-function valuesByArgument(page) {
-  const found = new Map();
-  const memory = page.module.views.memory;
-  for (const space of memory ? memory.spaces : []) {
-    space.values.argument.forEach((number, k) => {
-      const name = page.strings[number];
-      const isHeld = page.strings[space.values.category[k]] === "argument";
-      if (number >= 0 && isHeld && !found.has(name)) found.set(name, page.strings[space.values.name[k]]);
-    });
-  }
-  return found;
 }

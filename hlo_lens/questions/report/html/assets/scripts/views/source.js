@@ -11,14 +11,6 @@ export const view = {
   name: "source",
   title: "Your code",
   command: (module) => `hlo-lens source ${module.command}`,
-  howToRead: [
-    "Lines of the program's own files. peak_bytes: bytes at the peak of values that the line defines; "
-    + "wire_bytes: bytes that leave each device in one run; flops: arithmetic of a device in one run, and its "
-    + "share; times: runs of the line, as of a layer in a scan; copies: devices that compute the same.",
-    "The text is that of your checkout, where it has the file; 'changed' marks a line that the checkout no "
-    + "longer has. A click on the bytes leaves the values of the line in the list and marks them in the "
-    + "picture of the memory; a code of a finding goes to it.",
-  ],
   render(container, data, page) {
     const place = (one) => `${one.source_file}:${one.source_line}`;
     const number = (title, meaning) => ({ title, meaning, isNumber: true, by: (one) => one[title],
