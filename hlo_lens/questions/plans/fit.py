@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,7 +23,7 @@ from hlo_lens.questions.plans.page import fit_report
 from hlo_lens.questions.plans.plans import Attempt, FittedModule, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.candidates import Candidate, Candidates, candidates
-from hlo_lens.questions.what_if.compiling import side_by_side
+from hlo_lens.questions.what_if.compiling import compile_threads
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.figures import figures
 from hlo_lens.questions.what_if.meshes import mesh_splits, mesh_text, program_mesh
@@ -508,7 +507,7 @@ class Fitting:
     ) -> list[Attempt | None]:
         """Return attempts in the order asked for; None for those that there is no time for."""
         self.pool.expect(len(wanted))
-        with ThreadPoolExecutor(side_by_side()) as workers:
+        with compile_threads() as workers:
             made = list(workers.map(lambda one: self._attempt(one[0], one[1]), wanted))
         for (place, changes), attempt in zip(wanted, made, strict=True):
             if attempt is None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import parse_target
-from hlo_lens.questions.what_if.compiling import side_by_side
+from hlo_lens.questions.what_if.compiling import compile_threads
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.environments import requirements
 from hlo_lens.questions.what_if.meshes import mesh_splits
@@ -156,7 +155,7 @@ def what_if_modules(
         wanted.append((base, [variant_of(base, one) for one in asked.combinations(base)]))
     pool = Compiler(means, progress)
     _require([one for _, variants in wanted for one in variants], pool)
-    with ThreadPoolExecutor(side_by_side()) as workers:
+    with compile_threads() as workers:
 
         def compiled(base: Base, variants: Sequence[Variant]) -> Base:
             return compiled_base(base, pool) if any(v.is_compiled for v in variants) else base

@@ -18,9 +18,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -39,7 +41,7 @@ from hlo_lens.text.units import plural
 from hlo_lens.text.user_cache import COMPILES, USED, bound_compiles, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
@@ -672,7 +674,9 @@ def run_process(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL_SECONDS)
                     break
-                if time.monotonic() > began + 60 * minutes:
+                if _interrupted.is_set():
+                    limit = "it was interrupted"
+                elif time.monotonic() > began + 60 * minutes:
                     limit = f"it took longer than {minutes:g} minutes (--minutes)"
                 elif _memory_share(process.pid) > _MOST_MEMORY:
                     limit = f"it took more than {_MOST_MEMORY:.0%} of this machine's memory"
@@ -718,8 +722,20 @@ def optimized_module(made: Compilation, name: str) -> ModuleDump | None:
     return next(reversed([one for one in own if one.title == name] or own), None)
 
 
-def side_by_side() -> int:
-    """Return the number of compiles that run at once; each takes most of two cores."""
-    if not hasattr(os, "sched_getaffinity"):
-        return 1
-    return max(1, len(os.sched_getaffinity(0)) // 2)
+_interrupted = threading.Event()
+
+
+@contextlib.contextmanager
+def compile_threads() -> Iterator[ThreadPoolExecutor]:
+    """Provide threads for compiles, one for two cores; an error or Control-C ends all compiles."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    try:
+        with ThreadPoolExecutor(max(1, cores // 2)) as threads:
+            try:
+                yield threads
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                _interrupted.set()
+                raise
+    finally:
+        _interrupted.clear()

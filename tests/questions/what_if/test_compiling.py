@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,11 +23,13 @@ from hlo_lens.questions.what_if.compiling import (
     Compilation,
     CompileRequest,
     SourceProgram,
+    compile_threads,
     compiled,
     dumped_flags,
     foreign_calls,
     needed_memory,
     request_of,
+    run_process,
     source_program,
     written,
 )
@@ -41,6 +44,7 @@ from hlo_lens.questions.what_if.worker import (
 from hlo_lens.testing.assertions import assert_fits
 from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
 from hlo_lens.text.user_cache import bound_compiles, cache_folder, cache_state, clear_cache
+from tests.timing import PATIENCE_SECONDS
 
 _JAXLIB = "0" if importlib.util.find_spec("jaxlib") is None else version("jaxlib")
 needs_jax = pytest.mark.skipif(
@@ -234,6 +238,23 @@ def test_dump_that_a_full_disk_cut_is_not_cached(
     with pytest.raises(OutputError, match="no space left"):
         compiled(CompileRequest(text=PROGRAM, backend="cpu"), python=str(python))
     assert [*(cache / "compiles").iterdir()] == []
+
+
+def test_an_interrupt_ends_compiles_in_other_threads(tmp_path: Path) -> None:
+    began, runs = time.monotonic(), []
+
+    def interrupted() -> None:
+        with compile_threads() as threads:
+            log = tmp_path / "log"
+            runs.append(threads.submit(run_process, ["sleep", "300"], {**os.environ}, log, 5))
+            while not runs[0].running():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert runs[0].result().limit == "it was interrupted"
+    assert time.monotonic() < began + PATIENCE_SECONDS
 
 
 @needs_jax
