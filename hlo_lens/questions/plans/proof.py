@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.findings import Findings, unproven_findings, whole, with_proofs
 from hlo_lens.questions.findings.proofs import Proof, keep, kept
-from hlo_lens.questions.what_if.compiling import toolchain_of
+from hlo_lens.questions.what_if.compiling import compile_threads, toolchain_of
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
     Means,
+    Recompiled,
+    Variant,
     base_of,
     changed_module,
     compiled_base,
     variant_of,
 )
+from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +34,6 @@ MOST_PROOFS = 3
 
 _NEAR = 0.01
 """Largest relative difference of a compile without changes to the dump, for a proof."""
-
-LATE = "no time left (--minutes)"
 
 
 def proven_findings(
@@ -85,34 +86,47 @@ def _proofs(
     base: Base, chosen: Sequence[Finding], pool: Compiler
 ) -> Iterator[tuple[Finding, Proof | str]]:
     """Yield findings with a proof of the fix, or why there is none."""
-    changes = [[Change(kind=o.kind, target=o.target) for o in one.changes] for one in chosen]
-    variants = [variant_of(base, one) for one in changes]
-    refused = [[one.why_not for one in variant.changes if not one.applies] for variant in variants]
-    pool.expect(len(variants) - sum(map(bool, refused)) + (not all(refused)))
-    obstacle = None
-    for finding, variant, reasons in zip(chosen, variants, refused, strict=True):
-        if reasons or base.refusal:
-            yield finding, base.refusal or str(reasons[0])
+    variants: dict[Finding, Variant] = {}
+    for finding in chosen:
+        changes = [Change(kind=one.kind, target=one.target) for one in finding.changes]
+        try:
+            variants[finding] = variant_of(base, changes)
+        except UsageError as error:
+            yield finding, str(error)
             continue
-        if obstacle is None:
-            pool.require(base.target)
-            base = compiled_base(base, pool)
-            obstacle = _obstacle(base)
-        row = None if obstacle or pool.means.is_late else changed_module(base, variant, pool)
-        if row is not None and row.predicted is not None:
-            before, after = base.figures or base.own, row.predicted
-            yield (
-                finding,
-                Proof(
-                    bytes=_less(before.total_bytes, after.total_bytes),
-                    sent_bytes=_less(before.wire_bytes_per_device, after.wire_bytes_per_device),
-                    flops=_less(before.flops, after.flops),
-                ),
-            )
-        elif pool.means.is_late:
-            yield finding, LATE
-        else:
-            yield finding, obstacle or (row and row.refusal) or "the fix cannot be compiled"
+        refused = [one.why_not for one in variants[finding].changes if not one.applies]
+        if base.refusal or refused:
+            del variants[finding]
+            yield finding, base.refusal or str(refused[0])
+    if not variants:
+        return
+    pool.require(base.target)
+    pool.expect(1 + len(variants))
+    base = compiled_base(base, pool)
+    if obstacle := _obstacle(base):
+        yield from ((finding, obstacle) for finding in variants)
+        return
+    before = base.figures or base.own
+
+    def compiled(variant: Variant) -> Recompiled | None:
+        return None if pool.means.is_late else changed_module(base, variant, pool)
+
+    with compile_threads() as threads:
+        for finding, row in zip(variants, threads.map(compiled, variants.values()), strict=True):
+            after = None if row is None else row.predicted
+            if row is None or (after is None and pool.means.is_late):
+                yield finding, "no time left (--minutes)"
+            elif after is None:
+                yield finding, row.refusal or "the fix cannot be compiled"
+            else:
+                yield (
+                    finding,
+                    Proof(
+                        bytes=_less(before.total_bytes, after.total_bytes),
+                        sent_bytes=_less(before.wire_bytes_per_device, after.wire_bytes_per_device),
+                        flops=_less(before.flops, after.flops),
+                    ),
+                )
 
 
 def _with_proofs(
