@@ -176,6 +176,8 @@ class Section:
         most_lines: Lines that text takes at most, whatever number of rows is asked for, as far as
             fewer rows of tables and fewer facts of parts make it so; None for no limit.
         least_facts: Facts that text has at least, however many lines that takes; None for all.
+        is_short: Whether people see its tables only where a number of rows is asked for; Markdown
+            folds them.
     """
 
     title: str
@@ -188,6 +190,7 @@ class Section:
     parts: tuple[Section, ...] = ()
     most_lines: int | None = None
     least_facts: int | None = None
+    is_short: bool = False
 
     @property
     def shown_tables(self) -> tuple[Table, ...]:

@@ -61,11 +61,12 @@ def _section(section: Section, rows: int | None, level: str = "##") -> Iterator[
         yield from _section(part, rows, "###")
 
 
-def _fact(label: str, text: str) -> str:
+def _fact(label: str, text: str, most: int | None = None) -> str:
     """Return a fact as an item of a list; one whose label is indented continues the item above."""
     indent = "  " * label.startswith(" ")
     name = f"**{_escaped(label.strip())}**: " if label.strip() else ""
-    return f"{indent}- {name}{_escaped(text)}"
+    text = text.strip()
+    return f"{indent}- {name}{_escaped(text) if most is None else _short(text, most)}"
 
 
 def _whole_table(table: Table, rows: int) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _comment_section(section: Section, rows: int, *, kept: int | None = None) ->
     """
     blocks = [f"## {_short(section.title, _LONGEST_TITLE)}"]
     if section.facts:
-        facts = [f"- **{_escaped(k)}**: {_short(v, _LONGEST_FACT)}" for k, v in section.facts]
+        facts = [_fact(label, text, _LONGEST_FACT) for label, text in section.facts]
         blocks.append("\n".join(facts))
     tables = _tables(section)
     shown = tables[:kept]

@@ -116,13 +116,15 @@ def _section(section: Section, rows: int | None, width: int) -> Iterator[Line]:
         yield from ((_BOLD, line) for line in _titled(section.title, section.command, width))
     label_width = max((len(label) for label, _ in section.facts), default=0)
     for label, text in section.facts:
-        yield from _wrapped(f"{label:<{label_width}}  " if label_width else "", text, width)
+        indent = " " * (len(text) - len(text.lstrip()))
+        head = f"{label:<{label_width}}  " if label_width else ""
+        yield from _wrapped(f"{head}{indent}", text.lstrip(), width)
     if section.drawing:
         yield _PLAIN, ""
         for line in section.drawing:
             cut = [shorten(line, width, width - len(DOTS))] if section.is_listing else None
             yield from ((_PLAIN, part) for part in cut or _drawn(line, width))
-    for table in section.shown_tables:
+    for table in section.shown_tables if rows is not None or not section.is_short else ():
         if table.row_count or table.residual_rows or table.notes:
             if table.has_headings:
                 yield _PLAIN, ""

@@ -11,7 +11,7 @@ from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.metric import ROOT as FINDINGS
 from hlo_lens.questions.check.page import check_annotations, check_report, diff_annotations
 from hlo_lens.questions.check.rules import Rule, short_rule
-from hlo_lens.questions.diff.causes import Changes, find_causes
+from hlo_lens.questions.diff.causes import Changes, ranked_causes
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.module_diff import SUBJECTS
 from hlo_lens.questions.diff.page import cause_text, listed_names
@@ -106,7 +106,7 @@ class Checked:
         for module in diff.modules:
             changes = Changes(donations=module.donations, shardings=module.shardings)
             of = f" ({module.head.name})" if len(diff.modules) > 1 else ""
-            for cause in find_causes(changes):  # without bytes: other changes are not known here
+            for cause in ranked_causes(changes):  # without bytes: other changes are not known here
                 yield "cause", f"{cause_text(dataclasses.replace(cause, delta_bytes=None))}{of}"
         base, head = diff.base.source, self.head.source
         if base and head:

@@ -1,12 +1,8 @@
-"""Causes of the changes of a module, and its changes by line of the user's program.
+"""Causes of the changes of a module.
 
-A kind of cause is a type with its description, and one function that finds it, which stands in
-`FINDERS`: the ranking. A finder sees the causes that rank before it, and leaves out what follows
-from them: a program gives its arguments other shapes with another batch or number of layers, and
-divides them in other ways with other PartitionSpecs; no line of the program needs to change.
-
-Each line has the instructions that it gained and lost, its bytes at the peak of the default memory
-space, and the bytes on the wire of its collectives. Lines are those of the head (`line_edits`).
+A kind of cause is a type with its description and what it explains, and one function that finds it,
+which stands in `FINDERS`: the ranking. `ranked_causes` puts each cause that another one explains
+under that one. A new kind is one type, one function and one pair of dumps in the tests.
 """
 
 from __future__ import annotations
@@ -15,21 +11,41 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits, ProgramLines, main_opcodes
-from hlo_lens.questions.diff.shardings import ADDED, REMOVED, RESHAPED, RESHARDED, label_of
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.roles import RECOMPUTED
-from hlo_lens.render.result import Records, Unit
+from hlo_lens.questions.diff.edit_flow import (
+    ARGUMENTS,
+    INTO,
+    SCANNED,
+    TRIPS,
+    UNROLLED,
+    LoopChange,
+)
+from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits
+from hlo_lens.questions.diff.line_rows import (
+    FEW,
+    OPCODE,
+    REWRITTEN,
+    TYPE,
+    edits_text,
+    one_sided_text,
+    opcodes_text,
+)
+from hlo_lens.questions.diff.shardings import (
+    ADDED,
+    REMOVED,
+    RENAMED,
+    RESHAPED,
+    RESHARDED,
+    label_of,
+)
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow
     from hlo_lens.questions.diff.line_edits import CallChange, ProgramLines
-    from hlo_lens.questions.diff.memory import MemoryDiff, PeakRow
+    from hlo_lens.questions.diff.line_rows import LineRow
     from hlo_lens.questions.diff.shardings import (
         DonationDiff,
         EntryRow,
@@ -37,239 +53,15 @@ if TYPE_CHECKING:
         ShardingRow,
     )
 
-Sizes: TypeAlias = "Mapping[str | None, int | None]"
-"""Increase of bytes by line; None where it is not known."""
-
-FEW = 3
-"""Most opcodes and names in the description of a line or cause."""
-
-REWRITTEN = "rewritten, with as many of each opcode"
-"""Description of lines whose instructions were not matched, and that have equal opcodes."""
-
-LEAST = 1 << 10
-"""Fewer bytes do not rank a line."""
-
-TYPE, SHAPE, OPCODE = "element type", "shape", "opcode"
-"""Changed properties that describe a line."""
-
-_OPERANDS = re.compile(r"operand \d+$|order of operands$")
-_NUMBERS = re.compile(r"[\w.+-]+$|\{[^{}]*\}$")
-"""Values of properties that are shown: numbers, words, and lists of them."""
-
-_OPERATION_PROPERTIES = frozenset(
-    {
-        *("algorithm", "batch_group_count", "collapsed_slice_dims", "dim_labels", "dimensions"),
-        *("direction", "distribution", "dynamic_slice_sizes", "feature_group_count", "fft_length"),
-        *("fft_type", "index_vector_dim", "indices_are_sorted", "inserted_window_dims"),
-        *("iota_dimension", "is_stable", "left_side", "lhs_batch_dims", "lhs_contracting_dims"),
-        *("lower", "offset_dims", "operand_precision", "padding", "permutation", "replica_groups"),
-        *("rhs_batch_dims", "rhs_contracting_dims", "scatter_dims_to_operand_dims", "slice"),
-        *("slice_sizes", "source_target_pairs", "start_index_map", "transpose_a"),
-        *("unique_indices", "unit_diagonal", "update_window_dims", "value", "window"),
-    }
-)
-"""Properties of operations that only the user's program decides, before optimizations."""
-
-
-# ---- lines -------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineRow:
-    """Changes of one line; None if they are not known."""
+class Consequence:
+    """A part of what a cause explains; the parts of a cause sum to its bytes."""
 
-    source: Annotated[str | None, "place in the user's program; none if it is not known"]
-    added: Annotated[int | None, Unit.COUNT, "instructions that only the head has"] = None
-    removed: Annotated[int | None, Unit.COUNT, "instructions that only the base has"] = None
-    changed: Annotated[int | None, Unit.COUNT, "instructions that both have and that differ"] = None
-    moved: Annotated[int | None, Unit.COUNT, "instructions in another computation"] = None
-    recomputed: Annotated[
-        int | None, Unit.COUNT, "increase of instructions computed again (remat)"
-    ] = None
-    delta_peak_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of its bytes at the peak"]
-    delta_wire_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of its bytes on the wire"]
-    what: Annotated[str | None, "what changed"] = None
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it has hardly any bytes: passes of the compiler also change such lines."""
-        return max(abs(self.delta_peak_bytes or 0), abs(self.delta_wire_bytes or 0)) < LEAST
-
-    @property
-    def count(self) -> int:
-        """Number of edits; 0 if they are not known."""
-        return sum(n or 0 for n in (self.added, self.removed, self.changed, self.moved))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LineDiff(Records[LineRow]):
-    """Changes by line: most bytes first, then most instructions.
-
-    Attributes:
-        lines: The lines.
-        causes: Causes of the changes.
-        is_source: Whether instructions are those before optimizations; None if not known.
-        is_source_equal: Whether these are equal on both sides.
-    """
-
-    KIND: ClassVar[str] = "line-diff"
-    lines: tuple[LineRow, ...] = field(repr=False)
-    causes: tuple[Cause, ...]
-    is_source: bool | None
-    is_source_equal: bool = False
-
-
-def line_diff(
-    program: ProgramLines | None,
-    memory: MemoryDiff | None,
-    collectives: CollectiveDiff | None,
-    shardings: ShardingDiff | None,
-    donations: DonationDiff | None,
-) -> LineDiff:
-    """Return the changes of a module by line; arguments that are None are not known."""
-    lines = {} if program is None else program.lines
-    shifted = {} if program is None else program.shifted
-    peak = None if memory is None else _peak_bytes(memory, shifted)
-    wire = None if collectives is None else _wire_bytes(collectives, shifted)
-    places = dict.fromkeys((*lines, *(peak or ()), *(wire or ())))
-    rows = [line_row(place, program, peak, wire) for place in places]
-    unknown = {place for place, size in (wire or {}).items() if size is None}
-    rows = [
-        row
-        for row in rows
-        if row.count or row.delta_peak_bytes or row.delta_wire_bytes or row.source in unknown
-    ]
-    rows.sort(key=_line_order)
-    causes = find_causes(
-        Changes(program=program, rows=rows, shardings=shardings, donations=donations)
-    )
-    if len(causes) == 1:  # a single one explains all of the changes
-        total = _ranked(None if memory is None else memory.metrics["total_bytes"].delta)
-        causes[0] = replace(
-            causes[0],
-            delta_bytes=total,
-            delta_bytes_of=None if total is None else "total_bytes",
-            delta_wire_bytes=None if collectives is None else collectives.wire_bytes.delta or None,
-        )
-    return LineDiff(
-        lines=tuple(rows),
-        causes=tuple(causes),
-        is_source=None if program is None else program.is_source,
-        is_source_equal=program is not None and program.is_source and not program.lines,
-    )
-
-
-def line_row(
-    place: str | None,
-    program: ProgramLines | None,
-    peak: Sizes | None,
-    wire: Sizes | None,
-) -> LineRow:
-    """Return the changes of a line; arguments that are None are not known."""
-    sizes = [None if found is None else found.get(place, 0) for found in (peak, wire)]
-    if program is None:
-        return LineRow(source=place, delta_peak_bytes=sizes[0], delta_wire_bytes=sizes[1])
-    edits = program.lines.get(place, LineEdits())
-    one_sided = _one_sided(program, place)
-    return LineRow(
-        source=place,
-        added=edits.kinds["added"],
-        removed=edits.kinds["removed"],
-        changed=edits.kinds["changed"],
-        moved=edits.kinds["moved"],
-        recomputed=edits.recomputed,
-        delta_peak_bytes=sizes[0],
-        delta_wire_bytes=sizes[1],
-        what=(edits_text(edits) if one_sided is None else one_sided.what) or None,
-    )
-
-
-def _line_order(row: LineRow) -> tuple[object, ...]:
-    sizes = [abs(size or 0) for size in (row.delta_peak_bytes, row.delta_wire_bytes)]
-    large = [-size if size >= LEAST else 0 for size in sizes]
-    return (row.source is None, *large, -row.count, -sum(sizes), row.source or "")
-
-
-def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> Sizes:
-    """Return the increase of bytes at the peak of the default memory space by line."""
-    sizes: Counter[str | None] = Counter()
-    for peak in memory.peaks:
-        for row in peak.changed if peak.color == DEFAULT_SPACE else ():
-            sizes[_line_of(row, shifted)] += row.delta_bytes
-    return sizes
-
-
-def _wire_bytes(collectives: CollectiveDiff, shifted: Mapping[str, str]) -> Sizes:
-    """Return the increase of bytes on the wire in one run by line; None where it is not known."""
-    sizes: dict[str | None, int | None] = {}
-    for row in collectives.changed:
-        line, delta = _line_of(row, shifted), row.delta_wire_bytes
-        size = sizes.get(line, 0)
-        sizes[line] = None if size is None or delta is None else size + delta
-    return sizes
-
-
-def _line_of(row: PeakRow | CollectiveRow, shifted: Mapping[str, str]) -> str | None:
-    """Return the line of the head, also of what is gone."""
-    source = row.source
-    is_gone = row.change in ("gone", REMOVED)
-    return shifted.get(source, source) if is_gone and source is not None else source
-
-
-def edits_text(edits: LineEdits) -> str:
-    """Return the edits of a line in words, changed properties first."""
-    parts = [*_change_texts(edits)] or [*_property_texts(edits)]
-    net = ((kind, edits.net(kind)) for kind in edits.opcodes)
-    parts += [f"{opcodes_text(counts)} {kind}" for kind, counts in net if counts]
-    if edits.recomputed:
-        way = "more" if edits.recomputed > 0 else "fewer"
-        parts.append(f"{abs(edits.recomputed)} {way} recomputed")
-    if not parts and edits.opcodes["added"]:
-        return REWRITTEN
-    return "; ".join(parts)
-
-
-def opcodes_text(counts: Counter[str]) -> str:
-    """Return the first few opcodes with their number, and the number of others."""
-    first = main_opcodes(counts)[:FEW]
-    more = counts.total() - sum(count for _, count in first)
-    texts = [
-        name if count == 1 else f"{count} {name}{'s' * (name == CONSTRAINT)}"
-        for name, count in first
-    ]
-    return ", ".join([*texts, *([f"{more} more"] if more else [])])
-
-
-def _change_texts(edits: LineEdits) -> Iterator[str]:
-    """Yield the changed properties, those that name a cause first."""
-    of_one: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for (what, base, head), count in edits.changes.items():
-        of_one[what][base, head] += count
-    if CONSTRAINT in of_one:
-        yield f"{CONSTRAINT} changed"
-    for what in (TYPE, OPCODE, SHAPE):
-        for (base, head), count in of_one[what].most_common(1):
-            if what != SHAPE or 2 * count > edits.kinds["changed"]:
-                yield f"{what} {base} -> {head} ({count})"
-
-
-def _property_texts(edits: LineEdits) -> Iterator[str]:
-    """Yield the most frequent change of a property of the operations, or of their operands."""
-    of_one: Counter[tuple[str, str, str]] = Counter()
-    operands = 0
-    for (what, base, head), count in edits.changes.items():
-        if what in _OPERATION_PROPERTIES:
-            of_one[what, base, head] += count
-        elif _OPERANDS.match(what):
-            operands += count
-    for (what, base, head), count in of_one.most_common(1):
-        is_short = _NUMBERS.match(base) and _NUMBERS.match(head)
-        yield f"{what} {base} -> {head} ({count})" if is_short else f"{what} changed ({count})"
-    if operands and not of_one:
-        yield f"operands changed ({operands})"
-
-
-# ---- causes ------------------------------------------------------------------------------------
+    what: str
+    source: str | None = None
+    delta_bytes: int | None = None
+    delta_wire_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,29 +70,44 @@ class Cause:
 
     Attributes:
         sources: Lines of the user's program; empty if it has none.
-        delta_bytes: Increase of the memory that it explains; None if that is not known.
-        delta_bytes_of: Figure that increases: ``total_bytes`` (must fit), ``peak_bytes`` or
-            ``argument_bytes``.
+        names: Arguments and results that changed.
+        affected: Arguments and results that it explains.
+        reached: Further lines that it explains.
+        delta_bytes: Increase of the memory that must fit, its consequences included; None if not
+            known.
+        delta_bytes_of: Figure that increases: ``total_bytes``; None without bytes.
         delta_wire_bytes: Increase of the bytes on the wire in one run that it explains.
+        consequences: What follows from it.
     """
 
     sources: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    affected: frozenset[str] = frozenset()
+    reached: frozenset[str] = frozenset()
     delta_bytes: int | None = None
     delta_bytes_of: str | None = None
     delta_wire_bytes: int | None = None
+    consequences: tuple[Consequence, ...] = ()
 
     @property
     def what(self) -> str:
         """Its description."""
         raise NotImplementedError
 
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Return whether another cause follows from it."""
+        del other, changes
+        return False
+
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object."""
         names = ("sources", "what", "delta_bytes", "delta_bytes_of", "delta_wire_bytes")
-        return {name: getattr(self, name) for name in names}
-
-
-C = TypeVar("C", bound=Cause)
+        kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+        parts = [
+            {name: getattr(one, name) for name in Consequence.__dataclass_fields__}
+            for one in self.consequences
+        ]
+        return {"kind": kind, **{n: getattr(self, n) for n in names}, "consequences": parts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,83 +119,454 @@ class Changes:
         rows: Changes by line.
         shardings: Changes of arguments, results and annotations.
         donations: Aliases lost and gained.
+        toolchain: Change of the compiler; empty for none.
+        flags: Flags of XLA that differ, with both values.
+        meshes: Meshes of base and head as text; None if not known.
+        moved: Modules that only one side has, with operations that the other side has here.
     """
 
     program: ProgramLines | None = None
     rows: Sequence[LineRow] = ()
     shardings: ShardingDiff | None = None
     donations: DonationDiff | None = None
+    toolchain: str = ""
+    flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    meshes: tuple[str | None, str | None] = (None, None)
+    moved: tuple[MovedOutOfJit, ...] = ()
 
     @cached_property
     def row_of(self) -> Mapping[str | None, LineRow]:
         """Changes of each line."""
         return {row.source: row for row in self.rows}
 
-    def times(self, once: str, repeated: str) -> int:
-        """Return how often most lines repeat instructions that one side has once; 0 if not."""
-        lines = {} if self.program is None else self.program.lines
-        edited = [(edits.kinds[once], edits.kinds[repeated]) for edits in lines.values()]
-        both = [(few, many) for few, many in edited if few and many]
-        ratios = Counter(many // few for few, many in both if many % few == 0)
-        grown = sum(many >= 2 * few for few, many in both)  # many repeat all but what loops share
-        return ratios.most_common(1)[0][0] if ratios and 2 * grown > len(both) else 0
+    @property
+    def lines(self) -> Mapping[str | None, LineEdits]:
+        """Edits of each line."""
+        return {} if self.program is None else self.program.lines
 
-    @cached_property
-    def is_repeated(self) -> bool:
-        """Whether instructions of loops are repeated on one side only."""
+    def entries(self, kind: str) -> list[EntryRow]:
+        """Return the changed arguments, or results."""
+        found = () if self.shardings is None else self.shardings.entries
+        return [row for row in found if row.kind == kind]
+
+    def is_novel(self, cause: Cause) -> bool:
+        """Return whether a line of a cause has operations that only one side has anywhere."""
         program = self.program
         if program is None:
             return False
-        return any(map(program.is_unrolled, program.trips)) or any(
-            edits.net(once)["while"] and self.times(once, repeated) > 1
-            for edits in program.lines.values()
-            for once, repeated in (("removed", "added"), ("added", "removed"))
+        for source in cause.sources:
+            edits = program.lines.get(source, LineEdits())
+            found = {*edits.nets}
+            found.update(program.new.get(source, ()), program.gone.get(source, ()))
+            if found & program.novel or CONSTRAINT in found:
+                return True
+        return False
+
+    def edits(self, source: str) -> LineEdits:
+        """Return the edits of a line; none where it has none."""
+        return self.lines.get(source) or LineEdits()
+
+    def is_following(self, source: str) -> bool:
+        """Return whether a line has only operations that come and go with types and shapes."""
+        edits = self.edits(source)
+        return edits.nets <= _FOLLOWING
+
+    def adapts(self, cause: Cause, *, has_others: bool) -> bool:
+        """Return whether lines are computed from changed arguments, and have no new operations.
+
+        Args:
+            cause: Cause with the lines.
+            has_others: Whether arguments came or went, with operations of their own.
+        """
+        program = self.program
+        if program is None or (self.is_novel(cause) and not has_others):
+            return isinstance(cause, LineChanged) and cause.is_constraint_alone(self)
+        if isinstance(cause, CallsChanged):
+            return has_others
+        edits = [self.edits(source) for source in cause.sources]
+        own = sum(
+            count
+            for one in edits
+            for kind in one.opcodes
+            for opcode, count in one.net(kind).items()
+            if opcode not in _FOLLOWING
+        )
+        is_small = has_others or 2 * own <= sum(one.count for one in edits)
+        return is_small and program.flow.reached.get(ARGUMENTS, frozenset()).issuperset(
+            cause.sources
         )
 
-    @cached_property
-    def called_lines(self) -> set[str]:
-        """Lines whose edits all follow from changed calls."""
-        if self.program is None:
-            return set()
-        lines = self.program.lines
-        return {
-            line
-            for line in self.program.calls.lines
-            if line in lines and not lines[line].changes_of(TYPE, OPCODE, *_OPERATION_PROPERTIES)
-        }
+    def follows(self, cause: Cause, *others: str) -> bool:
+        """Return whether lines of a cause are computed from other lines, and only adapt."""
+        program = self.program
+        if program is None:
+            return False
+        flow = program.flow.reached
+        after: set[str] = set().union(*(flow.get(one, frozenset()) for one in others))
+        sided = {*program.new, *program.gone}
+        return bool(cause.sources) and all(
+            source in after
+            and (self.is_following(source) or (source in sided and not sided.isdisjoint(others)))
+            for source in cause.sources
+        )
 
 
-def find_causes(changes: Changes) -> list[Cause]:
-    """Return the causes of the changes of a module, in the order of `FINDERS`."""
-    causes: list[Cause] = []
-    for find in FINDERS:
-        causes += list(find(changes, causes))
-    return causes
+_FOLLOWING = frozenset(
+    {
+        *("convert", "broadcast", "reshape", "transpose", "constant", "bitcast", "copy", "iota"),
+        *("bitcast-convert", "reduce-precision", "pad", "slice", "concatenate"),
+    }
+)
+"""Operations that JAX adds and leaves out with the types and shapes of operands."""
 
 
-def _has(causes: Iterable[Cause], *kinds: type[Cause]) -> bool:
-    return any(isinstance(cause, kinds) for cause in causes)
+def ranked_causes(changes: Changes) -> list[Cause]:
+    """Return the causes that no other explains, in the order of `FINDERS`."""
+    found = [cause for find in FINDERS for cause in find(changes)]
+    owner: dict[int, int] = {}
+    for place, cause in enumerate(found):
+        for other, candidate in enumerate(found):
+            is_free = other != place and _top(other, owner) != place
+            if is_free and candidate.explains(cause, changes):
+                owner[place] = other
+                break
+    parts: dict[int, list[Cause]] = defaultdict(list)
+    for place in owner:
+        parts[_top(place, owner)].append(found[place])
+    return [
+        replace(
+            cause,
+            affected=cause.names.union(*(one.names for one in parts[place])),
+            reached=cause.reached.union(*({*one.sources, *one.reached} for one in parts[place])),
+            consequences=tuple(_consequence(one) for one in parts[place]),
+        )
+        for place, cause in enumerate(found)
+        if place not in owner
+    ]
 
 
-def _ranked(size: int | None) -> int | None:
-    """Return a number of bytes that ranks a cause, else None."""
-    return size if size is not None and abs(size) >= LEAST else None
+def _top(place: int, owner: Mapping[int, int]) -> int:
+    while place in owner:
+        place = owner[place]
+    return place
 
 
-def _with_bytes(cause: C, peak: int | None, wire: int | None) -> C:
-    """Return a cause with its bytes at the peak and on the wire."""
-    return replace(
-        cause,
-        delta_bytes=_ranked(peak),
-        delta_bytes_of=None if _ranked(peak) is None else "peak_bytes",
-        delta_wire_bytes=_ranked(wire),
-    )
+def _consequence(cause: Cause) -> Consequence:
+    return Consequence(what=cause.what, source=next(iter(cause.sources), None))
 
 
-def _with_row(cause: C, changes: Changes) -> C:
-    """Return a cause with the bytes of its line."""
-    row = changes.row_of.get(cause.sources[0])
-    return cause if row is None else _with_bytes(cause, row.delta_peak_bytes, row.delta_wire_bytes)
+# ---- compiler, flags, sizes, mesh ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsChanged(Cause):
+    """Another version of JAX or XLA, or other flags."""
+
+    text: str
+
+    @property
+    def what(self) -> str:
+        """Its description."""
+        return self.text
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain lines without new operations: versions of JAX make others of one program."""
+        return isinstance(other, LineChanged | CallsChanged) and not changes.is_novel(other)
+
+
+def _tools(changes: Changes) -> Iterator[ToolsChanged]:
+    if changes.toolchain:
+        yield ToolsChanged(text=f"another compiler: {changes.toolchain}")
+    flags = changes.flags
+    if flags:
+        texts = [f"{name} {_flag(one)} -> {_flag(other)}" for name, (one, other) in flags.items()]
+        kinds = f"{plural(len(flags), 'flag')} of XLA changed: "
+        yield ToolsChanged(text=kinds + listed(texts, FEW))
+
+
+def _flag(value: str | None) -> str:
+    return "(default)" if value is None else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resized(Cause):
+    """Sizes of dimensions of arguments changed: batch, sequence, vocabulary, layers, others."""
+
+    sizes: tuple[tuple[str, int, int], ...]
+
+    @property
+    def what(self) -> str:
+        """Its description."""
+        texts = [f"{name} {before} -> {after}" for name, before, after in self.sizes]
+        return f"{', '.join(texts)} ({plural(len(self.names), 'argument')})"
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain results and donations, trip counts of its sizes, and lines that adapt."""
+        pairs = {(before, after) for _, before, after in self.sizes}
+        if isinstance(other, LoopsChanged):
+            return (other.loop.trips, other.loop.trips_after) in pairs
+        if isinstance(other, LineChanged | CallsChanged):
+            return not changes.is_novel(other)
+        return isinstance(other, ResultsChanged | DonationChanged)
+
+
+_SHAPE = re.compile(r"\w+\[([\d,]*)\]")
+_VOCABULARY = re.compile(r"(?i)emb|vocab|wte|lm_head|unemb|logits|token|\bout")
+
+
+def _resized(changes: Changes) -> Iterator[Resized]:
+    pairs: dict[tuple[int, int], list[tuple[EntryRow, int]]] = defaultdict(list)
+    names = set()
+    for row in changes.entries("parameter"):
+        dims = [_dimensions(row.base_global_shape), _dimensions(row.head_global_shape)]
+        if row.base is None or row.head is None or dims[0] == dims[1]:
+            continue
+        if len(dims[0]) != len(dims[1]):
+            return
+        names.add(label_of(row.head))
+        for place, pair in enumerate(zip(*dims, strict=True)):
+            if pair[0] != pair[1]:
+                pairs[pair].append((row, place))
+    loop = None if changes.program is None else changes.program.loop
+    sizes = []
+    for (before, after), rows in pairs.items():
+        is_loop = loop is not None and loop.kind == TRIPS and loop.trips == before
+        name = "layers" if is_loop and {place for _, place in rows} == {0} else _size_name(rows)
+        sizes.append((name, before, after))
+    if sizes:
+        order = ("batch", "sequence", "vocabulary", "layers")
+        sizes.sort(key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one))
+        yield Resized(sizes=tuple(sizes), names=frozenset(names))
+
+
+def _dimensions(shape: str | None) -> tuple[int, ...]:
+    match = _SHAPE.match(shape or "")
+    return () if match is None or not match[1] else tuple(map(int, match[1].split(",")))
+
+
+def _size_name(rows: Sequence[tuple[EntryRow, int]]) -> str:
+    """Return the name of a size by the arguments that have it, and the place of the dimension."""
+    inputs = [(row, place) for row, place in rows if row.head and row.head.aliased_with is None]
+    integers = [place for row, place in inputs if (row.head_global_shape or "")[:1] in "su"]
+    if integers and len(inputs) == len(rows):
+        return {0: "batch", 1: "sequence"}.get(integers[0], "dimension")
+    leaves = Counter(re.sub(r".*\[['\"]|['\"]\]$|.*\.", "", row.name or "") for row, _ in rows)
+    if all(_VOCABULARY.search(row.name or "") for row, _ in rows) and len(leaves) <= FEW:
+        return "vocabulary"
+    if len(inputs) == len(rows) and {place for _, place in inputs} == {0}:
+        return "batch"
+    return f"dimension of {listed([name for name, _ in leaves.most_common()], 2)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshChanged(Cause):
+    """Another mesh of devices."""
+
+    base: str
+    head: str
+
+    @property
+    def what(self) -> str:
+        """Its description."""
+        return f"mesh {self.base} -> {self.head}"
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain other divisions of arguments, results and annotations, and what follows."""
+        if isinstance(other, ArgumentsChanged):
+            return other.change == RESHARDED
+        if isinstance(other, LineChanged | CallsChanged):
+            return not changes.is_novel(other) or other.is_constraint_alone(changes)
+        return isinstance(other, ResultsChanged | DonationChanged)
+
+
+def _mesh(changes: Changes) -> Iterator[MeshChanged]:
+    base, head = changes.meshes
+    if base is not None and head is not None:
+        sizes = [re.findall(r"\d+", text) for text in (base, head)]
+        if sizes[0] != sizes[1]:
+            yield MeshChanged(base=base, head=head)
+
+
+# ---- arguments, results, donations ---------------------------------------------------------------
+
+RETYPED, REPLACED = "retyped", "replaced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentsChanged(Cause):
+    """Arguments were added, removed, renamed, resharded, or have other shapes or types.
+
+    Attributes:
+        change: The gravest change.
+        texts: All of them in words, with both values.
+        rows: Arguments with equal changes, base and head; None where one has none.
+    """
+
+    change: str
+    texts: tuple[str, ...]
+    label: str = "argument"
+
+    @property
+    def what(self) -> str:
+        """Its description."""
+        names = sorted(self.names, key=lambda name: (len(name), name))
+        return f"{plural(len(names), self.label)} {' and '.join(self.texts)}: {listed(names, 2)}"
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain donations of these arguments, results, and lines that are computed from them."""
+        if isinstance(other, DonationChanged):
+            return bool(self.names & other.names)
+        if isinstance(other, LineChanged | CallsChanged):
+            return changes.adapts(other, has_others=self.change in (ADDED, REMOVED, REPLACED))
+        return isinstance(other, ResultsChanged | ArgumentsReordered)
+
+
+def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
+    alone: dict[str, list[EntryRow]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+    for row in changes.entries("parameter"):
+        if row.base is None or row.head is None:
+            alone[row.change].append(row)
+        elif found := [*_entry_texts(row)]:
+            kinds, texts = zip(*found, strict=True)
+            groups[kinds].append((label_of(row.head), texts))
+    known = {name for pairs in groups.values() for name, _ in pairs}
+    for (before, after), names in _renames(changes).items():
+        text = f"renamed, [{before}] -> [{after}]"
+        if own := [(name, (text,)) for name in names if name not in known]:
+            groups[RENAMED,] += own
+    if alone:
+        sizes = [
+            f"{plural(len(rows), 'argument')} of {format_bytes(_bytes(rows))} {kind}"
+            for kind, rows in sorted(alone.items())
+        ]
+        yield _AddedArguments(
+            change=REPLACED if len(alone) > 1 else next(iter(alone)),
+            texts=tuple(sizes),
+            names=_labels(row for rows in alone.values() for row in rows),
+        )
+    order = (RESHARDED, RESHAPED, RETYPED, RENAMED)
+    for kinds, pairs in sorted(groups.items(), key=lambda item: -len(item[1])):
+        change = min(kinds, key=order.index)
+        labels = frozenset(name for name, _ in pairs)
+        yield ArgumentsChanged(
+            change=change,
+            texts=Counter(texts for _, texts in pairs).most_common(1)[0][0],
+            names=labels,
+            label=_label(labels) if change == RETYPED else "argument",
+        )
+
+
+def _labels(rows: Iterable[EntryRow]) -> frozenset[str]:
+    return frozenset(label_of(one) for row in rows if (one := row.head or row.base))
+
+
+class _AddedArguments(ArgumentsChanged):
+    @property
+    def what(self) -> str:
+        """Its description."""
+        names = sorted(self.names, key=lambda name: (len(name), name))
+        return f"{', '.join(self.texts)}: {listed(names, FEW)}"
+
+
+def _bytes(rows: Iterable[EntryRow]) -> int:
+    return sum(abs(row.delta_bytes or 0) for row in rows)
+
+
+_STATE = re.compile(r"\b(?:mu|nu|m|v|trace|momentum|exp_avg\w*|opt\w*)\b")
+
+
+def _label(names: Collection[str]) -> str:
+    """Return the word for some arguments: ``parameter``, ``value of the optimizer state``."""
+    states = sum(bool(_STATE.search(name)) for name in names)
+    if states == len(names):
+        return "optimizer array"
+    return "argument" if states else "parameter"
+
+
+def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
+    """Yield kind and text of the changes of an argument or result that both sides have."""
+    base, head = row.base, row.head
+    assert base is not None
+    assert head is not None
+    names = renamed_component(base.name, head.name)
+    if row.kind == "parameter" and names is not None:
+        yield RENAMED, f"renamed, [{names[0]}] -> [{names[1]}]"
+    shapes = [base.global_shape or base.device_shape, head.global_shape or head.device_shape]
+    types = [(shape or "").partition("[")[0] for shape in shapes]
+    dims = [_dimensions(shape) for shape in shapes]
+    if types[0] != types[1] and all(types):
+        yield RETYPED, f"{types[1]} now, {_was(types[0])}"
+    if len(dims[0]) != len(dims[1]):
+        yield RESHAPED, f"reshaped, {shapes[0]} -> {shapes[1]}"
+    if row.change == RESHARDED:
+        parts = (base.device_shape, head.device_shape)
+        pairs = ((base.spec, head.spec), parts, (base.sharding, head.sharding))
+        pair = next(((b, h) for b, h in pairs if b and h and b != h), None)
+        if pair is not None:
+            on_each = " on each device" * (pair == parts)
+            is_replicated = base.device_shape != head.device_shape == head.global_shape
+            word = "replicated" if is_replicated else "resharded"
+            yield RESHARDED, f"{word}, {pair[0]} -> {pair[1]}{on_each}"
+    elif dims[0] == dims[1] and types[0] == types[1] and row.change == RESHAPED:
+        yield RESHAPED, f"reshaped, {base.device_shape} -> {head.device_shape}"
+
+
+def _was(text: str) -> str:
+    return f"was {text}"
+
+
+_COMPONENT = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>[^\]']*)\]|\.?(?P<name>[^.\[\]]+)")
+
+
+def components(name: str | None) -> tuple[str, ...]:
+    """Return the parts of the path of an argument.
+
+    >>> components("state[1].mu['layers']['up']")
+    ('state', '1', 'mu', 'layers', 'up')
+    """
+    return tuple(match[match.lastgroup or 0] for match in _COMPONENT.finditer(name or ""))
+
+
+def renamed_component(base: str | None, head: str | None) -> tuple[str, str] | None:
+    """Return the only part of a path that differs, not the first: the variable of the argument."""
+    mine, yours = components(base), components(head)
+    if len(mine) != len(yours) or mine[:1] != yours[:1]:
+        return None
+    differ = [(one, other) for one, other in zip(mine, yours, strict=True) if one != other]
+    return differ[0] if len(differ) == 1 else None
+
+
+def _renames(changes: Changes) -> Mapping[tuple[str, str], list[str]]:
+    """Return the arguments of which one part of the path has another name, by both names."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for base, head in () if changes.shardings is None else changes.shardings.pairs:
+        names = renamed_component(base.name, head.name) if base.kind == "parameter" else None
+        if names is not None:
+            found[names].append(label_of(head))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentsReordered(Cause):
+    """Arguments have the same names in another order."""
+
+    @property
+    def what(self) -> str:
+        """Its description."""
+        names = sorted(self.names)
+        return f"{plural(len(names), 'argument')} in another order: {listed(names, 1)}"
+
+
+def _order(changes: Changes) -> Iterator[ArgumentsReordered]:
+    names = [
+        label_of(head)
+        for base, head in (() if changes.shardings is None else changes.shardings.pairs)
+        if base.kind == "parameter" and base.name and base.name == head.name
+        if base.number != head.number
+    ]
+    if names and not _renames(changes):  # paths are sorted by name
+        yield ArgumentsReordered(names=frozenset(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,207 +577,229 @@ class DonationChanged(Cause):
     """
 
     change: str
-    names: Sequence[str]
     size_bytes: int
+    first: tuple[str, ...]
 
     @property
     def what(self) -> str:
         """Its description."""
         arguments = f"{plural(len(self.names), 'argument')} of {format_bytes(self.size_bytes)}"
-        return f"donation {self.change} for {arguments}: {listed(self.names, FEW)}"
+        return f"donation {self.change} for {arguments}: {listed(self.first, FEW)}"
 
 
-def _donations(changes: Changes, earlier: Sequence[Cause]) -> Iterator[DonationChanged]:
-    del earlier
-    for change in ("lost", "gained") if changes.donations is not None else ():
-        assert changes.donations is not None
-        names = changes.donations.names_of(change)
+def _donations(changes: Changes) -> Iterator[DonationChanged]:
+    donations = changes.donations
+    for change in ("lost", "gained") if donations is not None else ():
+        assert donations is not None
+        names = donations.names_of(change)
         if names:
-            size = changes.donations.bytes_of(change)
-            yield DonationChanged(change=change, names=names, size_bytes=size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentsChanged(Cause):
-    """Arguments were added, removed, reshaped or resharded."""
-
-    change: str
-    rows: Sequence[EntryRow]
-
-    @property
-    def what(self) -> str:
-        """Its description, with the first of spec and shapes that differs on both sides."""
-        first = self.rows[0]
-        base, head, values = first.base, first.head, ""
-        if base is not None and head is not None:
-            parts = (base.device_shape, head.device_shape)
-            pairs = [(base.global_shape, head.global_shape), parts]
-            if self.change == RESHARDED:  # equal specs, other sizes of mesh axes: the parts differ
-                specs = (base.spec, head.spec)
-                pairs = [specs, *reversed(pairs), (base.sharding, head.sharding)]
-            pair = next(((b, h) for b, h in pairs if b and h and b != h), None)
-            if pair is not None:
-                values = f" {pair[0]} -> {pair[1]}"
-                is_part = self.change == RESHARDED and pair[1] == head.device_shape
-                values += " on each device" * is_part
-        names = [f"{first.name}{values}", *(str(row.name) for row in self.rows[1:])]
-        return f"{plural(len(names), 'argument')} {self.change}: {listed(names, 1)}"
-
-
-def _arguments(changes: Changes, earlier: Sequence[Cause]) -> Iterator[ArgumentsChanged]:
-    del earlier
-    changed: dict[str, list[EntryRow]] = defaultdict(list)
-    for row in () if changes.shardings is None else changes.shardings.entries:
-        if row.kind == "parameter":
-            changed[row.change].append(row)
-    for change in (ADDED, REMOVED, RESHAPED, RESHARDED):
-        rows = changed[change]
-        sizes = [_padded_delta(row) for row in rows]
-        size = _ranked(None if None in sizes else sum(one or 0 for one in sizes))
-        if rows:
-            yield ArgumentsChanged(
-                change=change,
-                rows=rows,
-                delta_bytes=size,
-                delta_bytes_of=None if size is None else "argument_bytes",
+            size = donations.bytes_of(change)
+            yield DonationChanged(
+                change=change, names=frozenset(names), first=tuple(names), size_bytes=size
             )
 
 
-def _padded_delta(row: EntryRow) -> int | None:
-    """Return the increase of an argument on each device, with the padding of tiles."""
-    sides = (row.base, row.head)
-    before, after = (0 if one is None else one.padded_device_bytes for one in sides)
-    return row.delta_bytes if before is None or after is None else after - before
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentsReordered(Cause):
-    """Arguments have the same names in another order."""
+class ResultsChanged(Cause):
+    """Results were added, removed, resharded, or have other shapes or types."""
 
-    names: Sequence[str]
+    change: str
+    text: str
+    size_bytes: int
 
     @property
     def what(self) -> str:
         """Its description."""
-        return f"{plural(len(self.names), 'argument')} in another order: {listed(self.names, 1)}"
+        names = sorted(self.names, key=lambda name: (len(name), name))
+        text = (
+            f" {self.text}" if self.text else f" of {format_bytes(self.size_bytes)} {self.change}"
+        )
+        return f"{plural(len(names), 'result')}{text}: {listed(names, 2)}"
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain donations that other results cannot take, and reshapes for added ones."""
+        if self.change in (ADDED, REMOVED):
+            is_line = isinstance(other, LineChanged) and not isinstance(other, Retyped)
+            return is_line and all(map(changes.is_following, other.sources))
+        if not isinstance(other, DonationChanged):
+            return False
+        outputs = (
+            {row.base_output for row in changes.donations.entries} if changes.donations else ()
+        )
+        return any(
+            row.base is not None and row.base.index in outputs for row in changes.entries("output")
+        )
 
 
-def _order(changes: Changes, earlier: Sequence[Cause]) -> Iterator[ArgumentsReordered]:
-    if changes.shardings is None or _adds_arguments(earlier):
-        return
-    names = [
-        label_of(head)
-        for base, head in changes.shardings.pairs
-        if base.kind == "parameter" and base.name and base.name == head.name
-        if base.number != head.number
-    ]
-    if names:
-        yield ArgumentsReordered(names=names)
+def _results(changes: Changes) -> Iterator[ResultsChanged]:
+    groups: dict[str, list[tuple[EntryRow, str]]] = defaultdict(list)
+    for row in changes.entries("output"):
+        if row.base is None or row.head is None:
+            groups[row.change].append((row, ""))
+        else:
+            for kind, text in _entry_texts(row):
+                groups[kind].append((row, text))
+    for change, found in sorted(groups.items(), key=lambda item: -len(item[1])):
+        yield ResultsChanged(
+            change=change,
+            text=Counter(text for _, text in found).most_common(1)[0][0],
+            names=_labels(row for row, _ in found),
+            size_bytes=_bytes(row for row, _ in found),
+        )
 
 
-def _adds_arguments(causes: Iterable[Cause]) -> bool:
-    """Return whether arguments were added or removed, as with another number of layers."""
-    changed = (one.change for one in causes if isinstance(one, ArgumentsChanged))
-    return any(change in (ADDED, REMOVED) for change in changed)
+# ---- loops and recomputation ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputationChanged(Cause):
-    """Recomputation is gone or new, all of it or most; numbers of instructions."""
+    """Another policy of rematerialisation; numbers of instructions."""
 
     before: int
     after: int
+    stacks: int
+    stack_bytes: int
 
     @property
     def what(self) -> str:
         """Its description."""
-        way = "gone" if self.before > self.after else "new"
-        number = plural(max(self.before, self.after), "instruction")
-        if self.before and self.after:
-            number = f"{abs(self.before - self.after)} of {number}"
-        return f"recomputation {way}: {number} in {RECOMPUTED}"
+        fewer = self.after < self.before
+        way = "not computed again" if fewer else "computed again"
+        if not self.after or not self.before:
+            number = plural(max(self.before, self.after), "instruction")
+            text = f"rematerialisation {'gone' if fewer else 'new'}: {number} {way}"
+        else:
+            number = plural(abs(self.before - self.after), "instruction")
+            text = f"rematerialisation policy changed: {number} {'no longer' if fewer else 'newly'}"
+            text = f"{text} computed again of {max(self.before, self.after)}"
+        if self.stacks:
+            values = plural(self.stacks, "stack")
+            size = format_bytes(abs(self.stack_bytes))
+            saved = "saved for the backward pass" if self.stack_bytes > 0 else "no longer saved"
+            text += f"; {values} {saved}, {size}"
+        return text
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain lines without new operations."""
+        is_line = isinstance(other, LineChanged | CallsChanged)
+        return is_line and not changes.is_novel(other)
 
 
-def _recomputation(changes: Changes, earlier: Sequence[Cause]) -> Iterator[RecomputationChanged]:
-    del earlier
-    before, after = (0, 0) if changes.program is None else changes.program.recomputed
-    if 2 * min(before, after) > max(before, after) or before == after:
+_MOST_OTHERS = 0.5
+"""Largest share of lines with other operations of their own, beside those computed again."""
+
+
+def _recomputation(changes: Changes) -> Iterator[RecomputationChanged]:
+    program = changes.program
+    before, after = (0, 0) if program is None else program.recomputed
+    if before == after or program is None or program.loop is not None:
         return
-    if before and after and changes.is_repeated:  # with the bodies of the loops
+    pure, others = [], 0
+    for source, edits in program.lines.items():
+        if source is None or not edits.again or not any(edits.again.values()):
+            continue
+        nets = edits.nets - _SAVING
+        pure += [] if nets or source in program.new or source in program.gone else [source]
+        others += bool(nets)
+    is_all = not before or not after
+    if not is_all and (not pure or others > _MOST_OTHERS * len(pure)):
+        return
+    if is_all and not pure and (program.new or program.gone):
         return
     rows = [row for row in changes.rows if row.recomputed and row.source is not None]
-    rows.sort(key=lambda row: (-abs(row.recomputed or 0), row.source or ""))
+    barriers = {line for line, edits in program.lines.items() if _BARRIER in edits.nets}
+    rows.sort(key=lambda r: (r.source not in barriers, -abs(r.recomputed or 0), r.source or ""))
     sources = tuple(row.source for row in rows if row.source is not None)
-    yield RecomputationChanged(sources=sources, before=before, after=after)
+    yield RecomputationChanged(sources=sources, before=before, after=after, stacks=0, stack_bytes=0)
+
+
+_BARRIER = "opt-barrier"
+_SAVING = _FOLLOWING | {"opt-barrier", "dynamic-slice", "dynamic-update-slice", "add"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopsChanged(Cause):
-    """Loops that were unrolled, or put around instructions that were repeated `times` times."""
+    """Operations are in another loop than before, or their loop runs another number of times."""
 
-    loops: int
-    is_gone: bool
-    times: int
+    loop: LoopChange
 
     @property
     def what(self) -> str:
         """Its description."""
-        text = "gone" if self.is_gone else "new"
-        if self.times > 1 and self.is_gone:
-            text = f"unrolled: instructions in the body appear {self.times} times"
-        elif self.times > 1:
-            text = f"new: instructions that appeared {self.times} times are its body"
-        return f"{'loop' if self.loops == 1 else f'{self.loops} loops'} {text}"
+        kind, trips, after = self.loop.kind, self.loop.trips, self.loop.trips_after
+        if kind == TRIPS:
+            return f"loop of {after} iterations, was {trips}"
+        if kind == UNROLLED:
+            rest = f"; {after} iterations are left" if after != trips else ""
+            return f"loop unrolled: its body appears {trips} times{rest}"
+        if kind == SCANNED:
+            return f"operations that appeared {trips} times are the body of a loop now"
+        if self.loop.is_step:
+            way = "runs in a loop of" if kind == INTO else "no longer runs in a loop of"
+            return f"the step {way} {trips} microbatches (gradient accumulation)"
+        way = "moved into a loop of" if kind == INTO else "moved out of a loop of"
+        return f"{plural(len(self.loop.lines), 'line')} {way} {trips} iterations"
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain lines without new operations, and annotations in the loop."""
+        if isinstance(other, LineChanged | CallsChanged):
+            return not changes.is_novel(other)
+        return isinstance(other, ResultsChanged) and other.change not in (ADDED, REMOVED)
 
 
-def _loops(changes: Changes, earlier: Sequence[Cause]) -> Iterator[LoopsChanged]:
-    del earlier
+def _loops(changes: Changes) -> Iterator[LoopsChanged]:
     program = changes.program
-    if program is None:
-        return
-    sides = (("removed", "added"), ("added", "removed"))
-    times = [changes.times(*side) for side in sides]
-    for source, edits in program.lines.items():
-        for (kind, _), repeats in zip(sides, times, strict=True):
-            loops = edits.net(kind)["while"]
-            if loops and (repeats > 1 or _one_sided(program, source) is None):
-                yield LoopsChanged(
-                    sources=() if source is None else (source,),
-                    loops=loops,
-                    is_gone=kind == "removed",
-                    times=repeats,
-                )
+    if program is not None and program.loop is not None:
+        yield LoopsChanged(sources=program.loop_lines, loop=program.loop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TripsChanged(Cause):
-    """Loops have other trip counts: unrolled in part, or of another number of layers."""
+class MovedOutOfJit(Cause):
+    """Operations that the other side has in another module."""
 
-    before: Sequence[int]
-    after: Sequence[int]
-    growth: int
+    module: str
+    is_out: bool
+    opcodes: Counter[str]
 
     @property
     def what(self) -> str:
         """Its description."""
-        pairs = sorted({p for p in zip(self.before, self.after, strict=True) if p[0] != p[1]})
-        base, head = (" and ".join(map(str, numbers)) for numbers in zip(*pairs, strict=True))
-        loops = "loop" if len(self.before) == 1 else f"{len(self.before)} loops"
-        text = f"{loops} of {head} iterations instead of {base}"
-        if self.growth > 1:
-            text += f": unrolled, instructions in the body appear {self.growth} times"
-        return text
+        way, has = ("out of", "has") if self.is_out else ("into", "had")
+        opcodes = opcodes_text(self.opcodes)
+        return f"moved {way} this jit: module {self.module} {has} the operations: {opcodes}"
+
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain all lines, and the arguments and results that went with them."""
+        return not isinstance(other, ToolsChanged | MeshChanged | Resized | MovedOutOfJit)
 
 
-def _trips(changes: Changes, earlier: Sequence[Cause]) -> Iterator[TripsChanged]:
-    del earlier
-    program = changes.program
-    if program is None:
-        return
-    for place, (before, after) in program.trips.items():
-        growth = program.growth if program.is_unrolled(place) else 1
-        cause = TripsChanged(sources=(place,), before=before, after=after, growth=growth)
-        yield _with_row(cause, changes)
+_LEAST_MOVED = 0.5
+"""Share of the operations of a module that another one must have lost, or gained."""
+
+
+def moved_operations(
+    program: ProgramLines, module: str, opcodes: Counter[str], *, is_out: bool
+) -> MovedOutOfJit | None:
+    """Return that the operations of a module of one side alone were, or are, in another module.
+
+    Args:
+        program: Edits of the other module.
+        module: Name of the module that is new, or gone.
+        opcodes: Opcodes of its operations.
+        is_out: Whether it is new.
+    """
+    kind = "removed" if is_out else "added"
+    lost = sum((edits.net(kind) for edits in program.lines.values()), Counter[str]())
+    moved = lost & opcodes
+    is_enough = moved.total() >= max(2, _LEAST_MOVED * opcodes.total())
+    return MovedOutOfJit(module=module, is_out=is_out, opcodes=moved) if is_enough else None
+
+
+def _moved(changes: Changes) -> Iterator[MovedOutOfJit]:
+    yield from changes.moved
+
+
+# ---- lines ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -621,72 +821,40 @@ class CallsChanged(Cause):
             text = "call gone"
         return f"{text}: {'; '.join(parts)} in {listed(self.change.lines, FEW)}"
 
+    def is_constraint_alone(self, changes: Changes) -> bool:
+        """Return whether only sharding constraints changed."""
+        del changes
+        opcodes = {
+            o
+            for side in (self.change.added, self.change.removed)
+            for c in side.values()
+            for o in +c
+        }
+        return opcodes == {CONSTRAINT}
 
-def _calls(changes: Changes, earlier: Sequence[Cause]) -> Iterator[CallsChanged]:
-    """Yield the lines with changed calls, with the bytes of the functions that only they call."""
-    program = changes.program
-    if program is None or changes.is_repeated or _has(earlier, RecomputationChanged):
-        return
-    users: Counter[str | None] = Counter(
-        line for change in program.calls.callers.values() for line in change.lines
-    )
-    for caller, change in program.calls.callers.items():
-        if _one_sided(program, caller) is not None:
-            continue
-        if change.is_other_number and _adds_arguments(earlier):
-            continue
-        own = [
-            changes.row_of[line]
-            for line in change.lines
-            if line in changes.row_of and line in changes.called_lines and users[line] == 1
-        ]
-        sent = [row.delta_wire_bytes for row in own]
-        peak = sum(row.delta_peak_bytes or 0 for row in own)
-        wire = None if None in sent else sum(size or 0 for size in sent)
-        yield _with_bytes(CallsChanged(sources=(caller,), change=change), peak, wire)
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain the lines of the called functions."""
+        if isinstance(other, ResultsChanged):
+            return True
+        lines = set(self.change.lines)
+        return isinstance(other, LineChanged) and (
+            lines.issuperset(other.sources) or changes.follows(other, *self.sources, *lines)
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneSidedLine(Cause):
-    """A line that only one side has, with its opcodes."""
-
-    is_new: bool
-    opcodes: Counter[str]
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        return f"{'new' if self.is_new else 'gone'} line: {opcodes_text(self.opcodes)}"
-
-
-def _one_sided(program: ProgramLines, place: str | None) -> OneSidedLine | None:
-    for is_new, lines in ((True, program.new), (False, program.gone)):
-        if place is not None and place in lines:
-            return OneSidedLine(sources=(place,), is_new=is_new, opcodes=lines[place])
-    return None
-
-
-def _one_sided_lines(changes: Changes, earlier: Sequence[Cause]) -> Iterator[OneSidedLine]:
-    """Yield the lines that only one side has: new ones, gone ones, each by bytes at the peak."""
-    del earlier
+def _calls(changes: Changes) -> Iterator[CallsChanged]:
+    """Yield the lines with changed calls."""
     program = changes.program
     if program is None:
         return
-
-    def order(source: str) -> tuple[int, str]:
-        row = changes.row_of.get(source)
-        size = 0 if row is None or row.is_small else abs(row.delta_peak_bytes or 0)
-        return -size, source
-
-    for source in (*sorted(program.new, key=order), *sorted(program.gone, key=order)):
-        cause = _one_sided(program, source)
-        assert cause is not None
-        yield _with_row(cause, changes)
+    for caller, change in program.calls.callers.items():
+        if one_sided_text(program, caller) is None:
+            yield CallsChanged(sources=(caller,), change=change, reached=frozenset(change.lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineChanged(Cause):
-    """A line whose instructions changed by themselves."""
+    """Lines whose instructions changed by themselves."""
 
     text: str
 
@@ -695,41 +863,89 @@ class LineChanged(Cause):
         """Its description."""
         return self.text
 
+    def is_constraint_alone(self, changes: Changes) -> bool:
+        """Return whether only sharding constraints changed."""
+        del changes
+        return self.text.startswith(CONSTRAINT)
 
-def _changed_lines(changes: Changes, earlier: Sequence[Cause]) -> Iterator[LineChanged]:
-    """Yield the lines that changed by themselves, not with the loop, call or argument around."""
+    def explains(self, other: Cause, changes: Changes) -> bool:
+        """Explain lines that adapt to its values, and results."""
+        if isinstance(other, ResultsChanged):
+            is_own = other.change not in (ADDED, REMOVED) or isinstance(self, Retyped)
+            return is_own or not all(map(changes.is_following, self.sources))
+        return isinstance(other, LineChanged) and changes.follows(other, *self.sources)
+
+
+class Retyped(LineChanged):
+    """Activations, logits or other values have another element type, from some lines on."""
+
+
+def _retyped(changes: Changes) -> Iterator[Retyped]:
+    """Yield changes of the element type, of all lines with the same one together."""
+    program = changes.program
+    if program is None or not program.flow.is_known:
+        return
+    flow, sources = program.flow, defaultdict[tuple[str, str], list[str]](list)
+    for source in flow.roots:
+        types: Counter[tuple[str, str]] = Counter()
+        for line in (source, *flow.reached[source]):
+            for (what, base, head), count in changes.edits(line).changes.items():
+                types[base, head] += count * (what == TYPE)
+        is_other = source == ARGUMENTS or _constraint_text(changes.edits(source), ())
+        if types.total() and changes.is_following(source) and not is_other:
+            sources[types.most_common(1)[0][0]].append(source)
+    for (base, head), lines in sources.items():
+        reached = frozenset[str]().union(*(flow.reached[line] for line in lines))
+        nets = [
+            (kind, sum(changes.edits(line).net(kind)["convert"] for line in lines))
+            for kind in ("added", "removed")
+        ]
+        converts = [f"{opcodes_text(Counter(convert=n))} {kind}" for kind, n in nets if n]
+        what = "logits" if flow.of_products.issuperset(lines) else "values"
+        if any(changes.edits(line).products for line in (*lines, *reached)):
+            what = "activations"
+        text = f"{what} are {head}, were {base}{': ' * bool(converts)}{', '.join(converts)}"
+        yield Retyped(sources=tuple(lines), text=text, reached=reached - {*lines})
+
+
+def _lines(changes: Changes) -> Iterator[LineChanged]:
+    """Yield the lines with edits that follow from no other, in the order in which they run."""
     program = changes.program
     if program is None:
         return
     annotations = () if changes.shardings is None else changes.shardings.annotations
-    explained = {*program.new, *program.gone, *changes.called_lines}
-    explained.update(
-        s for c in earlier if isinstance(c, LoopsChanged | TripsChanged) for s in c.sources
-    )
-    is_recomputed = _has(earlier, RecomputationChanged)
-    follows_arguments = _has(earlier, ArgumentsChanged, ArgumentsReordered, TripsChanged)
-    has_others = any(not isinstance(cause, DonationChanged) for cause in earlier)
-    for row in sorted(
-        changes.rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count, r.source or "")
-    ):
-        edits = program.lines.get(row.source)
-        if row.source is None or row.source in explained or edits is None:
+    flow = program.flow
+    if flow.is_known:
+        sources: Sequence[str] = [line for line in flow.roots if line != ARGUMENTS]
+    else:
+        order = sorted(changes.rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count))
+        sources = [row.source for row in order if row.source is not None]
+        others = bool(changes.entries("parameter"))
+        sources = [one for one in sources if _is_own(one, changes, others)]
+    typed = {source for cause in _retyped(changes) for source in cause.sources}
+    for source in sources:
+        edits = program.lines.get(source)
+        if edits is None or edits.is_recomputation or source in typed:
             continue
-        if edits.is_recomputation or (_is_placement(edits) and not program.is_source):
-            continue
-        is_own = _is_own(edits, annotations)
-        is_novel = row.source in program.novel and not is_recomputed
-        if changes.is_repeated or is_recomputed:
-            is_own |= is_novel
-        elif follows_arguments:
-            has_edits = bool(edits.net("added") or edits.net("removed"))
-            is_own |= has_edits and (is_novel or not _adds_arguments(earlier))
-        elif program.is_source or not row.is_small:
-            is_own |= not (has_others and edits.follows)
-        text = _constraint_text(edits, annotations) or row.what
-        if text not in (None, REWRITTEN) and is_own:
-            has_others = True
-            yield _with_row(LineChanged(sources=(row.source,), text=text), changes)
+        text = (
+            one_sided_text(program, source)
+            or _constraint_text(edits, annotations)
+            or edits_text(edits)
+        )
+        if text not in ("", REWRITTEN):
+            reached = flow.reached.get(source, frozenset())
+            yield LineChanged(sources=(source,), text=text, reached=reached)
+
+
+def _is_own(source: str, changes: Changes, has_others: bool) -> bool:
+    """Return whether a line of a text from after optimizations changed by itself."""
+    edits, row = changes.lines.get(source), changes.row_of.get(source)
+    if edits is None or row is None or _is_placement(edits):
+        return False
+    names = {what for what, _, _ in edits.changes}.union(*edits.opcodes.values())
+    if 2 * edits.changes_of(TYPE, OPCODE) > edits.count - abs(edits.recomputed):
+        return not has_others
+    return CONSTRAINT in names or not (row.is_small or (has_others and edits.follows))
 
 
 _TRANSFERS = frozenset({"copy-start", "copy-done", "slice-start", "slice-done"})
@@ -739,41 +955,47 @@ _AROUND_TRANSFERS = frozenset({"bitcast", "copy", "custom-call", "fusion"})
 
 def _is_placement(edits: LineEdits) -> bool:
     """Return whether only the compiler's transfers between memories came or went."""
-    if edits.changes_of(TYPE, OPCODE, SHAPE):
+    if edits.changes_of(TYPE, OPCODE, "shape"):
         return False
     opcodes = {*edits.net("added"), *edits.net("removed")}
     started = opcodes & _TRANSFERS
     return bool(started) and opcodes - started <= _AROUND_TRANSFERS
 
 
-def _is_own(edits: LineEdits, annotations: Sequence[ShardingRow]) -> bool:
-    """Return whether a line changed by itself, not only with the loop or block around it."""
-    if 2 * edits.changes_of(TYPE, OPCODE) > edits.count - abs(edits.recomputed):
-        return True
-    names = {what for what, _, _ in edits.changes}.union(*edits.opcodes.values())
-    return bool(annotations) and CONSTRAINT in names
-
-
 def _constraint_text(edits: LineEdits, annotations: Sequence[ShardingRow]) -> str:
-    """Return the change of sharding constraints with their specs; empty if it is not known."""
-    if edits.changes_of(CONSTRAINT):
-        both = [row for row in annotations if row.change not in (ADDED, REMOVED)]
-        specs = {(row.base_spec, row.head_spec) for row in both}
-        if len(specs) == 1:
-            ((base, head),) = specs
-            return f"{CONSTRAINT} {base} -> {head}"
-    return ""
+    """Return the change of sharding constraints with their specs; empty for other changes."""
+    nets = {kind: edits.net(kind)[CONSTRAINT] for kind in ("added", "removed")}
+    changed = edits.changes_of(CONSTRAINT)
+    if not changed and not any(nets.values()):
+        return ""
+    if changed:
+        rows = [row for row in annotations if row.change not in (ADDED, REMOVED)]
+        specs = {(row.base_spec, row.head_spec) for row in rows}
+        pair = next(iter(specs)) if len(specs) == 1 else None
+        return f"{CONSTRAINT} {pair[0]} -> {pair[1]}" if pair else f"{CONSTRAINT} changed"
+    kind = "added" if nets["added"] else "removed"
+    rows = [row for row in annotations if row.change == (ADDED if nets["added"] else REMOVED)]
+    found = {row.head_spec or row.base_spec for row in rows}
+    spec = f" {next(iter(found))}" if len(found) == 1 else ""
+    others = opcodes_text(edits.net(kind) - Counter({CONSTRAINT: nets[kind]}))
+    return f"{CONSTRAINT}{spec} {'added' if nets['added'] else 'dropped'}" + (
+        f"; {others} {kind}" if others else ""
+    )
 
 
-FINDERS: tuple[Callable[[Changes, Sequence[Cause]], Iterator[Cause]], ...] = (
-    _donations,
+FINDERS: tuple[Callable[[Changes], Iterator[Cause]], ...] = (
+    _tools,
+    _moved,
+    _mesh,
+    _resized,
     _arguments,
     _order,
     _recomputation,
     _loops,
-    _trips,
     _calls,
-    _one_sided_lines,
-    _changed_lines,
+    _retyped,
+    _lines,
+    _results,
+    _donations,
 )
-"""Functions that find causes, in the order of the ranking; each is given those found before."""
+"""Functions that find causes, in the order of the ranking."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
+from hlo_lens.program.target import device_memory
+from hlo_lens.questions.diff.causes import Changes, MovedOutOfJit, moved_operations
+from hlo_lens.questions.diff.edit_flow import PLUMBING
 from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines
-from hlo_lens.questions.diff.module_diff import SUBJECTS, DumpDiff, module_diff
+from hlo_lens.questions.diff.module_diff import NO_CHANGES, SUBJECTS, DumpDiff, module_diff
 from hlo_lens.questions.diff.pairs import pair_modules
 from hlo_lens.questions.matching.edits import Noise
 from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import UsageError
 
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.sides import LoadedSide, SideModule
     from hlo_lens.render.table import Report
 
@@ -98,17 +105,22 @@ def diff_sides(
     for one, other, note in pairs.pairs:
         sides = base.modules[one], head.modules[other]
         program = _program(*sides, noise) if "program" in subjects else None
+        lines = _lines(*sides, program)
+        alone = [base.modules[k] for k in pairs.removed], [head.modules[k] for k in pairs.added]
+        changes = _changes(*sides) if "program" in subjects else NO_CHANGES
         compared = module_diff(
             mine[one],
             yours[other],
             note=note,
             program=program,
-            lines=_lines(*sides, program),
+            lines=lines,
+            changes=replace(changes, moved=tuple(_moved(lines, *alone))),
             subjects=subjects,
             is_forced=is_forced,
             heed=noise,
         )
-        found.append(compared)
+        limit = None if sides[1].dump is None else device_memory(sides[1].dump)
+        found.append(replace(compared, limit_bytes=limit and limit[0]))
     return Diff(
         base=base.without_graphs(),
         head=head.without_graphs(),
@@ -162,3 +174,42 @@ def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> P
     assert head.hlo is not None
     stages = {side.snapshot.facts.stage for side in (base, head)}
     return program_lines(program, base.hlo, head.hlo, is_source=stages == {BEFORE})
+
+
+def _changes(base: SideModule, head: SideModule) -> Changes:
+    """Return the flags and meshes of both sides, where they are known."""
+    dumps = base.dump, head.dump
+    if dumps[0] is None or dumps[1] is None:
+        return NO_CHANGES
+    from hlo_lens.questions.what_if.compiling import OPTION_TEXTS, options_of
+
+    flags: dict[str, tuple[str | None, str | None]] = {}
+    for name in OPTION_TEXTS:
+        texts = [text for dump in dumps if dump and (text := dump.setting(name)) is not None]
+        if len(texts) == len(dumps):
+            mine, yours = map(options_of, texts)
+            differ = {k: (mine.get(k), yours.get(k)) for k in {**mine, **yours}}
+            flags |= {k: pair for k, pair in differ.items() if pair[0] != pair[1]}
+    return Changes(flags=flags, meshes=(_mesh(dumps[0]), _mesh(dumps[1])))
+
+
+def _moved(
+    lines: ProgramLines | None, gone: Sequence[SideModule], new: Sequence[SideModule]
+) -> Iterator[MovedOutOfJit]:
+    """Yield the modules of one side alone whose operations came into or went out of another."""
+    for is_out, modules in ((False, gone), (True, new)) if lines and lines.is_source else ():
+        for one in modules:
+            text = None if one.dump is None else one.dump.before
+            if text is not None and lines is not None:
+                opcodes = Counter(o for o in text.opcodes if o not in PLUMBING)
+                found = moved_operations(lines, one.snapshot.name, opcodes, is_out=is_out)
+                yield from [] if found is None else [found]
+
+
+def _mesh(dump: ModuleDump) -> str | None:
+    """Return the axes of the largest mesh of a module; None if it is not known."""
+    found = sharding_results(dump)
+    meshes = () if found is None else found.table.meshes
+    mesh = max(meshes, key=lambda one: (prod(one.axis_sizes), len(one.axis_sizes)), default=None)
+    sizes = {} if mesh is None else mesh.sizes
+    return " x ".join(f"{name}={size}" for name, size in sizes.items()) or None

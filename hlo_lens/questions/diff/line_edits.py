@@ -26,9 +26,21 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import InstructionTable
 from hlo_lens.program.origins import Origins
 from hlo_lens.program.trip_counts import trip_counts
+from hlo_lens.questions.diff.edit_flow import (
+    NO_FLOW,
+    OUT_OF,
+    PLUMBING,
+    UNROLLED,
+    EditFlow,
+    LoopChange,
+    Nest,
+    edit_flow,
+    loop_change,
+    nests,
+)
 from hlo_lens.questions.diff.pairs import renamed_files, renamed_source
-from hlo_lens.questions.matching.edits import in_head
-from hlo_lens.questions.memory.roles import RECOMPUTED
+from hlo_lens.questions.matching.edits import Added, Changed, Removed, in_head
+from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED, Differentiation
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.text.names import portable_path, portable_source, split_source
 from hlo_lens.text.source_files import is_library_file
@@ -236,51 +248,19 @@ def _caller_names(
     }
 
 
-# ---- loops and opcodes of lines ------------------------------------------------------------------
-
-Trips: TypeAlias = tuple[int, ...]
-"""Sorted trip counts of the loops of a line."""
-
-
-def _trips_by_line(lines: ModuleLines) -> dict[str, Trips]:
-    """Return the trip counts of the loops of each line with known ones."""
-    module = lines.module
-    rows = module.opcodes.places_of({"while"})
-    if not rows:
-        return {}
-    counts = trip_counts(InstructionTable(module), derives_printed=False).loops
-    found: dict[str, list[int | None]] = defaultdict(list)
-    for row, loop in zip(rows, counts, strict=True):
-        place = lines.line(row)
-        if place is not None:
-            found[place].append(loop.trip_count)
-    known = {place: [one for one in trips if one is not None] for place, trips in found.items()}
-    return {p: tuple(sorted(trips)) for p, trips in known.items() if len(trips) == len(found[p])}
-
-
-def _changed_trips(
-    before: Mapping[str, Trips], after: Mapping[str, Trips], names: Mapping[str, str]
-) -> dict[str, tuple[Trips, Trips]]:
-    """Return the lines with as many loops as before, of which some have another trip count.
-
-    Args:
-        before: Trip counts by line in the base.
-        after: Those in the head.
-        names: Lines of the base to their names in the head.
-    """
-    pairs = ((names.get(place, place), trips) for place, trips in before.items())
-    return {
-        place: (trips, after[place])
-        for place, trips in pairs
-        if place in after and len(after[place]) == len(trips) and after[place] != trips
-    }
-
+# ---- lines of a module ---------------------------------------------------------------------------
 
 SUM = "/add_any"
 """Operation that JAX adds for the gradient of a value with several uses."""
 
-PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "constant"})
-"""Opcodes that come and go with the computations around operations."""
+AROUND_LOOPS = PLUMBING | frozenset(
+    {
+        *("while", "dynamic-slice", "dynamic-update-slice", "slice", "pad", "concatenate"),
+        *("reshape", "broadcast", "iota", "compare", "convert", "copy", "bitcast", "add"),
+        *("opt-barrier", "reduce-precision", "select", "optimization-barrier", "conditional"),
+    }
+)
+"""Opcodes that come and go with loops, recomputation and saved values."""
 
 _SHARDY = "xla.sdy."
 _NO_OPERATIONS = PLUMBING | {"broadcast"}
@@ -331,6 +311,34 @@ class ModuleLines:
         for line, _, opcode, count in self._lines():
             found[line][opcode] += count
         return found
+
+    def nested(self, names: Mapping[str, str]) -> dict[str, Counter[tuple[Nest, bool]]]:
+        """Return the operations of each line by the loops around them, and if they are products.
+
+        Args:
+            names: Names of lines in the head, where these differ.
+        """
+        links, opcodes = self.module.links, self.module.opcodes
+        around, keys = nests(self.module), self.origins.places.key
+        rows: Counter[tuple[str | None, Nest, bool]] = Counter()
+        for row, (place, opcode) in enumerate(zip(links.owners, opcodes, strict=True)):
+            if opcode not in AROUND_LOOPS:
+                nest, times = around[place]
+                rows[keys(row), nest, opcode_traits(opcode).is_contraction] += times
+        found: dict[str, Counter[tuple[Nest, bool]]] = defaultdict(Counter)
+        for (key, nest, is_product), count in rows.items():
+            source = self.origins.places.innermost_of(key)
+            line = None if source is None else self.name(source)
+            if line is not None:
+                found[names.get(line, line)][nest, is_product] += count
+        return found
+
+    def loops(self) -> Counter[tuple[str, int | None]]:
+        """Return line and trip count of the loops with a line."""
+        rows = self.module.opcodes.places_of({"while"})
+        counts = trip_counts(InstructionTable(self.module), derives_printed=False).loops
+        pairs = ((self.line(r), c.trip_count) for r, c in zip(rows, counts, strict=True))
+        return Counter((line, count) for line, count in pairs if line is not None)
 
     def functions(self) -> dict[str, str]:
         """Return the function of each line: that of most of its instructions."""
@@ -414,26 +422,6 @@ def is_of_shardy(instruction: HloInstruction) -> bool:
     """Return whether an instruction is an annotation of Shardy."""
     is_call = instruction.opcode == "custom-call"
     return is_call and custom_call_target(instruction).startswith(_SHARDY)
-
-
-Opcodes: TypeAlias = "Mapping[str, Counter[str]]"
-"""Opcodes of the instructions of each line."""
-
-
-def _usual_growth(before: Opcodes, after: Opcodes, names: Mapping[str, str]) -> int:
-    """Return how many times as many instructions most lines that grew have in the head; 1 for none.
-
-    Args:
-        before: Opcodes by line in the base.
-        after: Those in the head.
-        names: Lines of the base to their names in the head.
-    """
-    ratios: Counter[int] = Counter()
-    for place, counts in before.items():
-        few, many = counts.total(), after.get(names.get(place, place), Counter()).total()
-        if many > few and many % few == 0:
-            ratios[many // few] += 1
-    return ratios.most_common(1)[0][0] if ratios else 1
 
 
 # ---- partners of lines -------------------------------------------------------------------------
@@ -574,14 +562,18 @@ class LineEdits:
     Attributes:
         kinds: Number of instructions that were added, removed, changed or moved.
         recomputed: Recomputed instructions of the head minus those of the base.
+        again: Opcodes of recomputed operations of the head minus those of the base.
         opcodes: Opcodes of added and of removed instructions, without recomputed ones and without
             those that JAX adds around operations (`PLUMBING`).
         sums: Number of added and of removed sums of gradients, which are among the opcodes.
+        products: Number of products of the forward pass among the edits.
         changes: Property that changed, with both values, to the number of instructions.
     """
 
+    products: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     recomputed: int = 0
+    again: Counter[str] = field(default_factory=Counter)
     opcodes: Mapping[str, Counter[str]] = field(
         default_factory=lambda: {"added": Counter(), "removed": Counter()}
     )
@@ -592,11 +584,16 @@ class LineEdits:
         """Count an edit."""
         kind, instruction = edit.kind, in_head(edit)
         self.kinds[kind] += 1
+        if opcode_traits(instruction.opcode).is_contraction:
+            path = instruction.op_name or ""
+            self.products += BACKWARD not in path and RECOMPUTED not in path
         opcode = CONSTRAINT if is_constraint(instruction) else instruction.opcode
         if kind in self.opcodes:
             text = instruction.computation.module.columns.attributes_text(instruction.row)
             if RECOMPUTED in text:
                 self.recomputed += 1 if kind == "added" else -1
+                if opcode not in AROUND_LOOPS:
+                    self.again[opcode] += 1 if kind == "added" else -1
             elif opcode not in PLUMBING and not is_of_shardy(instruction):
                 self.opcodes[kind][opcode] += 1
                 if SUM in text:
@@ -609,6 +606,11 @@ class LineEdits:
         """Return the opcodes of one kind beyond those of the other: the rest was not matched."""
         other = "removed" if kind == "added" else "added"
         return self.opcodes[kind] - self.opcodes[other]
+
+    @property
+    def nets(self) -> set[str]:
+        """Opcodes that one side has more often."""
+        return {*self.net("added"), *self.net("removed")}
 
     @property
     def follows(self) -> bool:
@@ -651,10 +653,11 @@ class ProgramLines:
         shifted: Place in the base to the place in the head, where they differ.
         new: Lines that only the head has, with the opcodes of their instructions.
         gone: Lines that only the base has, likewise.
-        trips: Lines with loops of other trip counts, to those of base and head.
-        growth: How many times as many instructions most lines that grew have in the head.
-        novel: Lines of both sides that have operations on only one of them.
+        novel: Opcodes of operations that only one side has, besides those around loops.
         calls: Changes of the calls of functions.
+        flow: Dataflow between the lines.
+        loop: Change of a loop around most operations that are in other loops; None for none.
+        loop_lines: Lines of such loops.
     """
 
     lines: Mapping[Place, LineEdits]
@@ -663,15 +666,11 @@ class ProgramLines:
     shifted: Mapping[str, str]
     new: Mapping[str, Counter[str]] = field(default_factory=dict)
     gone: Mapping[str, Counter[str]] = field(default_factory=dict)
-    trips: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
-    growth: int = 1
     novel: frozenset[str] = frozenset()
     calls: CallChanges = NO_CALLS
-
-    def is_unrolled(self, place: str) -> bool:
-        """Return whether fewer trips of all changed loops of a line mean longer bodies."""
-        pairs = zip(*self.trips[place], strict=True)
-        return self.growth > 1 and all(one > other for one, other in pairs if one != other)
+    flow: EditFlow = NO_FLOW
+    loop: LoopChange | None = None
+    loop_lines: tuple[str, ...] = ()
 
 
 def program_lines(
@@ -694,7 +693,6 @@ def program_lines(
     is_small = len(rows) < _MOST_VOTES
     if is_small or any(mine.file != yours.file for mine, yours in unchanged):
         sides[0].files = renamed_files(*(side.named_files() for side in sides))
-    edits = _edits_by_line(diff.edits, sides)
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
     voted = ((sides[0].name(one), sides[1].name(other)) for one, other in unchanged)
     votes = Counter((one, other) for one, other in voted if one and other)
@@ -703,24 +701,26 @@ def program_lines(
         for side in (before, after)
     ]
     partner = line_partners(votes, *operations)
-    novel = {p for q, p in partner.items() if operations[0].get(q) != operations[1].get(p)}
+    edits = _edits_by_line(_split(diff.edits, sides, partner), sides)
     joined, split = _joined(votes, partner, (before, after), edits)
     kept = {*partner.values(), *split}
     partner.update(joined)
     gone = {p: f"{p} (base)" if p in after else p for p in before if p not in partner}
     names = {**partner, **gone}
     lines: dict[Place, LineEdits] = {}
+    named: list[tuple[Edit, Place]] = []
     for (side, place), listed in edits.items():
         name = names.get(place, place) if side == 0 and place is not None else place
         of_line = lines.setdefault(name, LineEdits())
         for edit in listed:
             of_line.add(edit)
-    mine, yours = (_trips_by_line(side) if is_source else {} for side in sides)
+            named.append((edit, name))
     new = {place: counts for place, counts in after.items() if place not in kept}
     recomputed = [
         sum(1 for _ in module.columns.rows_with_attribute_text(RECOMPUTED))
         for module in (base, head)
     ]
+    loop = loop_change(sides[0].nested(names), sides[1].nested({})) if is_source else None
     return ProgramLines(
         lines=lines,
         new=new,
@@ -728,15 +728,64 @@ def program_lines(
         is_source=is_source,
         recomputed=(recomputed[0], recomputed[1]),
         shifted={mine: yours for mine, yours in names.items() if mine != yours},
-        trips=_changed_trips(mine, yours, names),
-        growth=_usual_growth(before, after, names),
-        novel=frozenset(novel),
+        novel=frozenset({*base.opcodes} ^ {*head.opcodes}) - AROUND_LOOPS,
         calls=_calls(matched, sides, names, {*new, *gone.values()}) if is_source else NO_CALLS,
+        flow=_flow(named, sides) if is_source else NO_FLOW,
+        loop=loop,
+        loop_lines=() if loop is None else _loop_lines(loop, sides, names),
     )
 
 
+def _split(
+    edits: Sequence[Edit], sides: tuple[ModuleLines, ModuleLines], partner: Mapping[str, str]
+) -> list[Edit]:
+    """Return edits without pairs of one opcode whose lines and operands differ: others' partners.
+
+    An operation that is gone matches the next one of its kind that was added.
+    """
+    found: list[Edit] = []
+    for edit in edits:
+        lines = [
+            None if one is None else side.line(one.row)
+            for side, one in zip(sides, (edit.base, edit.head), strict=True)
+        ]
+        is_apart = (
+            isinstance(edit, Changed)
+            and None not in lines
+            and partner.get(lines[0] or "", lines[0]) != lines[1]
+            and any(change.what.startswith("operand") for change in edit.changes)
+        )
+        if is_apart and isinstance(edit, Changed):
+            found += (Removed(base=edit.base), Added(head=edit.head))
+        else:
+            found.append(edit)
+    return found
+
+
+def _flow(edits: Sequence[tuple[Edit, Place]], sides: tuple[ModuleLines, ModuleLines]) -> EditFlow:
+    passes = [Differentiation(side.module, side.origins.places) for side in sides]
+
+    def is_backward(edit: Edit) -> bool:
+        is_new = edit.head is not None
+        return passes[is_new].is_forward(in_head(edit).row) is False
+
+    return edit_flow(edits, (sides[0].module, sides[1].module), is_backward)
+
+
+def _loop_lines(
+    loop: LoopChange, sides: tuple[ModuleLines, ModuleLines], names: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the lines of the loops that came, went or have another trip count."""
+    mine = Counter({(names.get(k[0], k[0]), k[1]): n for k, n in sides[0].loops().items()})
+    yours = sides[1].loops()
+    differ = (mine - yours) if loop.kind in (UNROLLED, OUT_OF) else (yours - mine)
+    trips = {loop.trips, loop.trips_after, loop.trips * loop.trips_after}
+    lines = Counter(line for line, count in differ.elements() if count in trips)
+    return tuple(line for line, _ in lines.most_common())
+
+
 def _edits_by_line(
-    edits: tuple[Edit, ...], sides: tuple[ModuleLines, ModuleLines]
+    edits: Sequence[Edit], sides: tuple[ModuleLines, ModuleLines]
 ) -> dict[tuple[int, Place], list[Edit]]:
     """Return the edits of the lines of each side, base first."""
     found: dict[tuple[int, Place], list[Edit]] = defaultdict(list)

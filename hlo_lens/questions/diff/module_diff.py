@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.diff.causes import LineDiff, line_diff
+from hlo_lens.questions.diff.causes import Changes
 from hlo_lens.questions.diff.collectives import CollectiveDiff, collective_diff
+from hlo_lens.questions.diff.explained import LineDiff, line_diff
 from hlo_lens.questions.diff.memory import MemoryDiff, memory_diff
 from hlo_lens.questions.diff.pairs import with_folders_of
 from hlo_lens.questions.diff.shardings import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 SUBJECTS = ("memory", "collectives", "sharding", "program")
 """Subjects of a comparison."""
 
+NO_CHANGES = Changes()
 _OF_SHARDINGS = frozenset({Noise.AXIS_NAMES})
 """Kinds of noise that snapshots keep."""
 
@@ -54,6 +56,7 @@ class ModuleDiff:
         findings: Findings that are new or gone; None if they are not known of a side.
         subjects: Subjects asked for.
         is_heedful: Whether noise is reported as changes; snapshots do not know it.
+        limit_bytes: Memory of a device of the head; None if it is not known.
     """
 
     base: ModuleSnapshot
@@ -70,6 +73,7 @@ class ModuleDiff:
     findings: FindingChanges | None = None
     subjects: tuple[str, ...] = SUBJECTS
     is_heedful: bool = False
+    limit_bytes: int | None = None
 
     @property
     def is_program_equal(self) -> bool | None:
@@ -162,6 +166,7 @@ def module_diff(
     note: str = "",
     program: ProgramDiff | None = None,
     lines: ProgramLines | None = None,
+    changes: Changes = NO_CHANGES,
     subjects: tuple[str, ...] = SUBJECTS,
     is_forced: bool = False,
     heed: Collection[Noise] = (),
@@ -174,6 +179,7 @@ def module_diff(
         note: Note on the pair.
         program: Comparison of their HLO texts, if both have one.
         lines: Edits of the program by source line, if they are known.
+        changes: Flags, meshes and modules of one side, as far as they are known.
         subjects: Subjects to compare, of `SUBJECTS`.
         is_forced: Whether to compare an estimate of memory with what XLA assigned.
         heed: Kinds of noise that are reported as changes.
@@ -205,10 +211,17 @@ def module_diff(
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:
         # in one program with equal figures, only metadata moves values between groups
         found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
-    if found.identical or "program" not in subjects:
+    if "program" not in subjects:
         return found
-    parts = (found.memory, found.collectives, shardings, found.donations)
-    return replace(found, lines=line_diff(lines, *parts))
+    changes = replace(
+        changes,
+        program=lines,
+        shardings=shardings,
+        donations=found.donations,
+        toolchain=found.toolchain,
+    )
+    diff = line_diff(changes, found.memory, found.collectives)
+    return found if found.identical and not diff.causes else replace(found, lines=diff)
 
 
 def _differences(base: ModuleSnapshot, head: ModuleSnapshot) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.program.pages import with_marks
+from hlo_lens.questions.diff.line_rows import FEW
 from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.findings.page import change_text
@@ -26,6 +27,7 @@ from hlo_lens.text.units import (
     format_change,
     format_count,
     format_delta,
+    format_flops,
     listed,
     plural,
 )
@@ -33,8 +35,9 @@ from hlo_lens.text.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.causes import Cause, LineDiff
+    from hlo_lens.questions.diff.causes import Cause, Consequence
     from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow, Detail
+    from hlo_lens.questions.diff.explained import LineDiff
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.questions.diff.shardings import (
@@ -98,9 +101,20 @@ def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
             facts.append((label, listed_names(modules)))
     verdict = NO_KNOWN_CHANGE if any(module.unknown for module in diff.modules) else NO_CHANGE
     if not diff.identical:
-        verdict = "undecided: a text ends too early" if diff.is_undecided else "changed"
+        verdict = "undecided: a text ends too early" if diff.is_undecided else _changed_text(diff)
     tables = (modules_table(diff),) if changed > 1 else ()
     return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
+
+
+def _changed_text(diff: DumpDiff) -> str:
+    """Return that something changed; of a single changed module, by how many bytes."""
+    modules = [module for module in diff.modules if not module.identical]
+    if len(modules) != 1:
+        return "changed"
+    row = changed_module(modules[0])
+    sizes = ((row.delta_total_bytes, "must fit"), (row.delta_wire_bytes, "sent"))
+    texts = [f"{format_delta(size)} {what}" for size, what in sizes if size]
+    return f"changed: {', '.join(texts)}" if texts else "changed"
 
 
 def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
@@ -112,8 +126,13 @@ def module_section(diff: ModuleDiff, by: str | None = None) -> Section:
     """Return head and tables of one pair of modules; by lines, its causes and all changed lines."""
     title = " -> ".join(dict.fromkeys((diff.base.name, diff.head.name)))
     if by is None:
-        tables, notes = tuple(_tables(diff)), tuple(_notes(diff))
-        return Section(title=title, facts=tuple(_facts(diff)), tables=tables, notes=notes)
+        return Section(
+            title=title,
+            facts=tuple(_facts(diff)),
+            tables=tuple(_tables(diff)),
+            notes=tuple(_notes(diff)),
+            is_short=True,
+        )
     if diff.lines is None:
         return Section(title=title, facts=(("lines", NO_CHANGE),))
     tables = (_lines_table(diff.lines, is_whole=True),) if diff.lines.row_count else ()
@@ -127,32 +146,55 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "incomparable", "; ".join(diff.differences)
     if diff.toolchain:
         yield "toolchain", diff.toolchain
+    if fits := _fits_text(diff):
+        yield "fit", fits
     yield from _cause_facts(diff)
     if "memory" in diff.subjects and diff.memory is None:
         yield "memory", missing_memory(diff.head) or missing_memory(diff.base) or NO_MEMORY
     if diff.memory is not None:
         yield from memory_facts(diff.memory)
-    if diff.donations is not None and diff.donations.row_count:
-        yield "donation", donation_text(diff.donations)
-    if diff.findings is not None and (diff.findings.row_count or diff.findings.is_one_sided):
-        yield "findings", findings_text(diff.findings)
+    if "collectives" in diff.subjects:
+        yield "sent", NO_TEXT if diff.collectives is None else sent_text(diff.collectives)
+    work = Delta(diff.base.facts.flops, diff.head.facts.flops)
+    if work.delta:
+        sizes = [format_flops(size) for size in (work.base, work.head) if size is not None]
+        yield "work", f"{' -> '.join(sizes)} ({_percent(work)})"
+    if diff.findings is not None:
+        yield from findings_facts(diff.findings)
     yield from _program_facts(diff)
 
 
+def _fits_text(diff: ModuleDiff) -> str:
+    """Return whether the program still fits, where that changed; empty otherwise."""
+    total = None if diff.memory is None else diff.memory.metrics["total_bytes"]
+    limit = diff.limit_bytes
+    if total is None or limit is None or total.base is None or total.head is None:
+        return ""
+    is_new = total.base <= limit < total.head
+    if not is_new and not total.head <= limit < total.base:
+        return ""
+    over = f", {format_bytes(total.head - limit)} too much" if is_new else ""
+    words = "does not fit {} any more" if is_new else "fits {} now"
+    return f"{words.format(format_bytes(limit))}: {format_bytes(total.head)} must fit{over}"
+
+
 def _program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    """Yield what changed of collectives, shardings and instructions, or why it is not known."""
-    is_equal = diff.is_program_equal
-    if "collectives" in diff.subjects:
-        found = diff.collectives
-        yield "collectives", NO_TEXT if found is None else collectives_text(found)
+    """Yield shardings and instructions where no cause says what changed, and the noise."""
+    causes = () if diff.lines is None else diff.lines.causes
     if "sharding" in diff.subjects:
-        found_text = CUT_TEXT if diff.base.is_truncated or diff.head.is_truncated else NO_TEXT
-        yield "sharding", found_text if diff.shardings is None else sharding_text(diff.shardings)
+        cut_text = CUT_TEXT if diff.base.is_truncated or diff.head.is_truncated else NO_TEXT
+        found = diff.shardings
+        if found is None or not causes or found.problem or found.unknown:
+            yield "sharding", cut_text if found is None else sharding_text(found)
     if diff.program is not None:
-        yield from program_diff_facts(diff.program)
+        facts = program_diff_facts(diff.program)
+        yield from facts if not causes or diff.program.identical else facts[1:]
     elif "program" in diff.subjects:
         of_equal = NO_NAMES if diff.is_heedful else f"{NO_CHANGE} but names"
-        yield "program", {None: NO_TEXT, True: of_equal, False: ONLY_FINGERPRINT}[is_equal]
+        texts = {None: NO_TEXT, True: of_equal, False: ONLY_FINGERPRINT}
+        yield "program", texts[diff.is_program_equal]
+    if not diff.identical:
+        yield "more", "hlo-lens diff with --by source: lines; with -n 20: values, collectives"
 
 
 def _tables(diff: ModuleDiff) -> Iterator[Table]:
@@ -201,11 +243,7 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
 
 MOST_CAUSES = 4
 _MOST_LINES = 4
-_QUANTITIES = {
-    "total_bytes": " must fit",
-    "peak_bytes": " at the peak",
-    "argument_bytes": " of arguments",
-}
+_MOST_CONSEQUENCES = 8
 SAME_PROGRAM = "none in the program, which is the same"
 OTHER_MEMORY = f"{SAME_PROGRAM}: the compiler assigned memory otherwise"
 SAME_SOURCE = (
@@ -235,9 +273,12 @@ def _cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
         yield "cause", NOT_FOUND
     for cause in lines.causes[:MOST_CAUSES]:
         yield "cause", cause_text(cause)
-    more = len(lines.causes) - MOST_CAUSES
-    if more > 0:
-        yield "cause", f"[{plural(more, 'other cause')}] (--by source)"
+        yield from ((" ", f"  {text}") for text in _consequence_texts(cause))
+    rest = lines.causes[MOST_CAUSES:]
+    if rest:
+        yield "cause", f"[{plural(len(rest), 'other cause')}]{_amounts(rest)} (--by source)"
+    if len(lines.causes) > 1 and (amounts := _amounts(lines.causes)):
+        yield "sum", amounts.strip()
 
 
 def cause_text(cause: Cause) -> str:
@@ -245,11 +286,51 @@ def cause_text(cause: Cause) -> str:
     places = list(cause.sources[:_MOST_LINES])
     more = len(cause.sources) - len(places)
     parts = [", ".join([*places, *([f"{more} more"] if more else [])])] if places else []
-    if cause.delta_bytes:
-        of = _QUANTITIES.get(cause.delta_bytes_of or "", "")
-        parts.append(f"{format_delta(cause.delta_bytes)}{of}")
-    parts += [f"{format_delta(cause.delta_wire_bytes)} sent"] if cause.delta_wire_bytes else []
-    return "  ".join([*parts, cause.what])
+    return "  ".join([*parts, cause.what]) + _amounts([cause])
+
+
+def _amounts(causes: Sequence[Cause]) -> str:
+    """Return the bytes that causes explain together; empty for none, or not known."""
+    sums = (
+        (sum(one.delta_bytes or 0 for one in causes), "must fit"),
+        (sum(one.delta_wire_bytes or 0 for one in causes), "sent"),
+    )
+    texts = [f"{format_delta(size)} {what}" for size, what in sums if size]
+    return f"  {', '.join(texts)}" if texts else ""
+
+
+def _consequence_texts(cause: Cause) -> Iterator[str]:
+    """Yield what follows from a cause: without bytes first, then its parts, small ones as one."""
+    plain = [one for one in cause.consequences if one.delta_bytes is one.delta_wire_bytes is None]
+    parts = [one for one in cause.consequences if one not in plain]
+    shown = [one for one in parts if _is_large(one, cause)][:_MOST_CONSEQUENCES]
+    for one in (*plain[:FEW], *shown):
+        size = one.delta_wire_bytes if one.delta_bytes is None else one.delta_bytes
+        yield "  ".join(
+            part for part in (size and format_delta(size), one.what, one.source) if part
+        )
+    others = [one for one in parts if one not in shown]
+    sums = [
+        (sum(one.delta_bytes or 0 for one in others), "other memory"),
+        (sum(one.delta_wire_bytes or 0 for one in others), "sent otherwise"),
+    ]
+    texts = [f"{format_delta(size)}  {what}" for size, what in sums if size]
+    yield from texts
+
+
+_LEAST_SHARE = 0.02
+
+
+def _is_large(one: Consequence, cause: Cause) -> bool:
+    """Return whether a part is worth a line of its own."""
+    known = [
+        max((abs(part) for c in cause.consequences if (part := getattr(c, name))), default=0)
+        for name in ("delta_bytes", "delta_wire_bytes")
+    ]
+    sizes = one.delta_bytes or 0, one.delta_wire_bytes or 0
+    return any(
+        size and abs(size) > _LEAST_SHARE * most for size, most in zip(sizes, known, strict=True)
+    )
 
 
 def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
@@ -287,26 +368,32 @@ def _percent(delta: Delta) -> str:
 
 
 def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
-    """Yield the changes of total and peaks, or why they are not known."""
+    """Yield the changes of what must fit and of the peaks, or why they are not known.
+
+    Spaces beside the default one only where they changed by more than 1 %; `-n` shows the others.
+    """
     if memory.problem:
         yield "memory", memory.problem
     elif not memory.is_changed:
         yield "memory", NO_CHANGE
     else:
         yield "memory", f"total {delta_text(memory.metrics['total_bytes'], memory.kinds)}"
-    small = []
     for peak in memory.peaks:
-        base, head = peak.base, peak.head
-        sizes = Delta(base.bytes if base else 0, head.bytes if head else 0)
-        text = delta_text(sizes, memory.kinds)
-        if peak.space in memory.small_spaces:
-            small += [f"{peak.space} {text}"] if peak.delta_bytes else []
-        elif peak.is_peak and (peak.delta_bytes or peak.has_moved):
-            if base is not None and head is not None and peak.has_moved:
-                text += f"; moved from {moment_text(base)} to {moment_text(head)}"
-            yield "peak" if peak.color == 0 else f"peak of {peak.space}", text
-    if small:
-        yield "small spaces", "; ".join(small)
+        base, head = ((one and one.bytes) or 0 for one in (peak.base, peak.head))
+        is_default = peak.color == DEFAULT_SPACE
+        if peak.space in memory.small_spaces or not peak.is_peak:
+            continue
+        text = delta_text(Delta(base, head), memory.kinds)
+        if is_default and peak.has_moved and peak.base is not None and peak.head is not None:
+            places = [one.source or moment_text(one) for one in (peak.base, peak.head)]
+            if places[0] != places[1]:
+                yield "peak", f"{text}; moved from {places[0]} to {places[1]}"
+        elif not is_default and abs(head - base) > _LEAST_CHANGE * base:
+            yield f"{peak.space}", text
+
+
+_LEAST_CHANGE = 0.01
+"""Share by which other memory spaces changed that are listed."""
 
 
 def moment_text(peak: SpacePeak) -> str:
@@ -405,36 +492,32 @@ def donation_text(donations: DonationDiff) -> str:
 _MOST_FINDINGS = 3
 
 
-def findings_text(changes: FindingChanges) -> str:
-    """Return the findings that are new and gone, the first few of each, and what is not known."""
-    parts = []
-    for label, found in (("new", changes.new), ("gone", changes.gone)):
-        shown = [change_text(one) for one in found[:_MOST_FINDINGS]]
-        more = [f"{len(found) - len(shown)} more"] if len(found) > len(shown) else []
-        parts.append(f"{label}: {'; '.join([*shown, *more]) or 'none'}")
+def findings_facts(changes: FindingChanges) -> Iterator[tuple[str, str]]:
+    """Yield the findings that are new and gone, one line each, and what is not known."""
+    label = "findings"
+    for word, found in (("new", changes.new), ("gone", changes.gone)):
+        for one in found[:_MOST_FINDINGS]:
+            yield label, f"{word} {change_text(one)}"
+            label = " "
+        if len(found) > _MOST_FINDINGS:
+            yield label, f"{len(found) - _MOST_FINDINGS} more {word}"
     codes = changes.undecided
-    rules = f" ({plural(len(codes), 'rule')} not decided: {listed(codes, _MOST_NAMES)})"
-    return f"{'; '.join(parts)}{rules if codes else ''}"
+    if codes:
+        yield label, f"{plural(len(codes), 'rule')} not decided: {listed(codes, _MOST_NAMES)}"
 
 
-def collectives_text(found: CollectiveDiff) -> str:
-    """Return the changes of the numbers of collectives and of the bytes on the wire."""
+def sent_text(found: CollectiveDiff) -> str:
+    """Return the bytes on the wire per device, and the changes of the numbers of collectives."""
     if not found.changed:
-        return f"{NO_CHANGE} ({found.unchanged:,} in the text)"
-    parts: list[str] = []
-    for kind, delta in found.counts.items():
-        runs = found.dynamic_counts[kind]
-        if delta.base != delta.head:
-            parts.append(f"{kind} {delta.base:,} -> {delta.head:,} in the text")
-        if runs.base != runs.head and (delta.base or delta.head):
-            one, other = ("x?" if n is None else f"{n:,}" for n in (runs.base, runs.head))
-            bound = "at most " if runs.is_at_most else ""
-            parts.append(f"{kind} {bound}{one} -> {other} in one run")
+        return f"{NO_CHANGE} ({plural(found.unchanged, 'collective')})"
     wire = found.wire_bytes
-    if wire.is_changed:
-        bound = "at most " if wire.is_at_most else ""
-        parts.append(f"on the wire per device {bound}{delta_text(wire)}")
-    return "; ".join([_counts(found.changed), *parts])
+    bound = "at most " if wire.is_at_most else ""
+    kinds = [
+        f"{kind} {delta.base:,} -> {delta.head:,}"
+        for kind, delta in found.counts.items()
+        if delta.base != delta.head
+    ]
+    return "; ".join([f"{bound}{delta_text(wire)}", _counts(found.changed), *kinds])
 
 
 def sharding_text(found: ShardingDiff) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.questions.diff.causes import line_diff
+from hlo_lens.questions.diff.causes import Changes
+from hlo_lens.questions.diff.explained import line_diff
 from hlo_lens.questions.diff.line_edits import call_changes, program_lines
 from hlo_lens.questions.matching.program_diff import program_diff
 
@@ -61,7 +62,7 @@ def program(steps: Sequence[Step], *, path: str = "") -> str:
 def causes(base: str, head: str) -> list[tuple[tuple[str, ...], str]]:
     modules = parse_hlo(base), parse_hlo(head)
     lines = program_lines(program_diff(*modules), *modules, is_source=True)
-    found = line_diff(lines, None, None, None, None).causes
+    found = line_diff(Changes(program=lines), None, None).causes
     return [(cause.sources, cause.what) for cause in found]
 
 

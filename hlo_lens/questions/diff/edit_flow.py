@@ -1,0 +1,334 @@
+"""Order of the edits of a program by dataflow, and loops that came, went or run otherwise.
+
+An edit is a root if none of its operands, on either side, was edited. Edits that are computed from
+a root follow from it. Constants, and what is made of them alone, take their type and shape from
+their users: they are roots only where the program has no others; so are edits of the backward pass,
+which JAX makes from the forward pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.query import InstructionTable
+from hlo_lens.program.trip_counts import trip_counts
+from hlo_lens.program.value_flow import Value, value_flow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.questions.matching.edits import Edit
+
+PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "constant"})
+"""Opcodes that come and go with the computations around operations."""
+
+ARGUMENTS = "[arguments]"
+"""Line of the edits of the program's parameters."""
+
+_MOST_EDITS = 60_000
+"""Edits of which dataflow is followed; of more, each line is taken for a root."""
+
+_MOST_STEPS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditFlow:
+    """Dataflow between the edited lines of a program.
+
+    Attributes:
+        roots: Lines with edits that follow from no other, in the order in which they run.
+        reached: Lines with edits that follow from those of each root.
+        of_products: Roots that use the result of a product of the forward pass.
+        is_known: Whether edits were followed.
+    """
+
+    roots: tuple[str, ...] = ()
+    reached: Mapping[str, frozenset[str]]
+    of_products: frozenset[str] = frozenset()
+    is_known: bool = True
+
+
+NO_FLOW = EditFlow(reached={}, is_known=False)
+
+
+class _Side:
+    """Edits of one side by row, and the rows from which they are computed."""
+
+    def __init__(self, module: HloModule) -> None:
+        self.flow = value_flow(module)
+        self.opcodes = self.flow.opcodes
+        self.node_of: dict[int, int] = {}
+        self.position = _positions(module)
+
+    def before(self, row: int) -> Iterator[int]:
+        """Yield the edits of the operands, through tuples, calls and loops."""
+        waiting, seen = [*self.flow.sources(Value(row))], set[Value]()
+        while waiting:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value.row in self.node_of:
+                yield self.node_of[value.row]
+            elif self.opcodes[value.row] == "while":
+                inner = self.flow.written(value)
+                found = [self.flow.definition(inner)] if inner is not None else []
+                waiting += [*found, *(self.flow.sources(value) if value.element else ())]
+
+    def is_constant(self, row: int) -> bool:
+        """Return whether a row is computed from no value but constants."""
+        if self.opcodes[row] not in ("constant", "broadcast", "iota", "reshape", "convert"):
+            return False
+        sources = self.flow.sources(Value(row))
+        return all(self.opcodes[one.row] in ("constant", "iota") for one in sources)
+
+
+def edit_flow(
+    edits: Sequence[tuple[Edit, str | None]],
+    modules: tuple[HloModule, HloModule],
+    is_backward: Callable[[Edit], bool],
+) -> EditFlow:
+    """Return the dataflow between edited lines.
+
+    Args:
+        edits: Edits with their lines in the head.
+        modules: Base and head.
+        is_backward: Whether an edit is of the backward pass.
+    """
+    if len(edits) > _MOST_EDITS:
+        return NO_FLOW
+    sides = _Side(modules[0]), _Side(modules[1])
+    nodes = [*_nodes(edits, sides)]
+    before = [_before(edit, sides) for edit, _ in nodes]
+    ranks = [_rank(edit, sides, is_backward) for edit, _ in nodes]
+    starts = [node for node, found in enumerate(before) if not found]
+    strongest = min((ranks[node][0] for node in starts), default=0)
+    roots = sorted((node for node in starts if ranks[node][0] == strongest), key=ranks.__getitem__)
+    after: dict[int, list[int]] = defaultdict(list)
+    for node, found in enumerate(before):
+        for one in found:
+            after[one].append(node)
+    reached: dict[str, frozenset[str]] = {}
+    lines = list(dict.fromkeys(nodes[node][1] for node in roots))
+    steps = 0
+    for line in lines:
+        seen = {node for node in roots if nodes[node][1] == line}
+        waiting = [*seen]
+        while waiting and steps < _MOST_STEPS:
+            steps += 1
+            for one in after[waiting.pop()]:
+                if one not in seen:
+                    seen.add(one)
+                    waiting.append(one)
+        reached[line] = frozenset(nodes[node][1] for node in seen) - {line}
+    uses = frozenset(nodes[node][1] for node in roots if _uses_product(nodes[node][0], sides))
+    return EditFlow(roots=tuple(lines), reached=reached, of_products=uses)
+
+
+def _uses_product(edit: Edit, sides: tuple[_Side, _Side]) -> bool:
+    return any(
+        opcode_traits(side.opcodes[source.row]).is_contraction
+        for side, one in zip(sides, (edit.base, edit.head), strict=True)
+        if one is not None
+        for source in side.flow.sources(Value(one.row))
+    )
+
+
+def _nodes(
+    edits: Sequence[tuple[Edit, str | None]], sides: tuple[_Side, _Side]
+) -> Iterator[tuple[Edit, str]]:
+    """Yield the edits of operations and arguments with their lines, numbered by row."""
+    number = 0
+    for edit, line in edits:
+        instruction = edit.head or edit.base
+        assert instruction is not None
+        is_argument = instruction.opcode == "parameter" and instruction.computation.is_entry
+        pairs = zip(sides, (edit.base, edit.head), strict=True)
+        rows = [(side, one.row) for side, one in pairs if one is not None]
+        is_operation = instruction.opcode not in PLUMBING or _has_other_value(edit)
+        is_run = all(side.position[row] is not None for side, row in rows)
+        if is_run and (is_argument or (is_operation and line is not None)):
+            for side, row in rows:
+                side.node_of[row] = number
+            number += 1
+            yield edit, ARGUMENTS if is_argument else line or ""
+
+
+def _has_other_value(edit: Edit) -> bool:
+    """Return whether a constant has another value, of the same type."""
+    whats = {change.what for change in edit.changes}
+    return "value" in whats and "element type" not in whats
+
+
+def _before(edit: Edit, sides: tuple[_Side, _Side]) -> set[int]:
+    found: set[int] = set()
+    for side, instruction in zip(sides, (edit.base, edit.head), strict=True):
+        if instruction is not None:
+            found.update(side.before(instruction.row))
+            found.discard(side.node_of[instruction.row])
+    return found
+
+
+def _rank(
+    edit: Edit, sides: tuple[_Side, _Side], is_backward: Callable[[Edit], bool]
+) -> tuple[int, float]:
+    """Return how weak an edit is as a root, and its position in a run."""
+    pairs = zip(sides, (edit.base, edit.head), strict=True)
+    rows = [(side, one.row) for side, one in pairs if one is not None]
+    place = min(side.position[row] or 0.0 for side, row in rows)
+    is_weak = all(side.is_constant(row) for side, row in rows)
+    return 2 * is_weak + (not is_weak and is_backward(edit)), place
+
+
+def _positions(module: HloModule) -> list[float | None]:
+    """Return the place of each row in a run, from 0 to 1; None in reducers and comparators."""
+    links, opcodes = module.links, module.opcodes
+    found: list[float | None] = [None] * len(opcodes)
+    count, seen = 0, {module.entry.place}
+    stack = [iter(module.entry.rows)]
+    while stack:
+        row = next(stack[-1], None)
+        if row is None:
+            stack.pop()
+            continue
+        found[row], count = count, count + 1
+        if opcode_traits(opcodes[row]).is_control_flow or opcodes[row] in ("call", "fusion"):
+            for call in links.calls.of_row(row):
+                if call.place >= 0 and call.place not in seen:
+                    seen.add(call.place)
+                    stack.append(iter(module.computations[call.place].rows))
+    return [None if place is None else place / (count or 1) for place in found]
+
+
+# ---- loops ---------------------------------------------------------------------------------------
+
+Nest: TypeAlias = "tuple[int | None, ...]"
+"""Trip counts of the loops around an instruction, outermost first."""
+
+INTO, OUT_OF, UNROLLED, SCANNED, TRIPS = "into", "out of", "unrolled", "scanned", "trips"
+
+
+class LoopChange(NamedTuple):
+    """Change of a loop around most of the operations that are in other loops than before.
+
+    Attributes:
+        kind: One of the names above.
+        trips: Trip count of the loop, times that its body appears; of the base for other trips.
+        trips_after: Trip count in the head, for other trips.
+        is_step: Whether most products of the program are in it, those of the backward pass too.
+        lines: Lines of its operations.
+    """
+
+    kind: str
+    trips: int
+    trips_after: int
+    is_step: bool
+    lines: frozenset[str]
+
+
+def nests(module: HloModule) -> list[tuple[Nest, int]]:
+    """Return the loops around each computation, by its place, and the number of its calls."""
+    links, rows = module.links, module.opcodes.places_of({"while"})
+    counts = trip_counts(InstructionTable(module), derives_printed=False).loops if rows else ()
+    trips = {row: loop.trip_count for row, loop in zip(rows, counts, strict=True)}
+    found: dict[int, tuple[Nest, int]] = {module.entry.place: ((), 1)}
+    for place in reversed(_callees_first(module)):
+        calls = [call for call in links.calls.of_computation(place) if call.role != "condition"]
+        outer = [found[links.owners[call.row]] for call in calls if links.owners[call.row] in found]
+        if outer and place not in found:
+            nest, row = outer[0][0], calls[0].row
+            nest = (*nest, trips[row]) if row in trips else nest
+            found[place] = nest, min(_MOST_STEPS, sum(times for _, times in outer))
+    return [found.get(place, ((), 1)) for place in range(len(module.computations))]
+
+
+def _callees_first(module: HloModule) -> list[int]:
+    """Return the places of computations, those that are called before their callers."""
+    links, done, order = module.links, set[int](), list[int]()
+    stack = [(module.entry.place, False)]
+    while stack:
+        place, is_left = stack.pop()
+        if is_left:
+            order.append(place)
+        elif place not in done:
+            done.add(place)
+            stack.append((place, True))
+            called = links.calls.of_rows(module.computations[place].rows)
+            stack += [(call.place, False) for call in called if call.place >= 0]
+    return order
+
+
+Nested: TypeAlias = "Mapping[str, Counter[tuple[Nest, bool]]]"
+"""Operations of each line by the loops around them, and whether they are products."""
+
+_LEAST = 1.5
+"""A body that appears several times has at least so many times the operations."""
+
+
+def loop_change(before: Nested, after: Nested) -> LoopChange | None:
+    """Return the change of the loops around most operations; None if they run as before.
+
+    Args:
+        before: Operations of the base, by the names of their lines in the head.
+        after: Those of the head.
+    """
+    votes: Counter[tuple[str, int, int]] = Counter()
+    lines: dict[tuple[str, int, int], set[str]] = defaultdict(set)
+    products = Counter[bool]()
+    alike = 0
+    for line, counts in before.items():
+        sides = counts, after.get(line, Counter())
+        if not sides[1]:
+            continue
+        one, other = (max(side, key=lambda k: (side[k], repr(k))) for side in sides)
+        sizes = [sum(side.values()) for side in sides]
+        change = _nest_change(one[0], other[0], sizes[1] / sizes[0])
+        if change is None:
+            alike += sum(sizes)
+            continue
+        votes[change] += sum(sizes)
+        lines[change].add(line)
+        products[one[1] or other[1]] += 1
+    if not votes:
+        return None
+    change, weight = votes.most_common(1)[0]
+    if 2 * weight < votes.total():
+        return None
+    inside = sum(_products(before, line) for line in lines[change])
+    total = sum(_products(before, line) for line in before)
+    return LoopChange(*change, 2 * inside > total > 0, frozenset(lines[change]))
+
+
+def _products(side: Nested, line: str) -> int:
+    return sum(count for (_, is_product), count in side[line].items() if is_product)
+
+
+def _nest_change(one: Nest, other: Nest, growth: float) -> tuple[str, int, int] | None:
+    """Return kind and trip counts of the change from one nest to another; None for another kind."""
+    if one == other or None in one or None in other:
+        return None
+    if len(one) == len(other):
+        differ = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
+        if len(differ) != 1:
+            return None
+        before, after = (count or 1 for count in differ[0])
+        if growth >= _LEAST and before % after == 0:
+            return UNROLLED, before // after, after
+        if growth <= 1 / _LEAST and after % before == 0:
+            return SCANNED, after // before, after
+        return TRIPS, before, after
+    is_more = len(other) == len(one) + 1
+    if not is_more and len(one) != len(other) + 1:
+        return None
+    few, many = (one, other) if is_more else (other, one)
+    gone = next((k for k in range(len(many)) if many[:k] + many[k + 1 :] == few), None)
+    if gone is None:
+        return None
+    trips = many[gone] or 1
+    if is_more:
+        return (SCANNED if growth <= 1 / _LEAST else INTO), trips, trips
+    return (UNROLLED if growth >= _LEAST else OUT_OF), trips, trips

@@ -1,0 +1,243 @@
+"""Bytes of the causes of a module: every changed byte belongs to one of them, or to none.
+
+Changed values at the peak of the default memory space, the rest of its allocations, and changed
+collectives are divided over the causes: by the argument, then by the line of the program. A single
+cause has them all. What several causes share, or no line has, is `[of no single cause]`, so that
+the causes sum to the difference of what must fit, and of what is sent.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from hlo_lens.questions.diff.causes import (
+    Cause,
+    Changes,
+    Consequence,
+    LoopsChanged,
+    RecomputationChanged,
+    ranked_causes,
+)
+from hlo_lens.questions.diff.line_rows import LineRow, line_of, line_rows
+from hlo_lens.questions.diff.memory import FREE, TOTAL
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.render.result import Records
+from hlo_lens.text.units import listed, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.questions.diff.collectives import CollectiveDiff
+    from hlo_lens.questions.diff.line_edits import ProgramLines
+    from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff, PeakRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDiff(Records[LineRow]):
+    """Changes by line: most bytes first, then most instructions.
+
+    Attributes:
+        lines: The lines.
+        causes: Causes of the changes.
+        is_source: Whether instructions are those before optimizations; None if not known.
+        is_source_equal: Whether these are equal on both sides.
+    """
+
+    KIND: ClassVar[str] = "line-diff"
+    lines: tuple[LineRow, ...] = field(repr=False)
+    causes: tuple[Cause, ...]
+    is_source: bool | None
+    is_source_equal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unattributed(Cause):
+    """What follows from several causes together, or has no line."""
+
+    @property
+    def what(self) -> str:
+        """Its description."""
+        return "[of no single cause]"
+
+
+class _Part(NamedTuple):
+    """A part of the difference.
+
+    Attributes:
+        kind: ``arguments``, ``results``, ``temporaries``, ``peak``, ``rest`` or ``sent``.
+        source: Line in the head; None if not known.
+        name: Argument; empty for others.
+        what: Shape or kind of collective.
+        size: Bytes; None if not known.
+    """
+
+    kind: str
+    source: str | None
+    name: str
+    what: str
+    size: int | None
+
+
+def line_diff(
+    changes: Changes, memory: MemoryDiff | None, collectives: CollectiveDiff | None
+) -> LineDiff:
+    """Return the changes of a module by line with their causes; None for what is not known."""
+    program = changes.program
+    rows = line_rows(program, memory, collectives)
+    causes = ranked_causes(replace(changes, rows=rows))
+    parts = [*_memory_parts(program, memory), *_sent_parts(program, collectives)]
+    is_known = memory is not None and memory.is_comparable, collectives is not None
+    return LineDiff(
+        lines=tuple(rows),
+        causes=tuple(explained(causes, parts, is_known=is_known)),
+        is_source=None if program is None else program.is_source,
+        is_source_equal=program is not None and program.is_source and not program.lines,
+    )
+
+
+def _memory_parts(program: ProgramLines | None, memory: MemoryDiff | None) -> Iterator[_Part]:
+    """Yield parts that sum to the difference of what must fit."""
+    total = None if memory is None else memory.metrics[TOTAL].delta
+    if memory is None or total is None:
+        return
+    shifted = {} if program is None else program.shifted
+    kinds = {"argument": "arguments", "output": "results", "constant": "constants"}
+    for peak in memory.peaks:
+        for row in peak.entries if peak.color == DEFAULT_SPACE else ():
+            total -= row.delta_bytes
+            kind = kinds.get(row.category or "", "temporaries")
+            if row.op_name == FREE:
+                yield _Part("rest", None, "", "space between values", row.delta_bytes)
+                continue
+            line = line_of(row, shifted)
+            if kind == "temporaries" and _is_old(row, peak, program, line):
+                kind = "peak"
+            name = row.op_name or "" if kind == "arguments" else ""
+            yield _Part(kind, line, name, row.shape or "", row.delta_bytes)
+    if total:
+        yield _Part("rest", None, "", "allocations beside the peak", total)
+
+
+def _is_old(row: PeakRow, peak: PeakDiff, program: ProgramLines | None, line: str | None) -> bool:
+    """Return whether a value is at one peak only because the peak moved: its line is as before."""
+    is_one_sided = row.change in ("new", "gone")
+    is_edited = program is None or line is None or line in program.lines
+    return is_one_sided and peak.has_moved and not is_edited
+
+
+def _sent_parts(
+    program: ProgramLines | None, collectives: CollectiveDiff | None
+) -> Iterator[_Part]:
+    shifted = {} if program is None else program.shifted
+    for row in () if collectives is None else collectives.changed:
+        if row.delta_wire_bytes != 0:
+            name = f"{row.kind} over {row.axis}"
+            yield _Part("sent", line_of(row, shifted), "", name, row.delta_wire_bytes)
+
+
+def explained(
+    causes: Sequence[Cause], parts: Sequence[_Part], *, is_known: tuple[bool, bool]
+) -> list[Cause]:
+    """Return the causes with their shares of the difference, and what belongs to none."""
+    shares: dict[int, list[_Part]] = defaultdict(list)
+    for part in parts:
+        shares[_owner(part, causes)].append(part)
+    found = [_with_share(cause, shares[place], is_known) for place, cause in enumerate(causes)]
+    rest = [*shares[-1]] if causes else []
+    if rest:
+        found.append(_with_share(Unattributed(), rest, is_known))
+    return found
+
+
+def _owner(part: _Part, causes: Sequence[Cause]) -> int:
+    """Return the place of the cause that a part belongs to; -1 for none."""
+    if len(causes) == 1:
+        return 0
+    if part.kind == "arguments":
+        named = (
+            place for place, cause in enumerate(causes) if part.name in cause.affected | cause.names
+        )
+        return next(named, -1)
+    for lines in ([*(cause.sources for cause in causes)], [*(cause.reached for cause in causes)]):
+        places = [place for place, own in enumerate(lines) if part.source in own]
+        if places:
+            return places[0]
+    whole = [
+        place
+        for place, c in enumerate(causes)
+        if isinstance(c, LoopsChanged | RecomputationChanged)
+    ]
+    return whole[0] if whole else -1
+
+
+def _with_share(cause: Cause, parts: Sequence[_Part], is_known: tuple[bool, bool]) -> Cause:
+    """Return a cause with its bytes, and its parts as consequences, largest first."""
+    fit = [part.size for part in parts if part.kind != "sent"]
+    sent = [part.size for part in parts if part.kind == "sent"]
+    total = sum(size or 0 for size in fit) if is_known[0] else None
+    if isinstance(cause, RecomputationChanged):
+        stacks = [p for p in parts if p.kind == "temporaries" and p.what.count(",") >= 2 and p.size]
+        way = 1 if cause.after < cause.before else -1
+        kept = [p for p in stacks if (p.size or 0) * way > 0]
+        if kept:
+            cause = replace(cause, stacks=len(kept), stack_bytes=sum(p.size or 0 for p in kept))
+    return replace(
+        cause,
+        delta_bytes=total,
+        delta_bytes_of=None if total is None else TOTAL,
+        delta_wire_bytes=None if None in sent or not is_known[1] else sum(s or 0 for s in sent),
+        consequences=(*cause.consequences, *_consequences(parts)),
+    )
+
+
+_MOST = 3
+"""Lines of each kind that are named; the others are summed."""
+
+_WORDS = {
+    "arguments": "arguments",
+    "results": "results",
+    "constants": "constants",
+    "temporaries": "temporaries",
+    "peak": "at the peak, which moved: as in the base",
+    "rest": "space between values and beside the peak",
+    "sent": "sent",
+}
+
+
+def _consequences(parts: Sequence[_Part]) -> Iterator[Consequence]:
+    for kind, words in _WORDS.items():
+        by_line: dict[str | None, list[_Part]] = defaultdict(list)
+        for part in parts:
+            if part.kind == kind:
+                by_line[
+                    None if kind in ("arguments", "rest", "constants", "peak") else part.source
+                ].append(part)
+        ranked = sorted(by_line.items(), key=lambda item: (-abs(_sum(item[1]) or 0), item[0] or ""))
+        for source, own in ranked[:_MOST]:
+            shapes = dict.fromkeys(
+                p.name or p.what for p in sorted(own, key=lambda p: -abs(p.size or 0))
+            )
+            text = words if kind == "rest" else f"{words}: {listed([*shapes], 2)}"
+            yield _consequence(kind, text, source, own)
+        rest = [part for _, own in ranked[_MOST:] for part in own]
+        if rest:
+            count = plural(len(ranked) - _MOST, "other line")
+            yield _consequence(kind, f"{words} of {count}", None, rest)
+
+
+def _consequence(kind: str, text: str, source: str | None, parts: Sequence[_Part]) -> Consequence:
+    size = _sum(parts)
+    is_sent = kind == "sent"
+    return Consequence(
+        what=text,
+        source=source,
+        delta_bytes=None if is_sent else size,
+        delta_wire_bytes=size if is_sent else None,
+    )
+
+
+def _sum(parts: Sequence[_Part]) -> int | None:
+    sizes = [part.size for part in parts]
+    return None if None in sizes else sum(size or 0 for size in sizes)
