@@ -174,6 +174,25 @@ def _occupy_closed_streams() -> None:
         os.set_inheritable(descriptor, True)
     if sys.stderr is None:
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "replace")
+    err = sys.stderr
+    if isinstance(err, io.TextIOWrapper) and err is sys.__stderr__:
+        sys.stderr = _Messages(err.buffer, err.encoding, err.errors)
+
+
+class _Messages(io.TextIOWrapper):
+    """Standard error whose reader may be gone: messages are dropped, and the results are not."""
+
+    def write(self, text: str, /) -> int:
+        written = super().write(text)
+        self.flush()
+        return written
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            super().flush()
 
 
 def _buffer_stdout() -> None:

@@ -55,24 +55,25 @@ def _without_copies(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
 
 
 def with_leading_alone(modules: Sequence[ModuleDump]) -> tuple[Sequence[ModuleDump], str]:
-    """Return the leading module alone, and a line that says so; else all modules, and no line.
+    """Return modules without helpers, and a line that says so; no line where there are none.
 
-    Commands need no ``--module`` for a module that leads. Logs are kept.
+    Commands need no ``--module`` for a module that leads alone. Logs are kept, and texts that may
+    be of the same program.
     """
     programs = [module for module in modules if module.log is None]
     lead = leading_module(programs)
-    if lead is None:
+    others = [one for one in _without_copies(programs) if one is not lead]
+    if lead is None or not others:
         return modules, ""
-    lead.is_only = True
-    sizes = [_known_bytes(one) or 0 for one in _without_copies(programs) if one is not lead]
-    size = f"of at most {format_bytes(max(sizes))}" if sizes else "of the same name"
-    rest = plural(len(programs) - 1, "other module")
-    note = f"{lead.title} alone; {rest} {size}: --module . has all"
-    return [module for module in modules if module is lead or module.log is not None], note
+    kept = [one for one in modules if not any(one is other for other in others)]
+    lead.is_only = len(programs) == len(others) + 1
+    most = max(_known_bytes(one) or 0 for one in others)
+    rest = plural(len(others), "other module")
+    return kept, f"{lead.title} alone; {rest} of at most {format_bytes(most)}: --module . has all"
 
 
 def meant_modules(program: Program, module: str | None = None) -> Sequence[ModuleDump]:
-    """Return the modules of a program that are meant: the leading one, if none is chosen by name.
+    """Return the modules of a program that are meant: no helpers, if none is chosen by name.
 
     A line of the logger ``hlo_lens`` says so.
     """
@@ -92,13 +93,14 @@ def one_module(program: Program, module: str | None = None) -> ModuleDump:
         UsageError: If there are several and none leads, or if there are none.
     """
     modules = meant_modules(program, module)
-    if len(modules) != 1:
-        names = listed([one.name for one in modules], _NAMES_SHOWN)
-        raise UsageError(
-            f"there are {len(modules)} modules; choose one with module=, or pass one of "
-            f"load(...).modules: {names}"
-        )
-    return modules[0]
+    lead = leading_module(modules) if module is None else None
+    if lead is not None or len(modules) == 1:
+        return lead or modules[0]
+    names = listed([one.name for one in modules], _NAMES_SHOWN)
+    raise UsageError(
+        f"there are {len(modules)} modules; choose one with module=, or pass one of "
+        f"load(...).modules: {names}"
+    )
 
 
 @fact

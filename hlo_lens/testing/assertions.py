@@ -196,15 +196,15 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
             fail(f"{row.name} {used} on {target}, which has {limit} a device", lines)
 
 
-def assert_donated(program: Program, arguments: Iterable[str]) -> None:
+def assert_donated(program: Program, arguments: str | Iterable[str]) -> None:
     """Assert that the memory of arguments is reused for results.
 
-    >>> assert_donated("sample_dumps/tpu/tp_mlp", ["params"])
+    >>> assert_donated("sample_dumps/tpu/tp_mlp", "params")
 
     Args:
         program: One module.
-        arguments: Patterns: the name of an argument with all its leaves (``state``), or a path
-            (``params/*/kernel``, where ``*`` is one step and ``**`` any number of steps).
+        arguments: A pattern, or several: the name of an argument with all its leaves (``state``),
+            or a path (``params/*/kernel``, where ``*`` is one step and ``**`` any number of steps).
 
     Raises:
         AssertionError: If one is not donated, or if no argument matches a pattern.
@@ -213,7 +213,7 @@ def assert_donated(program: Program, arguments: Iterable[str]) -> None:
     known = one_module(program)
     wrong: list[str] = []
     total = 0
-    for pattern in arguments:
+    for pattern in (arguments,) if isinstance(arguments, str) else arguments:
         values, unused = find_arguments(known, pattern)
         wrong += [f"{name}: the program does not use it" for name in unused]
         for value in values:

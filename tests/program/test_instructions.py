@@ -172,5 +172,5 @@ def test_text_is_as_written() -> None:
 
 
 def test_unknown_name_is_an_error() -> None:
-    with pytest.raises(UnknownNameError, match="no instruction or computation is named 'x'"):
+    with pytest.raises(UnknownNameError, match="computation or argument is named 'x'"):
         hlo_lens.instruction(TEXT, "x")

@@ -183,6 +183,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
 
 def test_donated_arguments() -> None:
     assert_donated(TPU, ["params"])
+    assert_donated(TPU, "params")
     assert_donated(TPU, ["params/w_*", "params['b_in']"])
 
 

@@ -41,7 +41,7 @@ Example:
     "--why",
     metavar="NAME",
     shell_complete=complete_collective,
-    help="Explain one collective by its operands and users.",
+    help="Explain one collective by its operands and users; of a kind (all-gather) the largest.",
 )
 @reading_options
 @output_options

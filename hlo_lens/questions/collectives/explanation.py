@@ -98,6 +98,22 @@ def find_collectives(found: Collectives, name: str) -> list[Collective]:
     return [c for c in found.collectives if wanted & {c.name, c.started_by}]
 
 
+def _weight(collective: Collective) -> tuple[int, str]:
+    return -(
+        collective.wire_bytes_per_run or collective.wire_bytes_per_device or 0
+    ), collective.name
+
+
+def asked_collectives(found: Collectives, name: str) -> tuple[list[Collective], list[Collective]]:
+    """Return the collectives of a name, and the others of a kind that was named instead.
+
+    Of a kind (``all-gather``) the largest is asked for, unless one has that very name.
+    """
+    of_kind = sorted((one for one in found.collectives if one.kind == name), key=_weight)
+    chosen = find_collectives(found, name) or of_kind[:1]
+    return chosen, [one for one in of_kind if one not in chosen]
+
+
 def modules_with_collective(modules: Sequence[ModuleDump], name: str) -> list[ModuleDump]:
     """Return the modules that have a collective of a name.
 
@@ -105,7 +121,7 @@ def modules_with_collective(modules: Sequence[ModuleDump], name: str) -> list[Mo
         UnknownNameError: If none has it.
     """
     tables = [(module, collectives(module)) for module in modules if module.hlo is not None]
-    having = [module for module, table in tables if find_collectives(table, name)]
+    having = [module for module, table in tables if asked_collectives(table, name)[0]]
     if not having:
         names = [one.name for _, table in tables for one in table.collectives]
         hint = did_you_mean(name.removeprefix("%"), names)
@@ -120,7 +136,7 @@ def explain_collectives(module: ModuleDump, name: str) -> tuple[Why, ...]:
     if module.hlo is None:
         return ()
     found = collectives(module)
-    chosen = find_collectives(found, name)
+    chosen, _ = asked_collectives(found, name)
     before = module.before if chosen else None
     return tuple(why(module.hlo, one, found, before) for one in chosen)
 

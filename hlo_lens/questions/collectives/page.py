@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +19,7 @@ from hlo_lens.questions.collectives.collective import (
     known_sum,
     times_text,
 )
-from hlo_lens.questions.collectives.explanation import explain_collectives
+from hlo_lens.questions.collectives.explanation import asked_collectives, explain_collectives
 from hlo_lens.questions.collectives.loop_levels import KIND_AND_AXIS, collectives_by, loops
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
 from hlo_lens.render.envelope import ModulePage
@@ -26,7 +27,14 @@ from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Section, Table
 from hlo_lens.render.text_table import without_arguments
 from hlo_lens.render.to_json import RowObjects
-from hlo_lens.text.units import format_bytes, format_count, format_flops, format_ratio, plural
+from hlo_lens.text.units import (
+    flops_text,
+    format_bytes,
+    format_count,
+    format_ratio,
+    listed,
+    plural,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +77,11 @@ def pages(
             yield page_without_hlo(module, collectives=None)
             continue
         reasons = () if why is None else explain_collectives(module, why)
-        section = _why_section(module, reasons) if reasons else _section(module, by, is_dynamic)
+        section = (
+            _why_section(module, reasons, why or "")
+            if reasons
+            else _section(module, by, is_dynamic)
+        )
         yield ModulePage(
             sections=(section,),
             make_object=partial(_object, module, by, is_dynamic, reasons),
@@ -106,19 +118,33 @@ def _object(
 # ---- text --------------------------------------------------------------------------------------
 
 
-def _why_section(known: ModuleDump, reasons: Sequence[Why]) -> Section:
+def _why_section(known: ModuleDump, reasons: Sequence[Why], name: str) -> Section:
     shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
     return Section(
         title=known.name,
         facts=(
             *cut_facts(known),
             *(fact for reason in reasons for fact in _why_facts(reason)),
+            *_others_of_kind(known, name),
         ),
         tables=tuple(
             Table.of(reason, title=f"Neighbours of {reason.collective.name}", shown=shown)
             for reason in reasons
         ),
     )
+
+
+def _others_of_kind(known: ModuleDump, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the line on the collectives of a kind besides the one that is explained."""
+    _, others = asked_collectives(collectives(known), kind)
+    if others:
+        sizes = (one.wire_bytes_per_run for one in others)
+        texts = ("" if size is None else f" {format_bytes(size)}" for size in sizes)
+        names = [f"{one.name}{text}" for one, text in zip(others, texts, strict=True)]
+        yield "others", f"{plural(len(others), f'other {kind}')}: {listed(names, _OTHERS_SHOWN)}"
+
+
+_OTHERS_SHOWN = 12
 
 
 def _section(known: ModuleDump, by: str | None, is_dynamic: bool) -> Section:
@@ -260,6 +286,18 @@ def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool
     return replace(_with_texts(table, groups.groups, texts), name=name)
 
 
+_PART_OF_AXIS = re.compile(r"(\w+):\(\d+\)(\d+)")
+
+
+def axis_text(axis: str) -> str:
+    """Return mesh axes with XLA's name of a part of one, ``fsdp:(1)2``, in words.
+
+    >>> axis_text("fsdp:(1)2")
+    'groups of 2 along fsdp'
+    """
+    return _PART_OF_AXIS.sub(r"groups of \2 along \1", axis)
+
+
 R = TypeVar("R")
 
 
@@ -279,6 +317,7 @@ def _with_texts(
 def _group_texts(group: CollectiveGroup, by: str) -> dict[str, str | None]:
     is_marked = by == "source" and group.is_inferred
     return {
+        "axis": axis_text(group.axis),
         "payload_bytes": at_most_text(group.payload_bytes, group.payload_bytes_is_at_most),
         "wire_bytes_per_run": at_most_text(group.wire_bytes_per_run, group.wire_bytes_is_at_most),
         "group": f"{group.group} {INFERRED}" if is_marked else None,
@@ -319,6 +358,7 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
 def _collective_texts(collective: Collective) -> dict[str, str | None]:
     bound, each = collective.is_at_most, collective.is_payload_at_most
     return {
+        "axis": axis_text(collective.axis),
         "dynamic_count": collective.times,
         "payload_bytes": at_most_text(collective.payload_bytes, each),
         "wire_bytes_per_device": at_most_text(collective.wire_bytes_per_device, each),
@@ -340,11 +380,11 @@ def _overlap_text(collective: Collective) -> str | None:
         return "exposed"
     size, flops = collective.overlap_bytes, collective.overlap_flops
     work = [
+        *([flops_text(flops)] if flops else ["? FLOP"] if flops is None else []),
         "?" if size is None else format_bytes(size),
-        *([f"{format_flops(flops)}FLOP"] if flops else ["?FLOP"] if flops is None else []),
     ]
-    share = "?" if ratio is None else f"<={format_ratio(ratio)}"
-    return f"{share} by {' '.join(work)}"
+    share = "?" if ratio is None else f"up to {format_ratio(ratio)}"
+    return f"{share} by {', '.join(work)}"
 
 
 def movement_tables(movement: DataMovement) -> Iterator[Table]:
@@ -371,7 +411,7 @@ def _copy_texts(copy: HostCopy) -> dict[str, str | None]:
 def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
     collective = reason.collective
     wire = collective.wire_bytes_per_device
-    yield "collective", f"{collective.name}: {collective.kind} over {collective.axis}"
+    yield "collective", f"{collective.name}: {collective.kind} over {axis_text(collective.axis)}"
     size = "payload not known"
     if collective.payload_bytes is not None:
         size = f"{collective.element_type} {format_bytes(collective.payload_bytes)}"

@@ -101,9 +101,10 @@ Example:
 def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) -> None:
     """Show instructions: text, operands, users, source line, call stack, sharding and memory.
 
-    NAME is an instruction or a value, as tables and texts print it, or a computation, whose
-    instructions are listed. Without a NAME all instructions are listed. PATH is a file, a folder
-    or archive of dumps, compressed or not, or - for standard input.
+    NAME is an instruction, a value or an argument (params['w'], or params with all its arrays), as
+    tables and texts print it, or a computation, whose instructions are listed. Without a NAME all
+    instructions are listed. PATH is a file, a folder or archive of dumps, compressed or not, or -
+    for standard input.
     """
     from hlo_lens.questions.dumps.show import modules_with, pages
 

@@ -419,12 +419,17 @@ def _module_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
 
 
 def _folder_findings(modules: Sequence[ModuleDump]) -> Iterator[Finding]:
-    """Yield the finding on a folder that several processes wrote into."""
-    by_number: dict[tuple[str, int], set[str]] = {}
+    """Yield the finding on a folder that several processes wrote into.
+
+    Each client of a process (CPU, TPU) numbers its modules from 0000.
+    """
+    by_number: dict[tuple[str, int, str | None], set[str]] = {}
     for module in modules:
-        key = module.folder, module.number or 0
+        marks = (*(one for one in ("cpu", "gpu") if f"{one}_" in (module.stage or "")), None)
+        client = "tpu" if any(".cl_" in file for file in module.files) else marks[0]
+        key = module.folder, module.number or 0, client
         by_number.setdefault(key, set()).add(title_of(module.name))
-    for (folder, number), names in by_number.items():
+    for (folder, number, _), names in by_number.items():
         if len(names) > 1:
             what = (
                 f"module number {number:04} has {len(names)} names "

@@ -20,6 +20,7 @@ from hlo_lens.program.instructions import (
 from hlo_lens.program.origins import origins, stack_texts
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.program.runs import call_counts
+from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
@@ -28,6 +29,7 @@ from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section, Sections, Table
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
+from hlo_lens.text.patterns import matches
 from hlo_lens.text.units import Amount, Kind, listed, plural
 
 if TYPE_CHECKING:
@@ -102,7 +104,16 @@ def _rows(module: ModuleDump, name: str) -> Iterator[int]:
         if len(names) > 1:
             ends = f"{plural(len(names), 'name')}: {listed(sorted(names), 4)}"
             raise UnknownNameError(f"{name} is the end of {ends}")
-    yield from (row for row, _ in rows_named(hlo, names))
+    rows = [row for row, _ in rows_named(hlo, names)]
+    yield from rows or _argument_rows(module, name.strip())
+
+
+def _argument_rows(module: ModuleDump, name: str) -> Iterator[int]:
+    """Yield the rows of the parameters that hold the leaves of an argument: ``params['w']``."""
+    named = entry_signature(module).parameters
+    numbers = {one.number for one in named if one.name and matches(name, one.name)}
+    entry = hlo_text(module).entry
+    yield from (one.row for one in entry.parameters if one.parameter_number in numbers)
 
 
 def _unknown(name: str, modules: Sequence[ModuleDump]) -> UnknownNameError:
@@ -113,7 +124,7 @@ def _unknown(name: str, modules: Sequence[ModuleDump]) -> UnknownNameError:
         for printed in (*text.columns.names(range(len(text.columns))), *text.computation_names)
     )
     hint = did_you_mean(name.removeprefix("%"), names) or "; see hlo-lens show PATH -n 0"
-    return UnknownNameError(f"no instruction or computation is named {name!r}{hint}")
+    return UnknownNameError(f"no instruction, computation or argument is named {name!r}{hint}")
 
 
 # ---- pages --------------------------------------------------------------------------------------

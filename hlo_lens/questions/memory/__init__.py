@@ -33,19 +33,15 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
 
     from hlo_lens.program.leading import one_module
     from hlo_lens.program.summary import no_hlo_text
-    from hlo_lens.questions.memory.results import memory_results
+    from hlo_lens.questions.memory.results import memory_results, not_known_text
     from hlo_lens.questions.memory.timeline import timeline_image, timelines
     from hlo_lens.text.errors import MissingDumpError
 
     dump = one_module(program, module)
     results = memory_results(dump)
-    if results is None and dump.lowered is not None:
-        raise MissingDumpError(f"{dump.name}: {no_hlo_text(dump)}")
     if results is None:
-        raise MissingDumpError(
-            f"{dump.title}: memory is not known: no buffer assignment next to the text, and "
-            "no schedule in it (is_scheduled=true)"
-        )
+        reason = not_known_text(dump) if dump.has_hlo else no_hlo_text(dump)
+        raise MissingDumpError(f"{dump.title}: memory is not known: {reason}")
 
     def chart() -> str:
         return "".join(map(timeline_image, timelines([dump], 0)))

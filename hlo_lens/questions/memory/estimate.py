@@ -71,6 +71,10 @@ def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> 
     return None
 
 
+TOO_LARGE = "its values are larger than the memory that XLA simulates"
+"""Reason that an estimate of a text that allows one fails."""
+
+
 def memory_estimate(
     table: InstructionTable,
     *,

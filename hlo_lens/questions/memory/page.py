@@ -12,7 +12,7 @@ from hlo_lens.program.texts import memory_text_sections, text_objects
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import instructions_by_name, loop_path
-from hlo_lens.questions.memory.results import WRITERS, at_instant, memory_results
+from hlo_lens.questions.memory.results import WRITERS, at_instant, memory_results, not_known_text
 from hlo_lens.questions.memory.roles import memory_roles, role_series
 from hlo_lens.questions.memory.statement import (
     FEW_BYTES,
@@ -216,7 +216,7 @@ def _page_of_texts(module: ModuleDump) -> ModulePage:
     if text is None:
         reason = no_hlo_text(module)
     elif text.is_scheduled:
-        reason = "there is no buffer assignment with this text"
+        reason = not_known_text(module)
     else:
         reason = (
             "there is no buffer assignment with this text, and the module is not scheduled, so "

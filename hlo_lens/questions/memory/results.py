@@ -384,6 +384,14 @@ def not_estimated_text(instructions: int, path: str, name: str) -> str:
     )
 
 
+def not_known_text(module: ModuleDump) -> str:
+    """Return why the memory of a module with HLO text is not known."""
+    from hlo_lens.questions.memory.estimate import TOO_LARGE, why_no_estimate
+
+    reason = why_no_estimate(instruction_table(module)) or TOO_LARGE
+    return f"there is no buffer assignment with this text, and no estimate: {reason}"
+
+
 def exceeds_limit(module: ModuleDump, text: HloModule) -> bool:
     """Return whether estimates are limited and a text has too many instructions for one."""
     return module.given.limits_estimate and len(text.columns) > MOST_ESTIMATED

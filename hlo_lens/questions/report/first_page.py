@@ -17,7 +17,7 @@ from hlo_lens.program.summary import backend_of_dump, cut_facts, hlo_text, summa
 from hlo_lens.program.target import device_memory, own_target, target_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
-from hlo_lens.questions.collectives.page import collectives_text
+from hlo_lens.questions.collectives.page import axis_text, collectives_text
 from hlo_lens.questions.dumps.groups import STEP
 from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import module_findings
@@ -145,7 +145,8 @@ def _findings_part(dump: ModuleDump) -> Section:
         f"{grave} to fix" if grave else "",
         f"{len(counted) - grave} to consider" if len(counted) > grave else "",
     )
-    title = ", ".join(filter(None, texts)) or "nothing to fix"
+    read = " in the parts that were read" if summary(dump).coverage.problem else ""
+    title = ", ".join(filter(None, texts)) or f"nothing to fix{read}"
     title += f"; {plural(len(found.undecided), 'rule')} not decided" if found.undecided else ""
     most = _MOST_FINDINGS if grave else _MOST_INFOS
     shown = [tuple(_finding_facts(one)) for one in counted[:most]]
@@ -400,7 +401,7 @@ def _sent_text(dump: ModuleDump) -> str:
     wire = found.known_wire_bytes
     groups = collectives_by(found.collectives, "axis", is_dynamic=True).groups
     parts = [
-        f"{axis_text(one.axis)} {format_bytes(one.wire_bytes_per_run)}"
+        f"{axis_text(one.axis).replace(',', ' x ')} {format_bytes(one.wire_bytes_per_run)}"
         for one in groups
         if one.wire_bytes_per_run and one.wire_bytes_per_run >= _LEAST_SHOWN * wire.most
     ]
@@ -412,18 +413,6 @@ def _sent_text(dump: ModuleDump) -> str:
     at = f" from {plural(lines, 'line')}" if lines else ""
     count = f"{plural(len(found.collectives), 'collective')}{at}"
     return f"{bound}{format_bytes(wire.most)} in one run{over}{known}{axes}; {count}"
-
-
-_PART_OF_AXIS = re.compile(r"(\w+):\(\d+\)(\d+)")
-
-
-def axis_text(axis: str) -> str:
-    """Return mesh axes in words: ``fsdp:(1)2``, XLA's name of a part of an axis, is explained.
-
-    >>> axis_text("fsdp:(1)2,tp")
-    '2 parts of fsdp x tp'
-    """
-    return _PART_OF_AXIS.sub(r"\2 parts of \1", axis).replace(",", " x ")
 
 
 def _others_text(dump: ModuleDump, lead: Lead) -> str:

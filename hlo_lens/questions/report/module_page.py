@@ -40,6 +40,7 @@ from hlo_lens.questions.memory.results import (
     is_estimate_left_out,
     memory_results,
     not_estimated_text,
+    not_known_text,
 )
 from hlo_lens.questions.memory.statement import FEW_BYTES, space_name
 from hlo_lens.questions.sharding.annotations import sharding_forms
@@ -266,6 +267,8 @@ def memory_lines(dump: ModuleDump) -> Iterator[tuple[str, str]]:
         )
     elif not dump.has_hlo:
         yield "memory", no_hlo_text(dump)
+    else:
+        yield "memory", f"not known: {not_known_text(dump)}"
 
 
 def _other_spaces(memory: MemoryResults) -> str:

@@ -81,6 +81,12 @@ def test_why_counts_one_run_in_the_singular() -> None:
     assert ", 4 times in one run\n" in _run("collectives", DUMP, "--why", "all-reduce.11").stdout
 
 
+def test_why_of_a_kind_explains_the_largest_and_lists_the_others() -> None:
+    result = _run("collectives", str(SAMPLES / "cpu/fsdp_transformer"), "--why", "all-gather")
+    assert "\ncollective  all-gather.31: all-gather over fsdp\n" in result.stdout
+    assert "\nothers      7 other all-gathers: all-gather.39 1.75MiB, " in result.stdout
+
+
 def test_why_leaves_out_modules_without_the_collective() -> None:
     result = _run("collectives", str(SAMPLES / "tpu"), "--why", "all-reduce.11", "-f", "json")
     modules = json.loads(result.stdout)["modules"]

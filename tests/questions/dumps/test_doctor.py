@@ -75,6 +75,17 @@ def test_missing_texts_are_reported(tmp_path: Path) -> None:
     assert "1 archives inside cannot be read" in texts
 
 
+def test_clients_of_one_process_number_their_modules_each_from_zero(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "module_0000.jit_f.cpu_after_optimizations.txt": hlo("jit_f"),
+            "module_0000.jit_g.cl_1014260217.after_optimizations.txt": hlo("jit_g"),
+        },
+    )
+    assert "has 2 names" not in " | ".join(what for _, what in findings(tmp_path))
+
+
 @pytest.mark.parametrize("pack", ["zip", "tar", "tar.gz"])
 def test_options_of_a_dump_in_an_archive_are_reported(tmp_path: Path, pack: str) -> None:
     options = {"d/module_0000.jit_f.debug_options": "xla_dump_max_hlo_modules: 2\n"}

@@ -33,7 +33,7 @@ def _write_compiles(folder: Path) -> None:
 
 
 def _of_lint(path: Path) -> list[Any]:
-    return [one["findings"] for one in _modules(hlo_lens.lint(path).to_dict())]
+    return [one["findings"] for one in _modules(hlo_lens.lint(path, module=".").to_dict())]
 
 
 def _modules(data: Any) -> list[Any]:

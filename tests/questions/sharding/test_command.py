@@ -90,7 +90,7 @@ def test_report_has_parameters_and_outputs_beside_forms() -> None:
     kinds = [row["kind"] for row in module["sharding"]["rows"]]
     assert kinds.count("parameter") == 6
     assert kinds.count("output") == 6
-    text = runner.invoke(main, ["report", WASTEFUL], catch_exceptions=False).stdout
+    text = runner.invoke(main, ["report", WASTEFUL, "--full"], catch_exceptions=False).stdout
     assert re.search(r"^replicated +10 values of 37.63MiB", text, re.MULTILINE)
 
 
