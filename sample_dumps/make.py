@@ -19,6 +19,10 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HERE = Path(__file__).resolve().parent
 BACKENDS = ("cpu", "tpu", "gpu")
@@ -31,9 +35,13 @@ EDITS = (
 )
 """The edits of `programs/pairs.py`; each is compiled by itself."""
 
+WASTES = ("scores", "logits", "one_hot", "heads", "accumulated")
+"""The programs of `programs/wastes.py`."""
+
 PLANTED = (
     *("embedding", "embedding_clean", "constraint", "constraint_clean", "merged", "specs"),
     *("specs_clean", "undivided", "megatron_clean", "rolled_clean"),
+    *(f"{waste}{end}" for waste in WASTES for end in ("", "_clean")),
 )
 """The programs of `programs/plants.py`."""
 
@@ -128,16 +136,15 @@ def make(backend: str, program: str, name: str, out: Path) -> None:
                 keep(source, folder / source.name, compress=compress)
 
 
-def make_set(backend: str, program: str, name: str, out: Path) -> None:
-    """Compiles each program of a set: `<out>/<program>/<name>/<edit>.tar.xz`.
+def make_set(backend: str, program: str, name: str, out: Path, edits: Iterable[str]) -> None:
+    """Compiles programs of a set: `<out>/<program>/<name>/<edit>.tar.xz`.
 
     Raises:
         subprocess.CalledProcessError: A compile failed; its messages are on stderr.
     """
     folder = out / program / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for edit in EDITS if program == PAIRS else PLANTED:
+    folder.mkdir(parents=True, exist_ok=True)
+    for edit in edits:
         with tempfile.TemporaryDirectory() as temporary:
             dump_dir = Path(temporary)
             command = [sys.executable, str(HERE / "compile_program.py"), program, backend]
@@ -193,6 +200,7 @@ def main() -> None:
     parser.add_argument("--backend", choices=(*BACKENDS, "trace", "all"), default="all")
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
+    parser.add_argument("--edits", nargs="+", help="programs of pairs or plants to remake, not all")
     parser.add_argument("--name", help="folder below OUT; the backend's name unless given")
     options = parser.parse_args()
     if options.backend in ("trace", "all"):
@@ -202,7 +210,8 @@ def main() -> None:
         name, out = options.name or backend, options.out.resolve()
         for program in options.programs:
             if program in KEPT_OF_SETS:
-                make_set(backend, program, name, out)
+                all_edits = EDITS if program == PAIRS else PLANTED
+                make_set(backend, program, name, out, options.edits or all_edits)
                 continue
             make(backend, program, name, out)
             if (name, program) in PASSES:

@@ -1,0 +1,159 @@
+"""Small steps with one planted waste each, and their clean twins, on the mesh of `plants`.
+
+A comment `# planted: NAME` marks the line that a finding should name.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from programs.common import Program, abstract
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jax.sharding import Mesh
+
+    Loss: TypeAlias = Callable[..., jax.Array]
+
+WIDTH, WORDS, HEADS, DEPTH = 128, 32768, 4, 64
+BF16, F32 = jnp.bfloat16, jnp.float32
+BOTH = ("data", "model")
+
+
+def trained(loss: Loss, mesh: Mesh, *arguments: object) -> Program:
+    """Returns a training step: the first argument has the weights, which it updates."""
+
+    def train_step(params: object, *rest: object) -> object:
+        value, gradients = jax.value_and_grad(loss)(params, *rest)
+        return jax.tree.map(lambda p, g: (p - 0.1 * g).astype(p.dtype), params, gradients), value
+
+    kept = jax.tree.map(lambda one: one.sharding, arguments[0])
+    step = jax.jit(train_step, donate_argnums=0, out_shardings=(kept, None))
+    return Program(step=step, arguments=arguments, mesh=mesh, planted={})
+
+
+def scores(mesh: Mesh, *, is_clean: bool) -> Program:
+    """Attention whose scores are whole; the twin makes them for 256 queries at a time."""
+
+    def attend(k: jax.Array, v: jax.Array, q: jax.Array) -> jax.Array:
+        products = jnp.einsum("bqhd,bkhd->bhqk", q, k)  # planted: scores
+        return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(products, axis=-1), v)
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        q, k, v = (jnp.einsum("btw,whd->bthd", x, params[name]) for name in "qkv")
+        if not is_clean:
+            return jnp.mean(attend(k, v, q) ** 2)
+        chunks = jnp.moveaxis(q.reshape(q.shape[0], -1, 256, *q.shape[2:]), 1, 0)
+        return jnp.mean(jax.lax.map(jax.checkpoint(partial(attend, k, v)), chunks) ** 2)
+
+    params = {k: abstract(mesh, (WIDTH, HEADS, DEPTH), F32, None, "model") for k in "qkv"}
+    return trained(loss, mesh, params, abstract(mesh, (8, 8192, WIDTH), F32, "data"))
+
+
+def logits(mesh: Mesh, *, is_clean: bool) -> Program:
+    """A loss over the logits of all tokens; the twin makes them for 256 positions at a time."""
+
+    def loss_of(table: jax.Array, x: jax.Array, labels: jax.Array) -> jax.Array:
+        found = x @ table.T  # planted: logits
+        chosen = jnp.take_along_axis(found, labels[..., None], axis=-1)[..., 0]
+        return jnp.mean(jax.nn.logsumexp(found, axis=-1) - chosen)
+
+    def loss(params: dict[str, jax.Array], x: jax.Array, labels: jax.Array) -> jax.Array:
+        x = jnp.tanh(x @ params["w"])
+        if not is_clean:
+            return loss_of(params["table"], x, labels)
+        parts = [
+            jnp.moveaxis(one.reshape(16, -1, 256, *one.shape[2:]), 1, 0) for one in (x, labels)
+        ]
+        each = jax.checkpoint(lambda part: loss_of(params["table"], *part))
+        return jnp.mean(jax.lax.map(each, tuple(parts)))
+
+    params = {
+        "w": abstract(mesh, (WIDTH, WIDTH), F32),
+        "table": abstract(mesh, (WORDS, WIDTH), F32),
+    }
+    batch = abstract(mesh, (16, 4096, WIDTH), F32, BOTH)
+    return trained(loss, mesh, params, batch, abstract(mesh, (16, 4096), jnp.int32, BOTH))
+
+
+def one_hot(mesh: Mesh, *, is_clean: bool) -> Program:
+    """A lookup as a product with a one-hot table; the twin takes rows."""
+
+    def loss(params: dict[str, jax.Array], tokens: jax.Array) -> jax.Array:
+        table = params["table"]
+        if is_clean:
+            x = jnp.take(table, tokens, axis=0)
+        else:
+            x = jax.nn.one_hot(tokens, WORDS, dtype=F32) @ table  # planted: one_hot
+        return jnp.mean(jnp.tanh(x @ params["w"]) ** 2)
+
+    params = {
+        "w": abstract(mesh, (WIDTH, WIDTH), F32),
+        "table": abstract(mesh, (WORDS, WIDTH), F32),
+    }
+    return trained(loss, mesh, params, abstract(mesh, (16, 4096), jnp.int32, BOTH))
+
+
+def heads(mesh: Mesh, *, is_clean: bool) -> Program:
+    """A decode step that repeats the heads of its cache; the twin groups the queries."""
+
+    def decode(cache: dict[str, jax.Array], q: jax.Array) -> jax.Array:
+        k, v = cache["k"], cache["v"]
+        if is_clean:
+            q = q.reshape(q.shape[0], 2, -1, DEPTH)
+            weights = jax.nn.softmax(jnp.einsum("bngd,btnd->bngt", q, k), axis=-1)
+            return jnp.einsum("bngt,btnd->bngd", weights, v)
+        k = jnp.repeat(k, 8, axis=2)  # planted: heads
+        v = jnp.repeat(v, 8, axis=2)
+        weights = jax.nn.softmax(jnp.einsum("bhd,bthd->bht", q, k), axis=-1)
+        return jnp.einsum("bht,bthd->bhd", weights, v)
+
+    cache = {k: abstract(mesh, (16, 16384, 2, DEPTH), BF16, "data", None, "model") for k in "kv"}
+    q = abstract(mesh, (16, 16, DEPTH), BF16, "data", "model")
+    return Program(step=jax.jit(decode), arguments=(cache, q), mesh=mesh, planted={})
+
+
+def accumulated(mesh: Mesh, *, is_clean: bool) -> Program:
+    """Gradients of 8 microbatches, added up over the devices in each; the twin does so once."""
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        return jnp.mean(jnp.tanh(jnp.tanh(x @ params["up"]) @ params["down"]) ** 2)
+
+    def summed(params: dict[str, jax.Array], batch: jax.Array) -> dict[str, jax.Array]:
+        def add(total: dict[str, jax.Array], x: jax.Array) -> tuple[dict[str, jax.Array], None]:
+            gradients = jax.grad(loss)(params, x)
+            added = jax.tree.map(lambda t, g: t + g / 8, total, gradients)  # planted: accumulated
+            return added, None
+
+        return jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), batch)[0]
+
+    def train_step(params: dict[str, jax.Array], batch: jax.Array) -> dict[str, jax.Array]:
+        gradients = summed(params, batch)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+
+    def on_each(params: dict[str, jax.Array], batch: jax.Array) -> dict[str, jax.Array]:
+        local = jax.tree.map(lambda one: jax.lax.pcast(one, BOTH, to="varying"), params)
+        gradients = jax.lax.psum(summed(local, batch), BOTH)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+
+    spec = PartitionSpec(None, BOTH)
+    mapped = jax.shard_map(
+        on_each, mesh=mesh, in_specs=(PartitionSpec(), spec), out_specs=PartitionSpec()
+    )
+    params = {
+        "up": abstract(mesh, (WIDTH, 4 * WIDTH), F32),
+        "down": abstract(mesh, (4 * WIDTH, WIDTH), F32),
+    }
+    batch = abstract(mesh, (8, 512, WIDTH), F32, None, BOTH)
+    step = jax.jit(mapped if is_clean else train_step, donate_argnums=0)
+    return Program(step=step, arguments=(params, batch), mesh=mesh, planted={})
+
+
+WASTES = {one.__name__: one for one in (scores, logits, one_hot, heads, accumulated)}
+"""Name of each waste, and the function that returns a step with it."""

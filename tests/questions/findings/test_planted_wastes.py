@@ -1,0 +1,43 @@
+"""Steps with one planted waste: it is the first finding, at its line; their twins have none."""
+
+from __future__ import annotations
+
+import pytest
+
+import hlo_lens
+from hlo_lens.questions.findings.finding import Severity
+from tests.corpus import SAMPLES
+
+SOURCE = (SAMPLES / "programs" / "wastes.py").read_text("utf-8").splitlines()
+CODES = {
+    "scores": "M011",
+    "logits": "M011",
+    "one_hot": "M011",
+    "heads": "M011",
+    "accumulated": "C015",
+}
+REMOVED = {("tpu", "one_hot"), ("tpu", "heads"), ("gpu", "heads")}
+"""Wastes that the compiler of a backend removes, so that nothing is found."""
+
+BACKENDS = ("cpu", "tpu", "gpu")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CODES)
+def test_a_planted_waste_is_the_first_finding(backend: str, name: str) -> None:
+    found = list(hlo_lens.lint(SAMPLES / "plants" / backend / f"{name}.tar.xz"))
+    if (backend, name) in REMOVED:
+        assert CODES[name] not in [one.code for one in found]
+        return
+    first = found[0]
+    assert (first.code, first.severity) == (CODES[name], Severity.WARNING)
+    line = SOURCE[(first.source_line or 0) - 1]
+    assert first.source_file == "programs/wastes.py"
+    assert line.endswith(f"# planted: {name}")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CODES)
+def test_a_twin_has_no_warning(backend: str, name: str) -> None:
+    found = hlo_lens.lint(SAMPLES / "plants" / backend / f"{name}_clean.tar.xz")
+    assert [one.message for one in found if one.severity is not Severity.INFO] == []
