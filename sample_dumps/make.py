@@ -35,7 +35,10 @@ EDITS = (
 )
 """The edits of `programs/pairs.py`; each is compiled by itself."""
 
-WASTES = ("scores", "logits", "one_hot", "heads", "accumulated")
+WASTES = (
+    *("scores", "logits", "one_hot", "heads", "accumulated"),
+    *("fused", "gathered", "resharded", "carried", "turned"),
+)
 """The programs of `programs/wastes.py`."""
 
 PLANTED = (
@@ -147,7 +150,9 @@ def make_set(backend: str, program: str, name: str, out: Path, edits: Iterable[s
     for edit in edits:
         with tempfile.TemporaryDirectory() as temporary:
             dump_dir = Path(temporary)
-            command = [sys.executable, str(HERE / "compile_program.py"), program, backend]
+            is_waste = edit.removesuffix("_clean") in WASTES
+            module = "wastes" if is_waste else program
+            command = [sys.executable, str(HERE / "compile_program.py"), module, backend]
             command += [str(dump_dir), str(folder), "--edit", edit]
             variables = environment(backend, dump_dir, with_proto=False)
             variables["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "1"  # innermost lines: smaller files

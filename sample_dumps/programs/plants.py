@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from programs.common import Program, abstract, device_mesh
-from programs.wastes import WASTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,13 +78,10 @@ def build(devices: Sequence[jax.Device], backend: str, edit: str) -> Program:
     Args:
         devices: Eight devices.
         backend: Not used: all compile the same step.
-        edit: A key of `PLANTS` or `WASTES`; the latter also with ``_clean``.
+        edit: A key of `PLANTS`.
     """
     del backend
     mesh = device_mesh(devices, data=4, model=2)
-    waste = WASTES.get(edit.removesuffix("_clean"))
-    if waste is not None:
-        return waste(mesh, is_clean=edit.endswith("_clean"))
     weights: dict[str, tuple[object, ...]] = {
         "embedding": ("data", "model"),
         "embedding_clean": ("data", "model"),

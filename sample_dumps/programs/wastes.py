@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from programs.common import Program, abstract
+from programs.common import Program, abstract, device_mesh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jax.sharding import Mesh
 
@@ -155,5 +155,139 @@ def accumulated(mesh: Mesh, *, is_clean: bool) -> Program:
     return Program(step=step, arguments=(params, batch), mesh=mesh, planted={})
 
 
-WASTES = {one.__name__: one for one in (scores, logits, one_hot, heads, accumulated)}
+def fused(mesh: Mesh, *, is_clean: bool) -> Program:
+    """One product for q, k and v, which 'model' divides, is split; the twin divides heads."""
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        for number in range(2):
+            w = params[f"qkv{number}"]
+            if is_clean:
+                q, k, v = jnp.einsum("btw,wnhd->nbthd", x, w)
+            else:
+                q, k, v = jnp.split(x @ w, 3, axis=-1)  # planted: fused
+                q, k, v = (one.reshape(*one.shape[:2], HEADS, DEPTH) for one in (q, k, v))
+            weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k), axis=-1)
+            mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+            x = x + jnp.einsum("bqhd,hdw->bqw", mixed, params[f"o{number}"])
+        return jnp.mean(x**2)
+
+    params = {}
+    for number in range(2):
+        shape = (3, HEADS, DEPTH) if is_clean else (3 * HEADS * DEPTH,)
+        spec = (None, None, "model") if is_clean else (None, "model")
+        params[f"qkv{number}"] = abstract(mesh, (WIDTH, *shape), F32, *spec)
+        params[f"o{number}"] = abstract(mesh, (HEADS, DEPTH, WIDTH), F32, "model")
+    return trained(loss, mesh, params, abstract(mesh, (32, 256, WIDTH), F32, "data"))
+
+
+EXPERTS, CAPACITY = 8, 64
+
+
+def gathered(mesh: Mesh, *, is_clean: bool) -> Program:
+    """Each device gathers the tokens of all, and takes those of its experts; the twin exchanges."""
+
+    def on_each(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        experts = jnp.argmax(x @ params["router"], axis=-1)
+        chosen = jax.nn.one_hot(experts, EXPERTS)
+        slots = jax.nn.one_hot(jnp.cumsum(chosen, axis=0) * chosen - 1, CAPACITY)
+        own = jnp.einsum("tec,tw->ecw", slots, x)
+        if is_clean:
+            own = jax.lax.all_to_all(own, "data", 0, 1, tiled=True)
+        else:
+            own = jax.lax.all_gather(own, "data", axis=1, tiled=True)  # planted: gathered
+            first = jax.lax.axis_index("data") * (EXPERTS // 4)
+            own = jax.lax.dynamic_slice_in_dim(own, first, EXPERTS // 4, 0)
+        hidden = jnp.tanh(jnp.einsum("ecw,ewf->ecf", own, params["up"]))
+        made = jnp.einsum("ecf,efw->ecw", hidden, params["down"])
+        made = jax.lax.all_to_all(made, "data", 1, 0, tiled=True)
+        return jnp.einsum("tec,ecw->tw", slots, made)
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        by_expert, by_token = PartitionSpec("data"), PartitionSpec(BOTH)
+        specs = {"router": PartitionSpec(), "up": by_expert, "down": by_expert}
+        mapped = jax.shard_map(on_each, mesh=mesh, in_specs=(specs, by_token), out_specs=by_token)
+        return jnp.mean(mapped(params, x) ** 2)
+
+    params = {
+        "router": abstract(mesh, (WIDTH, EXPERTS), F32),
+        "up": abstract(mesh, (EXPERTS, WIDTH, 32), F32, "data"),
+        "down": abstract(mesh, (EXPERTS, 32, WIDTH), F32, "data"),
+    }
+    return trained(loss, mesh, params, abstract(mesh, (4096, WIDTH), F32, BOTH))
+
+
+def resharded(mesh: Mesh, *, is_clean: bool) -> Program:
+    """Constraints divide activations along the sequence and along the features in turn."""
+    along_sequence = NamedSharding(mesh, PartitionSpec("data", "model", None))
+    along_features = NamedSharding(mesh, PartitionSpec("data", None, "model"))
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        for number in range(3):
+            x = jax.lax.with_sharding_constraint(x, along_sequence)
+            x = x + jnp.tanh(x @ params[f"w{number}"])
+            if not is_clean:
+                x = jax.lax.with_sharding_constraint(x, along_features)  # planted: resharded
+            x = jnp.sin(x) * params[f"scale{number}"]
+        return jnp.mean(x**2)
+
+    params = {}
+    for number in range(3):
+        params[f"w{number}"] = abstract(mesh, (WIDTH, WIDTH), F32)
+        params[f"scale{number}"] = abstract(mesh, (WIDTH,), F32)
+    return trained(loss, mesh, params, abstract(mesh, (32, 1024, WIDTH), F32, "data"))
+
+
+def carried(mesh: Mesh, *, is_clean: bool) -> Program:
+    """Layers in 16 bits hand on and save their sum in f32; the twin keeps 16 bits."""
+
+    def block(x: jax.Array, w: dict[str, jax.Array]) -> tuple[jax.Array, None]:
+        y = jnp.tanh(x.astype(BF16) @ w["up"]) @ w["down"]
+        return x + y, None
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        if not is_clean:
+            x = x.astype(F32)  # planted: carried
+        return jnp.mean(jax.lax.scan(jax.checkpoint(block), x, params)[0].astype(F32) ** 2)
+
+    params = {
+        "up": abstract(mesh, (8, WIDTH, 2 * WIDTH), BF16, None, None, "model"),
+        "down": abstract(mesh, (8, 2 * WIDTH, WIDTH), BF16, None, "model"),
+    }
+    return trained(loss, mesh, params, abstract(mesh, (64, 4096, WIDTH), BF16, "data"))
+
+
+def turned(mesh: Mesh, *, is_clean: bool) -> Program:
+    """A constraint on the queries alone takes 'data' from their batch to the sequence."""
+    spec = PartitionSpec(*("data", None)[:: 1 if is_clean else -1], "model")
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        q, k, v = (jnp.einsum("btw,whd->bthd", x, params[name]) for name in "qkv")
+        q = jax.lax.with_sharding_constraint(q, NamedSharding(mesh, spec))  # planted: turned
+        weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k), axis=-1)
+        return jnp.mean(jnp.einsum("bhqk,bkhd->bqhd", weights, v) ** 2)
+
+    params = {k: abstract(mesh, (WIDTH, HEADS, DEPTH), F32, None, "model") for k in "qkv"}
+    return trained(loss, mesh, params, abstract(mesh, (32, 256, WIDTH), F32, "data"))
+
+
+WASTES = {
+    one.__name__: one
+    for one in (
+        *(scores, logits, one_hot, heads, accumulated),
+        *(fused, gathered, resharded, carried, turned),
+    )
+}
 """Name of each waste, and the function that returns a step with it."""
+
+
+def build(devices: Sequence[jax.Device], backend: str, edit: str) -> Program:
+    """Returns a step.
+
+    Args:
+        devices: Eight devices.
+        backend: Not used: all compile the same step.
+        edit: A key of `WASTES`; with ``_clean`` its twin.
+    """
+    del backend
+    mesh = device_mesh(devices, data=4, model=2)
+    return WASTES[edit.removesuffix("_clean")](mesh, is_clean=edit.endswith("_clean"))

@@ -648,15 +648,24 @@ _NEAR_STEPS = 50
 """Limit on the instructions that are followed back from a constraint."""
 
 
+class MovedAxis(NamedTuple):
+    """An axis that divides one dimension of an operand, and another one of its constraint."""
+
+    axis: str
+    before: int
+    after: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DroppedAxes:
-    """A constraint that leaves out axes of its operand.
+class ChangedAxes:
+    """A constraint that leaves out axes of its operand, or has them at other dimensions.
 
     Attributes:
         name: Name of the constraint in the text before optimizations.
         operand: Name of its operand.
         axes: Axes that divide the operand, and that the constraint has nowhere.
-        origin: Name of the argument or instruction that they come from.
+        moved: Axes that it has at another dimension.
+        origin: Name of the argument or instruction that the axes come from.
         paths: Operation paths of the constraint and of what computes its operand.
         place: Line to blame; None if not known.
     """
@@ -664,17 +673,17 @@ class DroppedAxes:
     name: str
     operand: str
     axes: tuple[str, ...]
+    moved: tuple[MovedAxis, ...]
     origin: str
     paths: frozenset[str]
     place: SourceLocation | None
 
 
-def dropped_axes(before: HloModule, mesh: Mesh | None) -> tuple[DroppedAxes, ...]:
-    """Return the constraints of a program that leave out axes of their operands.
+def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...]:
+    """Return the constraints of a program that leave out or move axes of their operands.
 
-    Their operands are gathered over these. Left out are constraints of arguments, which are wanted
-    (a parameter is gathered layer by layer), and axes that the constraint has at another dimension,
-    where parts are exchanged and not gathered.
+    Operands are gathered over axes that are left out; over moved ones, parts are exchanged. Left
+    out are constraints of arguments, which are wanted (a parameter is gathered layer by layer).
 
     Args:
         before: The text from before optimizations.
@@ -684,29 +693,36 @@ def dropped_axes(before: HloModule, mesh: Mesh | None) -> tuple[DroppedAxes, ...
     calls = (before.instruction(row) for row in rows)
     constraints = list(itertools.islice(filter(_target, calls), _MOST_CONSTRAINTS))
     wrappers, divisions = _wrappers(constraints), _Divisions(before, mesh)
-    dropped: list[DroppedAxes] = []
+    changed: list[ChangedAxes] = []
     for constraint in constraints:
         if _is_argument(constraint):
             continue
-        own = divisions.of(constraint, None)
-        wanted = {axis for one in own for axis in one.axes}
-        given = divisions.of(constraint, 0)
-        axes = {axis: one.origin for one in given for axis in one.axes if axis not in wanted}
-        if axes:
+        wanted = {
+            axis: one.dimension for one in divisions.of(constraint, None) for axis in one.axes
+        }
+        given = [(axis, one) for one in divisions.of(constraint, 0) for axis in one.axes]
+        axes = {axis: one.origin for axis, one in given if axis not in wanted}
+        moves = {
+            MovedAxis(axis, one.dimension, wanted[axis]): one.origin
+            for axis, one in given
+            if wanted.get(axis, one.dimension) != one.dimension
+        }
+        if axes or moves:
             frames = constraint.user_stack
             is_wrapped = len(frames) > 1 and str(frames[0]) in wrappers
             computed = _computed(constraint)
-            dropped.append(
-                DroppedAxes(
+            changed.append(
+                ChangedAxes(
                     name=constraint.name,
                     operand=next(iter(constraint.operand_names), "?"),
                     axes=tuple(axes),
-                    origin=next(iter(axes.values())),
+                    moved=tuple(moves),
+                    origin=next(iter((axes | moves).values())),
                     paths=frozenset(path for one in computed for path in inlined_paths(one)),
                     place=next(iter(frames[is_wrapped:]), None),
                 )
             )
-    return tuple(dropped)
+    return tuple(changed)
 
 
 def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:

@@ -22,6 +22,7 @@ from hlo_lens.load.fact import fact, plant
 from hlo_lens.load.programs import with_progress
 from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump, coverage_of, instruction_table
+from hlo_lens.questions.memory.contents import compiler_copies
 from hlo_lens.questions.memory.results import is_estimate_left_out, memory_results
 from hlo_lens.render.result import Unit
 from hlo_lens.text.dump_kinds import BEFORE, title_of, without_archive_end
@@ -66,6 +67,7 @@ class ListingFacts:
         has_program: Whether there is a text from before optimizations.
         devices: Devices of one replica: the header's number, or that of the entry's shardings.
         is_estimate_left_out: Whether memory was not estimated because the module is large.
+        copied_bytes: Bytes at the peak of f32 copies of 16-bit values that CPU's compiler made.
         signature: Shapes of the entry's parameters, in order.
         coverage: Share of the text that was read, 0 to 1.
         gaps: Number of parts that could not be read.
@@ -93,6 +95,7 @@ class ListingFacts:
     total_bytes: Annotated[int | None, Unit.BYTES, "memory that must fit on one device"] = None
     is_estimated: Annotated[bool, "whether memory is an estimate"] = False
     is_estimate_left_out: bool = False
+    copied_bytes: int = 0
     flops: Annotated[
         int | None, Unit.FLOPS, "matrix products and convolutions of one run, on one device"
     ] = None
@@ -186,6 +189,7 @@ def _figures(facts: ListingFacts, module: ModuleDump) -> ListingFacts:
             peak_bytes=None if memory.peak is None else memory.peak.total_bytes,
             total_bytes=memory.statement.total_bytes,
             is_estimated=memory.statement.source == "estimate",
+            copied_bytes=compiler_copies(module) if facts.backend == "cpu" else 0,
         )
     gaps = module.gaps
     return replace(facts, gaps=len(gaps), coverage=coverage_of(hlo, gaps))

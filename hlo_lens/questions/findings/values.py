@@ -389,7 +389,7 @@ def finding_of(
     return Finding(
         message=message,
         fix=fix,
-        **at(_place(first)),
+        **at(place_of(first)),
         values=tuple(one.name for one in collectives),
         evidence=(
             f"{listed([one.name for one in collectives], _MOST_SHOWN)}: "
@@ -405,7 +405,8 @@ def bound_text(amount: SumBounds) -> str:
     return f"{'at most ' * amount.is_at_most}{format_bytes(amount.most)}"
 
 
-def _place(collective: Collective) -> SourceLocation | None:
+def place_of(collective: Collective) -> SourceLocation | None:
+    """Return the line of a collective; None if not known."""
     if collective.source_file is None:
         return None
     return SourceLocation(file=collective.source_file, line=collective.source_line)

@@ -6,7 +6,7 @@ group is one of
 
 * attention scores: a product with batch dimensions, or one used by another, and its softmax;
 * logits: a product without, and its softmax, which no product of the forward pass uses;
-* a one-hot table: positions compared with data for equality, which a product uses;
+* a one-hot table: positions compared with data for equality, for a product with an argument;
 * a mask: positions compared with positions;
 * repeated values: a broadcast that adds a dimension to an array, for a product.
 
@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 from hlo_lens.load.fact import fact
-from hlo_lens.program.origins import Origins
-from hlo_lens.program.summary import num_devices
-from hlo_lens.program.value_flow import Value
+from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.summary import hlo_text, num_devices
+from hlo_lens.program.value_flow import Value, value_flow
+from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED, SCALAR, Differentiation
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ _MOST_ROWS = 100_000
 
 _LEAST_BYTES = 64 * 1024
 """Size of the smallest values whose content is sought."""
+
+_MOST_VALUES = 200
+"""Limit on the values at the peak that are examined, largest first."""
 
 _MOVES = opcodes_where(lambda traits: traits.is_moving) | {"custom-call"}
 _KEEPING = opcodes_where(lambda traits: traits.is_same) | {"convert", "select", "custom-call"}
@@ -126,6 +130,32 @@ def contents(module: ModuleDump) -> Contents | None:
     return Contents(by_path, by_line, num_devices(module))
 
 
+@fact
+def compiler_copies(module: ModuleDump) -> int:
+    """Return the bytes at the peak of f32 values that the compiler converted from 16-bit ones.
+
+    Those that the program converts have the operation path of its conversion.
+    """
+    memory = memory_results(module)
+    peak = None if memory is None else memory.peak
+    if peak is None:
+        return 0
+    found, steps, size = origins(module), value_flow(hlo_text(module)), 0
+    for one in peak.live[:_MOST_VALUES]:
+        made = peak.makers.get(one.value) if one.category == "temp" else None
+        root = None if made is None else made.row
+        if made is not None and made.opcode == "fusion":
+            root = steps.root(made.row)
+        if root is None or steps.opcodes[root] != "convert" or not one.shape.startswith("f32["):
+            continue
+        operand = hlo_text(module).operand_shape(root, 0)
+        is_narrow = operand is not None and operand.element_type in ("bf16", "f16")
+        path = found.places.op_name(root) or ""
+        if is_narrow and not path.endswith("convert_element_type"):
+            size += one.owned_bytes
+    return size
+
+
 class _Groups:
     """Groups of values with the same content, in the text before optimizations."""
 
@@ -190,6 +220,15 @@ class _Groups:
         users = {user.row for value in group for user in self.steps.users(value)}
         return [row for row in users if self._is_product(row) and not self._is_backward(row)]
 
+    def _is_lookup(self, group: set[Value]) -> bool:
+        """Return whether a product of a group has an argument as its other operand."""
+        operands = [
+            self.steps.operand(row, position)
+            for row in self._products_of(group)
+            for position in (0, 1)
+        ]
+        return any(self._back(one, _MOVES, "parameter") is not None for one in operands)
+
     def _content(self, kind: ContentKind, value: Value, copies: int = 1) -> Content:
         shape = self.steps.shape(value)
         sizes = () if shape is None else tuple(one or 1 for one in shape.dimensions)
@@ -243,7 +282,7 @@ class _Groups:
         if all(sides):
             return value, self._content(ContentKind.MASK, value)
         is_equal = self._module.instruction(row).attribute("direction") == "EQ"
-        if any(sides) and is_equal and self._products_of(self.group(value)):
+        if any(sides) and is_equal and self._is_lookup(self.group(value)):
             return value, self._content(ContentKind.ONE_HOT, value)
         return None
 

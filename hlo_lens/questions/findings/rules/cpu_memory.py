@@ -7,6 +7,7 @@ What:
 Why it costs:
     Nothing at run time. But CPU's compiler computes bf16 in f32 and keeps both, fuses less, and
     does not rematerialise: its memory may be twice that of a TPU, or less where tiles are padded.
+    The message has the bytes of the f32 copies of 16-bit values at the peak, which only CPU makes.
 
 Fix:
     Compile the same program for the hardware, without having it: hlo-lens what-if DIR --target
@@ -26,11 +27,15 @@ from hlo_lens.questions.findings.finding import Finding, Severity
 from hlo_lens.questions.findings.rule import DumpRule
 from hlo_lens.text.dump_kinds import AS_TEXT
 from hlo_lens.text.names import shell_word
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.questions.dumps.listing import ListingFacts
+
+_LEAST_BYTES = 1 << 20
+"""Least bytes of copies that are worth a word."""
 
 _SLICES = {
     **{2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"},
@@ -53,11 +58,19 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
     yield (
         largest,
         Finding(
-            message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU",
+            message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU"
+            f"{_copies(modules[largest].copied_bytes)}",
             fix=_fix(modules[largest], devices),
             severity=Severity.INFO,
         ),
     )
+
+
+def _copies(size_bytes: int) -> str:
+    """Return the bytes of copies that a TPU or GPU does not make; empty for few."""
+    if size_bytes < _LEAST_BYTES:
+        return ""
+    return f", {format_bytes(size_bytes)} at the peak are f32 copies of 16-bit values"
 
 
 def _fix(module: ListingFacts, devices: int) -> str:

@@ -1,4 +1,4 @@
-"""Few temporary values are much of the memory at the peak: attention scores, logits, masks, ...
+"""Values of one content are much of the memory at the peak: scores, logits, masks, repeats.
 
 What:
     Temporaries with the same content hold a quarter or more of the bytes at the peak: attention
@@ -22,7 +22,8 @@ Fix:
 
 Fine when:
     The program fits. Scores, logits and masks are a warning from half of the peak and 1 GiB on, or
-    where the program does not fit; one-hot tables and repeated arrays always.
+    where the program does not fit; one-hot tables and repeated arrays from 64 MiB on. Else an
+    info.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _SHARE, _LEAST_SHARE, _TOO_LARGE_SHARE = 0.5, 0.25, 0.1
 fit."""
 
 _LEAST_BYTES = 1 << 20
-_WARNING_BYTES = 1 << 30
+_WARNING_BYTES, _NEEDLESS_BYTES = 1 << 30, 64 << 20
+"""Least bytes of a warning, and of one about needless values."""
+
 _MOST_VALUES, _MOST_SHOWN = 64, 5
 """Limit on the values at the peak that are examined, largest first; most that are listed."""
 
@@ -113,8 +116,9 @@ def _content_finding(
 ) -> Finding:
     size = sum(one.owned_bytes for one in values)
     share, kind = size / peak.total_bytes, content.kind
-    least = _LEAST_SHARE if kind in _NEEDLESS else _SHARE
-    is_large = share >= least and (kind in _NEEDLESS or size >= _WARNING_BYTES)
+    is_needless = kind in _NEEDLESS
+    least = (_LEAST_SHARE, _NEEDLESS_BYTES) if is_needless else (_SHARE, _WARNING_BYTES)
+    is_large = share >= least[0] and size >= least[1]
     return Finding(
         message=(
             f"{_named(content)} {'hold' if kind.endswith('s') else 'holds'} "

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.collective import Collective
-    from hlo_lens.questions.collectives.operand_shardings import DroppedAxes
+    from hlo_lens.questions.collectives.operand_shardings import ChangedAxes
     from hlo_lens.questions.findings.finding import Finding
 
 
@@ -59,11 +59,12 @@ def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
     if before is None:
         is_early = known.stage == BEFORE
         raise MissingDumpError(_NO_COMPILED_TEXT if is_early else NO_TEXT_BEFORE)
-    from hlo_lens.questions.collectives.operand_shardings import dropped_axes
+    from hlo_lens.questions.collectives.operand_shardings import changed_axes
 
     meshes = collectives(known).meshes
-    dropped = dropped_axes(before, meshes[0].mesh if meshes else None)
-    groups: dict[SourceLocation | None, tuple[list[DroppedAxes], list[Collective]]] = {}
+    changed = changed_axes(before, meshes[0].mesh if meshes else None)
+    dropped = [one for one in changed if one.axes]
+    groups: dict[SourceLocation | None, tuple[list[ChangedAxes], list[Collective]]] = {}
     for one in gathers if dropped else ():
         cause = next((found for found in dropped if _is_cause(found, one)), None)
         if cause is not None:
@@ -74,7 +75,7 @@ def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
         yield _finding(place, constraints, caused)
 
 
-def _is_cause(dropped: DroppedAxes, gather: Collective) -> bool:
+def _is_cause(dropped: ChangedAxes, gather: Collective) -> bool:
     from hlo_lens.questions.collectives.origin import member_paths
 
     paths = member_paths(gather.own_op_name or "")
@@ -84,7 +85,7 @@ def _is_cause(dropped: DroppedAxes, gather: Collective) -> bool:
 
 
 def _finding(
-    place: SourceLocation | None, constraints: Sequence[DroppedAxes], caused: Sequence[Collective]
+    place: SourceLocation | None, constraints: Sequence[ChangedAxes], caused: Sequence[Collective]
 ) -> Finding:
     first = constraints[0]
     axes = ",".join(first.axes)

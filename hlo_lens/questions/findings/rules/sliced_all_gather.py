@@ -9,11 +9,13 @@ Why it costs:
     The bytes of the whole value on the wire, and in memory, where an all-to-all, or a slice of
     what the device has, would do. Typical causes: a reshape that splits or merges a sharded
     dimension so that the wanted tiling is no regular part of it; a constraint that moves an axis to
-    another dimension.
+    another dimension; jax.lax.all_gather of tokens in a shard_map, of which each device takes those
+    of its experts.
 
 Fix:
     Keep the sharded dimension through the reshape (shard the part that stays major), or give the
-    sharding with jax.lax.with_sharding_constraint before and after it.
+    sharding with jax.lax.with_sharding_constraint before and after it. In a shard_map:
+    jax.lax.all_to_all.
 
 Fine when:
     The value is small.
@@ -29,7 +31,7 @@ from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import (
     Transfer,
     finding_of,
-    is_own_slice,
+    is_cut_to_own_part,
     transfers,
     uses_of,
 )
@@ -41,6 +43,16 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.finding import Finding
+
+
+_KEEP = (
+    "keep the sharded dimension through the reshape, or give the sharding before and after it with "
+    "jax.lax.with_sharding_constraint"
+)
+_EXCHANGE = (
+    "exchange the parts instead of gathering all: jax.lax.all_to_all(x, axis, split_axis, "
+    "concat_axis, tiled=True)"
+)
 
 
 def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
@@ -58,11 +70,11 @@ def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
         )
         whole = " whole on every device (involuntary full rematerialization)" if is_full else ""
         subject = plural(len(gathers), "all-gather")
+        is_asked = (gathers[-1].op_name or "").endswith("/all_gather")
         yield finding_of(
             gathers,
             f"{subject}: up to {format_bytes(size)}{whole}, then cut into each device's part",
-            "keep the sharded dimension through the reshape, or give the sharding before and "
-            "after it with jax.lax.with_sharding_constraint",
+            _EXCHANGE if is_asked else _KEEP,
         )
 
 
@@ -74,7 +86,7 @@ def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Trans
     ends: list[Transfer] = []
     for one in gathers:
         uses = uses_of(module, one.parts[0].result)
-        if uses and all(is_own_slice(module, use) for use in uses):
+        if is_cut_to_own_part(module, one.parts[0].result):
             ends.append(one)
         elif uses and len(uses) == 1:
             user = uses[0].instruction

@@ -2,7 +2,8 @@
 
 What:
     The program, before optimizations, converts values of bf16 or f16 to f32 and computes products
-    (dot, convolution) with them, so that all that follows is f32; or a value of 16 bits and its
+    (dot, convolution) with them, so that all that follows is f32; or carries the f32 values from
+    layer to layer of a loop and saves them for the backward pass; or a value of 16 bits and its
     conversion to f32 are both in memory at the peak. The evidence has the f32 values at the peak.
 
 Why it costs:
@@ -38,7 +39,7 @@ from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, PEAK, ModuleRule
 from hlo_lens.questions.memory.peak import values_of
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.roles import Differentiation
+from hlo_lens.questions.memory.roles import SAVED, Differentiation, memory_roles
 from hlo_lens.render.result import sum_of
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, listed, plural
@@ -118,6 +119,11 @@ def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
             yield _product_finding(known, upcast, made)
         elif (upcast.flops_share or 0.0) >= _LEAST_FLOPS:
             yield _slow_finding(known, upcast)
+    for place, makers in _carried(before) if before is not None and is_read else ():
+        made = [one for one in left if _maker(peak, one) in makers and _is_saved(known, one)]
+        left = [one for one in left if one not in made]
+        if sum(one.owned_bytes for one in made) >= _LEAST_SHARE * peak.total_bytes:
+            yield _carried_finding(known, place, made)
     if backend_of_dump(known) != "cpu":
         yield from _pairs(known, peak, left)
     if not is_read and _has_narrow(hlo_text(known)):
@@ -250,10 +256,8 @@ def _is_f32(module: HloModule, value: Value) -> bool:
 
 
 def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValue]) -> Finding:
-    is_cpu = backend_of_dump(known) == "cpu"
     size = sum(one.owned_bytes for one in made)
     is_small = (upcast.flops_share or 1.0) < _LEAST_FLOPS
-    note = ("CPU computes bf16 in f32 in any case: there the fix saves less",) if is_cpu else ()
     return Finding(
         message=(
             f"16-bit values are converted to f32 and reach {plural(upcast.products, 'product')}: "
@@ -265,7 +269,7 @@ def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValu
         evidence=(
             f"{plural(len(made), 'value')} at the peak: "
             f"{listed([f'{one.value} {_shape(one)}' for one in made], _MOST_SHOWN)}",
-            *note,
+            *_cpu_note(known),
             *_doubt(upcast),
         ),
         saves=Saves.up_to(size // 2),
@@ -301,6 +305,77 @@ def _doubt(upcast: _Upcast) -> tuple[str, ...]:
 
 def _shape(value: LiveValue) -> str:
     return value.shape.partition("{")[0]
+
+
+# ---- conversions that a loop carries -------------------------------------------------------------
+
+
+def _is_saved(known: ModuleDump, value: LiveValue) -> bool:
+    roles = memory_roles(known)
+    return roles is not None and roles.of_value(value.value, value.allocation).role == SAVED
+
+
+def _carried(module: HloModule) -> Iterator[tuple[SourceLocation, set[tuple[str | None, str]]]]:
+    """Yield the lines whose conversions to f32 a loop of the forward pass carries.
+
+    With operation path and line of what is computed from them in f32, element by element. Of the
+    conversions that one loop carries only the first is reported.
+    """
+    origins = Origins(module)
+    forward = Differentiation(module, origins.places)
+    seen: set[Value] = set()
+    entry_first = sorted(
+        (row for row, opcode in enumerate(module.opcodes) if opcode == "convert"),
+        key=lambda row: module.links.owners[row] != module.entry.place,
+    )
+    for row in entry_first:
+        place = origins.places.innermost(row)
+        if place is None or not _is_upcast(module, row) or forward.is_forward(row) is False:
+            continue
+        values = _same_sized(module, origins, Value(row)) - seen
+        seen |= values
+        if any(module.opcodes[one.row] == "parameter" and one.element for one in values):
+            places = origins.places
+            yield place, {(forward.path(one.row), str(places.innermost(one.row))) for one in values}
+
+
+def _same_sized(module: HloModule, origins: Origins, value: Value) -> set[Value]:
+    """Return what is computed from a value in f32, element by element, and the value."""
+    size, found, waiting = origins.steps.size(value), {value}, [value]
+    while waiting:
+        for user in origins.steps.users(waiting.pop()):
+            is_product = opcode_traits(module.opcodes[user.row]).is_contraction
+            is_same = origins.steps.size(user) == size and _is_f32(module, user)
+            if is_same and not is_product and user not in found:
+                found.add(user)
+                waiting.append(user)
+    return found
+
+
+def _carried_finding(
+    known: ModuleDump, place: SourceLocation, made: Sequence[LiveValue]
+) -> Finding:
+    size = sum(one.owned_bytes for one in made)
+    return Finding(
+        message=(
+            f"16-bit values are converted to f32, and a loop carries and saves them so: "
+            f"{format_bytes(size)} of f32 at the peak"
+        ),
+        fix="keep what goes from layer to layer in 16 bits: x = (x + y).astype(jnp.bfloat16); "
+        "convert to f32 inside of norms alone",
+        **at(place),
+        values=tuple(one.value for one in made),
+        evidence=(
+            listed([f"{one.value} {_shape(one)}" for one in made], _MOST_SHOWN),
+            *_cpu_note(known),
+        ),
+        saves=Saves.up_to(size // 2),
+    )
+
+
+def _cpu_note(known: ModuleDump) -> tuple[str, ...]:
+    text = "CPU computes bf16 in f32 in any case: there the fix saves less"
+    return (text,) if backend_of_dump(known) == "cpu" else ()
 
 
 # ---- pairs of both types -------------------------------------------------------------------------

@@ -32,6 +32,13 @@ def test_the_largest_program_of_a_dump_has_the_info() -> None:
     assert found.severity is Severity.INFO
 
 
+def test_copies_that_only_cpu_makes_are_named_with_their_bytes() -> None:
+    (found,) = hlo_lens.lint(SAMPLES / "plants" / "cpu" / "carried_clean.tar.xz", select=["X006"])
+    assert found.message.endswith(
+        "TPU or GPU, 257.06MiB at the peak are f32 copies of 16-bit values"
+    )
+
+
 def test_a_text_without_a_number_is_not_chosen_where_others_have_one() -> None:
     text, compiled = listed(_program(4096), _program(64))
     option = "--module a/module_0001.jit_step"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hlo_lens
 from hlo_lens.questions.findings.finding import Severity
+from hlo_lens.questions.findings.rules.dominant_value import dominant_value
+from tests.corpus import SAMPLES
 from tests.questions.findings.programs import findings_of, with_lines
 
 TEXT = with_lines("""HloModule m, is_scheduled=true
@@ -32,3 +35,11 @@ ENTRY main {
 }
 """
     assert findings_of(text, "M011") == ()
+
+
+def test_a_program_that_does_not_fit_names_more_contents_as_warnings() -> None:
+    (module,) = hlo_lens.load(SAMPLES / "plants" / "gpu" / "scores_clean.tar.xz").modules
+    (small,) = dominant_value(module)
+    (large,) = dominant_value(module.stating(limit_bytes=64 << 20))
+    assert (small.severity, large.severity) == (Severity.INFO, None)
+    assert "8 x 4 x 256 x 8,192 elements" in large.evidence[0]
