@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import ArgumentNames
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.program.value_flow import CALLERS, COPIES, ENDS, TUPLES, Route, Use, Value, value_flow
+from hlo_lens.program.value_flow import (
+    CALLERS,
+    COPIES,
+    ENDS,
+    SOURCELESS,
+    TUPLES,
+    Route,
+    Use,
+    Value,
+    value_flow,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
@@ -30,7 +41,8 @@ _RUNNERS = CALLERS - {"custom-call"}
 _PASSING = TUPLES | COPIES | ENDS | _RUNNERS
 _BACK = Route(_PASSING, _RUNNERS - {"while"})
 
-_JOINING = {"concatenate": range(1 << 20), "dynamic-update-slice": range(2), "select": range(1, 3)}
+_NONE, _EVERY = range(0), range(1 << 20)
+_JOINING = {"concatenate": _EVERY, "dynamic-update-slice": range(2), "select": range(1, 3)}
 """Operands that the elements of the result are of."""
 
 
@@ -48,16 +60,54 @@ def moved_arguments(module: ModuleDump) -> Mapping[int, tuple[str, ...]]:
         return {}
     walk, names, visited = _Walk(hlo), ArgumentNames(hlo).by_row, 0
     for number, row in sorted(hlo.links.parameters_of(hlo.entry.place).items()):
-        waiting, seen = deque([Value(row)]), {Value(row)}
+        name = names.get(row) or f"argument {number}"
+        waiting, seen = [Value(row)], {Value(row)}
         while waiting and visited < _MOST:
             visited += 1
-            for use, further in walk.onward(waiting.popleft()):
-                if use is not None and opcode_traits(walk.opcodes[use.row]).collective_kind:
-                    found[use.row][names.get(row) or f"argument {number}"] = None
-                fresh = [v for v in further if v not in seen and len(v.element) <= _DEEPEST]
-                waiting += fresh
-                seen.update(fresh)
+            value = waiting.pop()
+            further: list[Value] = []
+            for use in walk.flow.uses(value):
+                way = walk.way(use.row)
+                if way.is_collective:
+                    found[use.row][name] = None
+                if way.is_passing or way.is_combined:
+                    further += walk.after(use, way)
+                elif use.position in way.moved:
+                    further.append(Value(use.row, use.element))
+            if hlo.links.is_root(value.row):
+                further += walk.returned(value)
+            fresh = [v for v in further if v not in seen and len(v.element) <= _DEEPEST]
+            waiting += fresh
+            seen.update(fresh)
     return {row: tuple(listed) for row, listed in found.items()}
+
+
+class _Way(NamedTuple):
+    """What an opcode makes of the elements of its operands.
+
+    Attributes:
+        is_collective: Whether it is a collective, or its start.
+        is_combined: Whether several operands are several collectives.
+        is_passing: Whether it passes its operands on as they are, or to what it runs.
+        moved: Numbers of the operands whose elements its result has.
+    """
+
+    is_collective: bool
+    is_combined: bool
+    is_passing: bool
+    moved: range
+
+
+@cache
+def _way(opcode: str) -> _Way:
+    traits = opcode_traits(opcode)
+    base = opcode_traits(traits.base)
+    if traits.collective_kind:
+        if base.is_reduction:
+            return _Way(True, False, False, _NONE)
+        return _Way(True, base.is_combinable, False, _EVERY)
+    moved = _JOINING.get(opcode) or range(int(traits.is_moving))
+    return _Way(False, False, opcode in _PASSING, moved)
 
 
 class _Walk:
@@ -65,47 +115,35 @@ class _Walk:
 
     def __init__(self, module: HloModule) -> None:
         self.flow = value_flow(module)
-        self.opcodes = self.flow.opcodes
+        self._opcodes = self.flow.opcodes
         self._links = module.links
         self._kept: dict[Value, bool] = {}
 
-    def onward(self, value: Value) -> Iterator[tuple[Use | None, list[Value]]]:
-        """Yield the uses of a value, each with the values that have its elements then.
+    def way(self, row: int) -> _Way:
+        """Return what an instruction makes of its operands."""
+        return _way(self._opcodes[row])
 
-        None for the use that is the result of a computation.
-        """
-        for use in self.flow.uses(value):
-            yield use, self._after(use)
+    def after(self, use: Use, way: _Way) -> Iterable[Value]:
+        """Return the values that have the elements of an operand that an instruction moves."""
+        if self._opcodes[use.row] == "while" and not self._is_kept(Value(use.row, use.element)):
+            return ()
+        if way.is_combined and len(self._links.operands_of(use.row)) > 1:
+            element = (use.position, *use.element)
+            is_start = self._opcodes[use.row].endswith("-start")
+            return (Value(use.row, (1, *element) if is_start else element),)
+        return self.flow.after(use)
+
+    def returned(self, value: Value) -> Iterable[Value]:
+        """Return the result of the call whose computation returns a value, and what that gives."""
         returned = self.flow.returned(value)
-        if returned is not None:
-            call = self.flow.caller(value.row)
-            is_body = call is not None and call.role == "body"  # then the next iteration has it too
-            again = self.flow.after(Use(returned.row, 0, value.element)) if is_body else ()
-            yield None, [returned, *again]
-
-    def _after(self, use: Use) -> list[Value]:
-        opcode = self.opcodes[use.row]
-        if opcode == "while" and not self._is_kept(Value(use.row, use.element)):
-            return []
-        if opcode_traits(opcode).collective_kind:
-            return self._transferred(use)
-        is_moved = opcode in _PASSING or use.position in self._moved_operands(opcode)
-        return [*self.flow.after(use)] if is_moved else []
-
-    def _moved_operands(self, opcode: str) -> range:
-        """Return the operands whose elements the result of an instruction has."""
-        return _JOINING.get(opcode) or range(int(opcode_traits(opcode).is_moving))
-
-    def _transferred(self, use: Use) -> list[Value]:
-        """Return what a collective makes of an operand."""
-        traits = opcode_traits(self.opcodes[use.row])
-        if traits.is_reduction or opcode_traits(traits.base).is_reduction:
-            return []
-        is_combined = opcode_traits(traits.base).is_combinable
-        if not is_combined or len(self._links.operands_of(use.row)) == 1:
-            return [*self.flow.after(use)]
-        element = (use.position, *use.element)
-        return [Value(use.row, (1, *element) if traits.phase == "start" else element)]
+        if returned is None:
+            return ()
+        call = self.flow.caller(value.row)
+        is_body = call is not None and call.role == "body"  # then the next iteration has it too
+        return (
+            returned,
+            *(self.flow.after(Use(returned.row, 0, value.element)) if is_body else ()),
+        )
 
     def _is_kept(self, value: Value) -> bool:
         """Return whether an element of a loop is never one that the body computes."""
@@ -130,11 +168,9 @@ class _Walk:
         before = self.flow.before(value, _BACK)
         if before is not None:
             return [before]
-        traits = opcode_traits(self.opcodes[value.row])
-        if traits.is_sourceless or traits.opcode == "broadcast":
+        opcode = self._opcodes[value.row]
+        if opcode in SOURCELESS or opcode == "broadcast":
             return []
-        moved = self._moved_operands(traits.opcode)
-        if traits.collective_kind and not opcode_traits(traits.base).is_reduction:
-            moved = range(1 << 20)
+        moved = _way(opcode).moved
         operands = self.flow.operands(value.row)
         return [operands[k] for k in range(len(operands)) if k in moved] if moved else None

@@ -350,8 +350,10 @@ class CollectiveOrigins:
 
     def of(self, op: CollectiveOp, printed: str, payload_bytes: int | None) -> CollectiveOrigin:
         """Return the origin of a collective of a payload; one object for equal metadata."""
-        is_array = op.instruction.shape_text[:1].isalpha()
-        is_combined = not is_array or _COMBINED.search(printed) is not None
+        row = op.instruction.row
+        is_tuple = op.instruction.shape_text[:1] == "("
+        has_several = is_tuple and len(self._module.links.operands_of(row)) > 1
+        is_combined = has_several or _COMBINED.search(printed) is not None
         if opcode_traits(op.kind).is_combinable and is_combined:
             whole = self._find(op)
             listed = self._members(op, whole, payload_bytes)
@@ -359,7 +361,7 @@ class CollectiveOrigins:
             found = self._origin(whole, members, stacks)
             return _at_largest(found) if _COMBINED.search(whole.op_name or "") else found
         if printed not in self._own:
-            own = self._enough(op.instruction.row)
+            own = self._enough(row)
             self._own[printed] = None if own is None else self._origin(own)
         return self._own[printed] or self._origin(self._find(op))
 
