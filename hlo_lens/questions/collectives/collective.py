@@ -46,6 +46,7 @@ from hlo_lens.questions.collectives.origin import (
     Member,
     shares,
 )
+from hlo_lens.questions.collectives.rings import with_rings_joined
 from hlo_lens.questions.collectives.transfer import (
     EXPOSED,
     NOTHING,
@@ -60,6 +61,7 @@ from hlo_lens.questions.collectives.transfer import (
     moved_by_pairs,
     overlaps,
     payload,
+    together,
 )
 from hlo_lens.questions.sharding.mesh_axes import (
     NO_AXES,
@@ -88,6 +90,9 @@ UNCOVERED = "uncovered_bytes_per_run"
 
 UNKNOWN_TIMES = "x?"
 
+RING = "collective-permute"
+"""How a product with its all-gather or reduce-scatter in steps is performed."""
+
 
 def _of_text(default: Any = None) -> Any:
     """Return a field that means something in one text only: not in snapshots, not compared."""
@@ -107,7 +112,9 @@ class Collective:
     `overlap_instructions` and `covered_ratio` are None if the module is not scheduled or the end is
     not found; `covered_ratio` also if bytes or work are not known. `performed_as` is the kind where
     the printed opcode is another: an all-reduce fused with a slice (TPU), a send and recv between
-    slices. `ended_by` is in the computation of the instruction that starts it.
+    slices; ``collective-permute`` for a product in steps around a ring (`with_rings_joined`), whose
+    counts and loops are those of the whole ring. `ended_by` is in the computation of the
+    instruction that starts it.
 
     Attributes:
         devices: Digest of the devices of all groups, or of sources and targets; None if unknown.
@@ -122,7 +129,7 @@ class Collective:
 
     name: Annotated[str, "instruction that performs or starts it"] = _of_text("")
     kind: Annotated[str, "all-reduce, all-gather, ..."]
-    computation: Annotated[str, "computation of the instruction"] = _of_text("")
+    computation: Annotated[str, "computation that performs it"] = _of_text("")
     channel_id: Annotated[int | None, "channel; not unique"] = _of_text()
     mode: Annotated[str | None, "what the printed ids number"] = _of_text()
     groups: Annotated[
@@ -461,11 +468,11 @@ def collectives(module: ModuleDump) -> Collectives:
     partitions, opcodes = evident_partitions(table), table.opcode_counts
     ops, clones = collective_ops(table, calls)
     every = read_collectives(table.module, ops, partitions)
-    listed = whole_operations(every)
+    listed = with_rings_joined(table.module, whole_operations(every))
     meshes = _meshes(module, listed, (partitions or 0) * table.module.replica_count)
     maker = _Maker(module, meshes, partitions)
     sizes = [maker.sizes(parts) for parts in listed]
-    overlap = _overlaps(table, calls, listed, sizes)
+    overlap = _overlaps(table, calls, listed, maker)
     return Collectives(
         collectives=tuple(
             maker.collective(parts, size, overlap.get(number))
@@ -500,24 +507,28 @@ def _meshes(
 
 
 def _overlaps(
-    table: InstructionTable,
-    calls: CallCounts,
-    listed: Sequence[CollectiveParts],
-    sizes: Sequence[_Sizes],
+    table: InstructionTable, calls: CallCounts, listed: Sequence[CollectiveParts], maker: _Maker
 ) -> dict[int, Overlap]:
     """Return the overlaps of collectives by position, as far as they are known."""
     if not table.module.is_scheduled:
         return {}
-    found = {number: EXPOSED for number, parts in enumerate(listed) if not parts.op.is_async}
+    steps = [(number, step) for number, parts in enumerate(listed) for step in parts.steps]
+    found = {key: EXPOSED for key, (_, step) in enumerate(steps) if not step.op.is_async}
     transfers = {}
-    for number, (parts, size) in enumerate(zip(listed, sizes, strict=True)):
-        if parts.op.done is not None:  # transfers from or to others send the payload
+    for key, (_, step) in enumerate(steps):
+        if step.op.done is not None:  # transfers from or to others send the payload
+            size = maker.sizes(step)
             whole = None if size.moved == NOTHING else size.payload_bytes
             on_link = size.moved.wire_bytes or whole
-            transfers[number] = Transfer(
-                start=parts.op.sender, done=parts.op.done, size_bytes=on_link, link=parts.link
+            transfers[key] = Transfer(
+                start=step.op.sender, done=step.op.done, size_bytes=on_link, link=step.link
             )
-    return found | overlaps(table, calls, transfers)
+    found |= overlaps(table, calls, transfers)
+    of: dict[int, list[Overlap]] = {}
+    for key, overlap in found.items():
+        of.setdefault(steps[key][0], []).append(overlap)
+    complete = {n: ones for n, ones in of.items() if len(ones) == len(listed[n].steps)}
+    return {n: ones[0] if len(ones) == 1 else together(ones) for n, ones in complete.items()}
 
 
 class _Sizes(NamedTuple):
@@ -558,6 +569,8 @@ class _Maker:
         """Return the record of a collective."""
         op = parts.op
         computation = op.instruction.computation
+        if parts.home is not None:
+            computation = self._module.computations[parts.home]
         runs = self._calls.at(computation.place)
         if runs.loop_path not in self._loops:
             labels = (self._labels.get(name, UNKNOWN_TIMES) for name in runs.loop_path)
@@ -580,10 +593,17 @@ class _Maker:
             ended_by=None if op.done is None else op.done.name,
             row=op.instruction.row,
             start_row=op.sender.row,
-            parameters=self._arguments.get(op.instruction.row, ()),
+            parameters=self._parameters(parts),
             end_row=op.instruction.row if op.done is None else op.done.row,
             **self._fields(parts, sizes),
         )
+
+    def _parameters(self, parts: CollectiveParts) -> tuple[str, ...]:
+        """Return the arguments whose bytes a collective moves."""
+        if not parts.ring:
+            return self._arguments.get(parts.op.instruction.row, ())
+        moved = (self._arguments.get(step.op.instruction.row, ()) for step in parts.ring)
+        return tuple(dict.fromkeys(name for names in moved for name in names))
 
     def _fields(self, parts: CollectiveParts, sizes: _Sizes) -> dict[str, Any]:
         """Return the fields that all collectives of equal attributes, sizes and origin share."""
@@ -602,8 +622,7 @@ class _Maker:
                 "steps": sizes.moved.steps,
                 "moves_nothing": sizes.moved == NOTHING,
                 "is_payload_at_most": sizes.is_at_most,
-                "performed_as": devices.slice_transfer
-                or (parts.kind if parts.kind != parts.op.kind else None),
+                "performed_as": _performed_as(parts),
             }
             self._common[key] = fields, origin
         return self._common[key][0]
@@ -644,6 +663,8 @@ class _Maker:
 
     def sizes(self, parts: CollectiveParts) -> _Sizes:
         """Return the bytes of one run of a collective; one object for all that are alike."""
+        if parts.ring:
+            return self._ring_sizes(parts)
         is_single = parts.answer is None and parts.shift is None
         if not is_single or parts.op.kind in (RAGGED, "send", "recv"):
             return self._sizes_of(parts)  # depends on the shape of an operand, or of others
@@ -652,6 +673,21 @@ class _Maker:
         if key not in self._sizes:
             self._sizes[key] = self._sizes_of(parts)
         return self._sizes[key]
+
+    def _ring_sizes(self, parts: CollectiveParts) -> _Sizes:
+        """Return the bytes of a ring of permutes; the parts of the devices are the full tensor."""
+        times = self._calls.at(parts.home or 0).times
+        moved, sizes = NOTHING, [self.sizes(step) for step in parts.ring]
+        for step, size in zip(parts.ring, sizes, strict=True):
+            runs = self._calls.at(step.op.instruction.computation.place).times
+            each = None if not times or runs is None else runs // times
+            scaled = _scaled(size.moved.wire_bytes, each)
+            rounds = _scaled(size.moved.steps, each)
+            moved = moved.and_then(Moved(wire_bytes=scaled, steps=rounds))
+        largest = max(sizes, key=lambda size: size.payload_bytes or 0)
+        group_size = largest.group_size
+        payload_bytes = _scaled(largest.payload_bytes, group_size)
+        return largest._replace(payload_bytes=payload_bytes, moved=moved)
 
     def _sizes_of(self, parts: CollectiveParts) -> _Sizes:
         instruction, groups = parts.op.instruction, parts.devices.groups
@@ -688,6 +724,12 @@ class _Maker:
         if kind == CUSTOM_CALL:
             return UNKNOWN
         return moved_by_groups(parts.kind, size, devices.groups)
+
+
+def _performed_as(parts: CollectiveParts) -> str | None:
+    if parts.ring or parts.kind == parts.op.kind:
+        return RING if parts.ring else parts.devices.slice_transfer
+    return parts.devices.slice_transfer or parts.kind
 
 
 def _unpadded_bytes(instruction: HloInstruction) -> int | None:

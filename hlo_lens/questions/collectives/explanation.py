@@ -22,6 +22,7 @@ from hlo_lens.hlo.query import names_printed_as
 from hlo_lens.program.origins import is_inferred
 from hlo_lens.program.value_flow import Neighbour, Neighbourhood
 from hlo_lens.questions.collectives.collective import (
+    RING,
     Collective,
     Collectives,
     collectives,
@@ -387,6 +388,8 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
             f"it is {article} {what} between slices, carried by the multi-slice runtime as send "
             "and recv"
         )
+    if collective.performed_as == RING:
+        yield "it is performed as a ring of permutes, beside a product that is computed in steps"
     devices = f"{collective.group_size or '?'} devices"
     along = f"along {collective.axis} ({devices})" if collective.axis != "?" else f"among {devices}"
     dimension = _dimension(instruction)

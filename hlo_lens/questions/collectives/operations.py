@@ -362,6 +362,9 @@ class CollectiveParts(NamedTuple):
         answer: The recv of a send.
         further: Sends of the sizes and offsets of a ragged all-to-all.
         shift: The collective-permute behind a reduce-scatter of padded parts.
+        ring: The permutes, of which this is the first, that perform it around a ring.
+        ring_kind: Kind of what the ring performs; empty without a ring.
+        home: Place of the computation that performs the ring; None without one.
     """
 
     op: CollectiveOp
@@ -373,12 +376,20 @@ class CollectiveParts(NamedTuple):
     answer: CollectiveOp | None = None
     further: tuple[CollectiveParts, ...] = ()
     shift: CollectiveParts | None = None
+    ring: tuple[CollectiveParts, ...] = ()
+    ring_kind: str = ""
+    home: int | None = None
+
+    @property
+    def steps(self) -> tuple[CollectiveParts, ...]:
+        """The collectives that perform it: the permutes of its ring, or itself."""
+        return self.ring or (self,)
 
     @property
     def kind(self) -> str:
         """Kind of the whole operation."""
-        if self.is_scattered:
-            return "reduce-scatter"
+        if self.ring_kind or self.is_scattered:
+            return self.ring_kind or "reduce-scatter"
         if self.answer is not None and self.devices.slice_transfer in COLLECTIVE_KINDS:
             return self.devices.slice_transfer or ""
         return self.op.kind

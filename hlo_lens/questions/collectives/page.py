@@ -12,6 +12,7 @@ from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.program.summary import cut_facts
 from hlo_lens.questions.collectives.collective import (
     COUNT,
+    RING,
     UNCOVERED,
     Collective,
     Collectives,
@@ -246,8 +247,12 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
     ),
     (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
     (
-        lambda c: c.performed_as is not None and not c.crosses_slices,
+        lambda c: c.performed_as == c.kind and not c.crosses_slices,
         "{} (reduce-scatter) printed as an all-reduce fused with the slice that each device keeps",
+    ),
+    (
+        lambda c: c.performed_as == RING,
+        "{} performed as a ring of permutes, with a product computed in steps beside them",
     ),
     (
         lambda c: c.crosses_slices,

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import Produced, opcode_traits, opcodes_where
 from hlo_lens.program.flops import NO_WORK, WorkFinder
+from hlo_lens.render.result import sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -226,6 +227,17 @@ class Overlap(NamedTuple):
     flops: int | None
     size_bytes: int | None
     covered_ratio: float | None
+
+
+def together(steps: Sequence[Overlap]) -> Overlap:
+    """Return the work beside all steps of an operation, and the share that covers each at least."""
+    known = [step.covered_ratio for step in steps if step.covered_ratio is not None]
+    return Overlap(
+        instructions=sum(step.instructions for step in steps),
+        flops=sum_of(step.flops for step in steps),
+        size_bytes=sum_of(step.size_bytes for step in steps),
+        covered_ratio=min(known) if len(known) == len(steps) else None,
+    )
 
 
 EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0, covered_ratio=0.0)
