@@ -629,6 +629,11 @@ class WorkFinder:
 
     def of(self, row: int) -> Work:
         """Return the work of one run of an instruction."""
+        traits = opcode_traits(self._table.opcodes[row])
+        if traits.is_collective or traits.phase or _is_idle(traits):
+            return NO_WORK
+        if not traits.is_caller:
+            return Work(self._moved(row), _flops_or_none(self._table, row))
         for below in self._bodies([row]):
             if below not in self._work:  # texts nest computations deep, and damaged ones in circles
                 bodies = _post_order(

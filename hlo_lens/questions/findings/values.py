@@ -18,6 +18,7 @@ from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value, value_flow
 from hlo_lens.questions.collectives.collective import (
+    RING,
     WIRE,
     collectives,
     end_of,
@@ -334,8 +335,11 @@ def transfers(known: ModuleDump) -> tuple[Transfer, ...]:
 
 
 def _parts(known: ModuleDump, collective: Collective) -> tuple[Part, ...]:
+    """Return operands and results; none of a ring of permutes, whose values are of its steps."""
     module = hlo_text(known)
     start, end = instruction_of(module, collective), end_of(module, collective)
+    if collective.performed_as == RING:
+        return ()
     if start is None or end is None or end.shape is None:
         return ()
     operands = operands_of(module, start.row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hlo_lens.questions.collectives.collective import Collective, collectives
+from hlo_lens.questions.findings.values import transfers
 from tests.questions.texts import module_of
 
 UP = "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}"
@@ -83,6 +84,11 @@ def test_loop_of_permutes_is_one_gather_of_the_whole_operand() -> None:
 def test_loop_that_scatters_its_sums_is_a_reduce_scatter() -> None:
     found = collectives(module_of(LOOP.replace("body_ag", "body_rs"))).collectives
     assert [one.kind for one in found] == ["reduce-scatter", "collective-permute"]
+
+
+def test_values_of_a_ring_are_not_those_of_its_first_step() -> None:
+    (ring, _) = transfers(module_of(LOOP))
+    assert (ring.collective.kind, ring.parts) == ("all-gather", ())
 
 
 def test_unrolled_steps_are_told_apart_by_what_they_pass_on() -> None:
