@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.program.flops import Work
     from hlo_lens.program.runs import CallCounts
     from hlo_lens.shapes.replica_groups import Groups
     from hlo_lens.shapes.shape import Shape
@@ -269,25 +268,6 @@ def overlaps(
     return found
 
 
-class _Totals(NamedTuple):
-    """Work from the first start of a computation up to an instruction."""
-
-    instructions: int = 0
-    size_bytes: int = 0
-    flops: int = 0
-    unknown_sizes: int = 0
-    unknown_flops: int = 0
-
-    def plus(self, work: Work) -> _Totals:
-        return _Totals(
-            self.instructions + 1,
-            self.size_bytes + (work.size_bytes or 0),
-            self.flops + (work.flops or 0),
-            self.unknown_sizes + (work.size_bytes is None),
-            self.unknown_flops + (work.flops is None),
-        )
-
-
 def _overlaps_in(
     rows: Sequence[int], transfers: Mapping[int, Transfer], finder: WorkFinder
 ) -> dict[int, Overlap]:
@@ -301,7 +281,8 @@ def _overlaps_in(
         if start < end:  # in damaged text the end may come first
             begun.setdefault(start, []).append(key)
             ended.setdefault(end, []).append(key)
-    total, before = _Totals(), dict[int, _Totals]()
+    # instructions, bytes and FLOP so far, and numbers of those of unknown bytes and FLOP
+    total, before = (0, 0, 0, 0, 0), dict[int, tuple[int, ...]]()
     unsent: dict[int, float] = {}
     queues: dict[Hashable, deque[int]] = {}
     is_open: set[int] = set()
@@ -311,19 +292,24 @@ def _overlaps_in(
             is_open.discard(key)
             size, rest = transfers[key].size_bytes, unsent[key]
             is_known = bool(size) and not (rest and key in is_unknown)
-            work = _Totals(*map(sub, total, before[key]))
+            count, moved, flops, *unknown = map(sub, total, before[key])
             found[key] = Overlap(
-                instructions=work.instructions,
-                flops=None if work.unknown_flops else work.flops,
-                size_bytes=None if work.unknown_sizes else work.size_bytes,
+                instructions=count,
+                flops=None if unknown[1] else flops,
+                size_bytes=None if unknown[0] else moved,
                 covered_ratio=(size - rest) / size if size and is_known else None,
             )
         done = finder.of(rows[place]) if is_open else NO_WORK
         if done != NO_WORK:
-            total = total.plus(done)
+            moved, flops = done.size_bytes or 0, done.flops or 0
+            count, all_moved, all_flops, *unknown = total
+            total = (
+                *(count + 1, all_moved + moved, all_flops + flops),
+                *(unknown[0] + (done.size_bytes is None), unknown[1] + (done.flops is None)),
+            )
             if None in done:
                 is_unknown |= is_open
-            time = max((done.size_bytes or 0) / _BYTES_EACH, (done.flops or 0) / _FLOPS_EACH)
+            time = max(moved / _BYTES_EACH, flops / _FLOPS_EACH)
             for queue in queues.values():
                 _spend(time, queue, unsent, is_open)
         for key in begun.get(place, ()):
