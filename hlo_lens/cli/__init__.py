@@ -25,8 +25,22 @@ import hlo_lens
 from hlo_lens.cli import exit_codes
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, printable, printable_lines
 
-_FIRST = ("report", "memory", "collectives", "lint", "diff", "check", "what-if")
-"""Commands at the head of the list; the others follow by name."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Commands": ("report", "memory", "collectives", "lint", "diff", "check", "what-if"),
+    "A dump and its program": ("ls", "show", "source", "sharding", "tree", "passes", "doctor"),
+    "Many compiles": ("fit", "bisect"),
+    "Baselines and handbook": ("save", "help"),
+}
+"""Commands in the order of the list, by topic; others are older names, which the list omits."""
+
+_RARE = frozenset(
+    (
+        *("--stage", "--strict", "--min-coverage", "--color", "--force", "--config", "--min-size"),
+        *("--source-url", "--space", "--plot", "--python", "--no-ignore", "--static", "--folded"),
+        *("--github-step-summary", "--github-annotations"),
+    )
+)
+"""Options under "More options" in the help of a command."""
 
 _COMMAND = re.compile(
     r'^@click\.command\(.*?^def (\w+)\(.*?^    """([^\n":]+)', re.MULTILINE | re.DOTALL
@@ -54,8 +68,8 @@ def _declared() -> Iterator[tuple[str, _Home]]:
 def commands() -> Mapping[str, _Home]:
     """Return module and purpose of each command: a function in the ``command.py`` of a room."""
     homes = dict(_declared())
-    rank = {name: place for place, name in enumerate(_FIRST)}
-    return {name: homes[name] for name in sorted(homes, key=lambda n: (rank.get(n, len(rank)), n))}
+    order = [name for names in GROUPS.values() for name in names]
+    return {name: homes[name] for name in (*order, *sorted(homes.keys() - set(order)))}
 
 
 _HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
@@ -65,7 +79,7 @@ class _Commands(click.Group):
     """A group whose commands are imported when they run, so that ``--help`` costs little."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(commands())
+        return [name for names in GROUPS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in commands():
@@ -80,15 +94,17 @@ class _Commands(click.Group):
         if args[0] not in commands() and not args[0].startswith("-") and not ctx.resilient_parsing:
             from hlo_lens.text.names import did_you_mean
 
-            hint = did_you_mean(args[0], commands()) or f"; commands: {', '.join(commands())}"
+            listed = self.list_commands(ctx)
+            hint = did_you_mean(args[0], listed) or f"; commands: {', '.join(listed)}"
             if Path(args[0]).exists():
                 hint = f"; did you mean hlo-lens report {printable(shlex.quote(args[0]))}?"
             ctx.fail(f"No such command {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, home.purpose) for name, home in commands().items()])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, commands()[name].purpose) for name in names])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _occupy_closed_streams()
@@ -104,11 +120,26 @@ class _Commands(click.Group):
 
 
 def _with_topic(command: click.Command) -> click.Command:
-    """Return a command whose help ends with its topic of the handbook."""
+    """Return a command whose help has rare options last, and ends with its topic."""
     topic = f"Topic: hlo-lens help {command.name}"
     described = copy.copy(command)
     described.epilog = f"{command.epilog or ''}\n\n{topic}"
+    vars(described)["format_options"] = functools.partial(_format_options, described)
     return described
+
+
+def _format_options(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    rows: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": []}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None and isinstance(parameter, click.Option):
+            rows["More options" if _RARE & {*parameter.opts} else "Options"].append(record)
+    for title, records in rows.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from hlo_lens.cli.output import open_output
+from hlo_lens.cli.output import Output, open_output
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _EXAMPLE = """\b
 Example:
   hlo-lens help memory
+  hlo-lens help M003
   hlo-lens help glossary | grep -i wire
 """
 
@@ -25,6 +26,16 @@ _WIDEST = 100
 _TOPICS_SHOWN = 4
 _PICTURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]\n]+)\]\([\w./-]+\.md(?:#[\w-]*)?\)")
+_CODE = re.compile(r"[A-Za-z]\d{3}")
+
+_MERGED = {
+    "blame": "source",
+    "explain": "findings",
+    "loops": "collectives",
+    "shard": "sharding",
+    "source-lines": "source",
+}
+"""Older names of topics, and the topic that has them now."""
 
 
 def _complete_topic(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
@@ -34,24 +45,22 @@ def _complete_topic(ctx: click.Context, parameter: click.Parameter, word: str) -
 
 
 @click.command(epilog=_EXAMPLE)
-@click.argument("topic", required=False, shell_complete=_complete_topic)
-def help(topic: str | None) -> None:  # noqa: A001 # the command's name
-    """Print a topic of the handbook; without TOPIC, the list of topics.
+@click.argument("topic", metavar="[TOPIC|CODE]", default="help", shell_complete=_complete_topic)
+def help(topic: str) -> None:  # noqa: A001 # the command's name
+    """Print a topic of the handbook, or the rule of a code; without TOPIC, where to begin.
 
     Topics are Markdown: rendered in a terminal, printed as they are into a pipe or file.
     """
-    topics = _topics()
-    with open_output(None) as out:
-        if topic is not None:
-            _print_topic(_text_of(topic, topics), out)
-            return
-        width = max(map(len, topics))
-        for name, file in topics.items():  # with its title, which begins with the name
-            title = file.read_text("utf-8").partition("\n")[0].partition(": ")[2]
-            click.echo(f"{name:{width}}  {title}", out)
-        click.echo(
-            "\nhlo-lens help TOPIC prints one; hlo-lens COMMAND --help lists the options.", out
+    if _CODE.fullmatch(topic):
+        from hlo_lens.questions.findings.page import rule_report
+        from hlo_lens.questions.findings.rule import find_rule
+
+        Output(format="text", path_out=None, rows=None, color="auto").write(
+            rule_report(find_rule(topic))
         )
+        return
+    with open_output(None) as out:
+        _print_topic(_text_of(_MERGED.get(topic, topic), _topics()), out)
 
 
 def _topics() -> dict[str, Traversable]:

@@ -37,7 +37,7 @@ _ROWS = 1000
 
 LEGEND = (
     f"{INFERRED} inferred: not of the instruction's own metadata, but of what it runs, is computed "
-    "from or is used by (hlo-lens help blame)"
+    "from or is used by (hlo-lens help source)"
 )
 
 

@@ -255,7 +255,7 @@ def assert_no_findings(
     wrong = findings_at_least(known, severity, select=select, ignore=ignore)
     if wrong:
         lines = [f"{one.code} {one.severity}: {finding_text(one)}" for one in wrong]
-        fail(f"{known.title}: {plural(len(wrong), 'finding')} (hlo-lens explain CODE)", lines)
+        fail(f"{known.title}: {plural(len(wrong), 'finding')} (hlo-lens help CODE)", lines)
 
 
 def assert_sharded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -13,7 +14,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import hlo_lens
-from hlo_lens.cli import commands, completion as names, exit_codes, main
+from hlo_lens.cli import GROUPS, commands, completion as names, exit_codes, main
 from hlo_lens.text.errors import (
     BrokenInstallError,
     DumpSyntaxError,
@@ -47,7 +48,11 @@ def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_command(option: str) -> None:
     code, out, err = _run(option)
     assert (code, err) == (0, "")
-    assert all(f"  {name}  " in out for name in commands())
+    listed = [name for names in GROUPS.values() for name in names]
+    places = [out.index(f"\n  {name}  ") for name in listed]
+    assert places == sorted(places)
+    assert set(commands()) - set(listed) == {"explain", "loops", "shard"}
+    assert "\n  loops  " not in out
     assert "Example: hlo-lens report " in out
 
 
@@ -147,15 +152,32 @@ def test_codes_are_those_of_the_contract() -> None:
     assert codes == (0, 1, 2, 3, 4, 70)
 
 
-def test_list_has_a_line_for_each_topic() -> None:
+def test_help_alone_begins_with_the_questions_and_has_contributors_last() -> None:
     code, out, err = _run("help")
     assert (code, err) == (0, "")
-    lines = out.splitlines()
-    for topic in TOPICS:
-        _, _, title = topic.read_text("utf-8").partition("\n")[0].partition(": ")
-        (line,) = [x for x in lines if x.split()[:1] == [topic.stem]]
-        assert line.split(maxsplit=1)[1] == title
-    assert max(map(len, lines)) <= 80
+    assert out.splitlines()[2] == "| question | command | topic |"
+    headings = re.findall(r"^## (.+)$", out, re.MULTILINE)
+    assert headings[:3] == [
+        "Dumps, and what the figures mean",
+        "Scripts, tests and Python",
+        "Contributors",
+    ]
+
+
+@pytest.mark.parametrize(("old", "new"), [("blame", "source"), ("loops", "collectives")])
+def test_older_names_of_topics_print_the_topic_that_has_them_now(old: str, new: str) -> None:
+    assert _run("help", old) == _run("help", new)
+
+
+def test_help_of_a_code_is_its_rule() -> None:
+    assert _run("help", "m001") == _run("explain", "M001")
+    code, _, err = _run("help", "M999")
+    assert (code, "no rule 'M999'" in err) == (2, True)
+
+
+def test_rare_options_are_last() -> None:
+    text = _run("memory", "--help")[1]
+    assert text.index("--by") < text.index("\nMore options:") < text.index("--min-coverage")
 
 
 def test_topic_is_printed_unchanged_into_a_pipe() -> None:

@@ -225,7 +225,7 @@ def _shown_contributors(found: Contributors) -> Iterator[Row]:
 _FINDING_COLUMNS = (
     Column("module", Unit.NONE, "module"),
     Column("metric", Unit.NONE, "metric that counts the finding"),
-    Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
+    Column("code", Unit.NONE, "code of the rule; hlo-lens help CODE describes it"),
     Column("name", Unit.NONE, "name of the rule"),
     Column("severity", Unit.NONE, "error, warning or info"),
     *SAVING_COLUMNS,

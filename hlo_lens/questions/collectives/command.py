@@ -24,13 +24,18 @@ _EXAMPLE = """\b
 Example:
   hlo-lens collectives DIR/module_0001.jit_step.cpu_after_optimizations.txt
   hlo-lens collectives DIR --by source --static
+  hlo-lens collectives DIR --by loop
   hlo-lens collectives DIR --mesh data=4,model=2 --by axis
   hlo-lens collectives DIR --why all-gather.3
 """
 
 
 @click.command(epilog=_EXAMPLE)
-@click.option("--by", type=click.Choice(_BY), help="Group the collectives by this alone.")
+@click.option(
+    "--by",
+    type=click.Choice(_BY),
+    help="Group the collectives by this alone; loop prints the tree of loops.",
+)
 @click.option(
     "--static/--dynamic",
     "is_static",
@@ -86,7 +91,7 @@ Example:
 @reading_options
 @output_options
 def loops(path: str, mesh: Mesh | None, reading: Reading, output: Output) -> None:
-    """Show the loops of a program with their trip counts and the communication at each level.
+    """Show the loops of a program, as hlo-lens collectives --by loop does.
 
     PATH is a file, a folder or archive of dumps, compressed or not, or - for standard input.
     Trip counts are XLA's where it prints them, else derived from start, step and condition.

@@ -78,11 +78,14 @@ def pages(
             yield page_without_hlo(module, collectives=None)
             continue
         reasons = () if why is None else explain_collectives(module, why)
-        section = (
-            _why_section(module, reasons, why or "")
-            if reasons
-            else _section(module, by, is_dynamic)
-        )
+        if reasons:
+            section = _why_section(module, reasons, why or "")
+        elif by == "loop":
+            groups = replace(groups_table(module, by, is_dynamic=is_dynamic), is_data_only=True)
+            section = _loops_section(module)
+            section = replace(section, tables=(*section.tables, groups))
+        else:
+            section = _section(module, by, is_dynamic)
         yield ModulePage(
             sections=(section,),
             make_object=partial(_object, module, by, is_dynamic, reasons),
@@ -264,7 +267,7 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
     ),
     (
         lambda c: is_inferred(c.origin_basis),
-        "{} without a source line: ~ marks an inferred one (hlo-lens help blame)",
+        "{} without a source line: ~ marks an inferred one (hlo-lens help source)",
     ),
 )
 """Flags of a collective and the note printed for each."""

@@ -125,7 +125,7 @@ class Findings(Result):
 
     KIND: ClassVar[str] = "findings"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
-        Column("code", Unit.NONE, "code of the rule; hlo-lens explain CODE describes it"),
+        Column("code", Unit.NONE, "code of the rule; hlo-lens help CODE describes it"),
         Column("name", Unit.NONE, "name of the rule"),
         Column("severity", Unit.NONE, "error, warning or info"),
         *SAVING_COLUMNS,

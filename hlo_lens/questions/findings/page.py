@@ -275,8 +275,7 @@ def _notes(view: FindingsView) -> Iterator[str]:
     yield from _suppression_notes(view.findings)
     if view.findings.counted:
         yield (
-            "what a code means, and when it is fine: hlo-lens explain "
-            f"{view.findings.counted[0].code}"
+            f"what a code means, and when it is fine: hlo-lens help {view.findings.counted[0].code}"
         )
 
 
@@ -304,7 +303,7 @@ def rules_report(rules: Sequence[Rule]) -> Report:
     """Return the list of rules."""
     rows = [(rule.code, rule.name, rule.text.title) for rule in rules]
     table = table_of("rules", "Rules of hlo-lens lint", RULE_COLUMNS, rows)
-    note = "description of one: hlo-lens explain CODE"
+    note = "description of one: hlo-lens help CODE"
     section = Section(title="rules", tables=(table,), notes=(note,))
     objects = [rule_object(rule) for rule in rules]
     return Report(kind="rules", sections=(section,), data=envelope("rules", rules=objects))

@@ -54,7 +54,7 @@ Example:
   hlo-lens lint DIR
   hlo-lens lint DIR --select M,C001 --min-saving 1%
   hlo-lens lint DIR -f json -o known.json
-  hlo-lens lint DIR --baseline known.json --fail-on warning
+  hlo-lens lint DIR --baseline known.json --fail-level warning
   hlo-lens lint DIR --prove all --minutes 5
   hlo-lens lint TPU_DIR --python tpu-env/bin/python
   hlo-lens lint DIR -f sarif -o findings.sarif
@@ -68,6 +68,7 @@ def _sieve(
     config: str | None,
     baseline: str | None,
     fail_on: str | None,
+    fail_on_level: str | None,
 ) -> Sieve:
     """Return settings, comments and baseline; options take the place of the settings."""
     from hlo_lens.questions.findings.settings import nearest_settings, with_options
@@ -78,7 +79,7 @@ def _sieve(
         select=select,
         ignore=ignore,
         min_saving=min_saving,
-        fail_on=fail_on,
+        fail_on=fail_on or fail_on_level,
     )
     return sieve_of(settings, baseline)
 
@@ -116,10 +117,14 @@ _sieve_options = option_group(
         help="Known findings, which do not count: output of lint -f json, snapshot or dump.",
     ),
     click.option(
-        "--fail-on",
+        *("--fail-level", "fail_on"),
         type=click.Choice(["error", "warning", "info"]),
-        help="Exit with 1 from this severity on. A level here; in check and diff a rule, such as "
-        "'findings.new>0'.",
+        help="Exit with 1 where a finding is of this severity or a graver one.",
+    ),
+    click.option(  # as --fail-level was called
+        *("--fail-on", "fail_on_level"),
+        type=click.Choice(["error", "warning", "info"]),
+        hidden=True,
     ),
 )
 
@@ -165,7 +170,8 @@ def lint(
     PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
     are sorted by what they save. Where jax is, the program is compiled with the first fixes: their
     savings are exact, others are at most. A comment "# hlo-lens: ignore[M003]" at the line of a
-    finding suppresses it. Exit codes: 0; 1 with --fail-on, 4 where that cannot be decided.
+    finding suppresses it. Exit codes: 0; 1 with --fail-level, 4 if that cannot be
+    decided.
     """
     from hlo_lens.questions.findings.findings import module_findings
     from hlo_lens.questions.plans.lint import lint_modules
@@ -212,7 +218,7 @@ def lint(
     if findings.reaches(least):
         context.exit(exit_codes.RULE_FAILED)
     for text in findings.open_questions:
-        click.echo(f"hlo-lens: error: --fail-on cannot be decided: {printable(text)}", err=True)
+        click.echo(f"hlo-lens: error: --fail-level cannot be decided: {printable(text)}", err=True)
     if findings.open_questions:
         context.exit(exit_codes.UNPARSABLE)
 

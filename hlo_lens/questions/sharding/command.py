@@ -24,6 +24,8 @@ Example:
   hlo-lens sharding DIR/module_0001.jit_step.cpu_after_optimizations.txt
   hlo-lens sharding DIR --min-size 1MiB -n 0
   hlo-lens sharding DIR --mesh data=2,model=4 --params -f csv
+  hlo-lens sharding '{devices=[4,1]<=[4]}' --shape 20,16
+  hlo-lens sharding "P('x', None)" --mesh x=4,y=2 --shape 32,16
 """
 
 
@@ -36,12 +38,25 @@ Example:
     help="Hide values with fewer bytes on a device: 1MiB.",
 )
 @click.option("--params", is_flag=True, help="Show only the parameters.")
+@click.option(
+    "--shape",
+    help="Draw one sharding, given in place of PATH, for an array of this shape: bf16[20,16].",
+)
 @reading_options
 @output_options
 def sharding(
-    path: str, mesh: Mesh | None, min_size: str, params: bool, reading: Reading, output: Output
+    path: str,
+    mesh: Mesh | None,
+    min_size: str,
+    params: bool,
+    shape: str | None,
+    reading: Reading,
+    output: Output,
 ) -> None:
     """Show the shardings of parameters and outputs, replicated values and donated arguments.
+
+    With --shape, which device holds which slice of one array: PATH is then a sharding as XLA, JAX
+    or Shardy prints it, or P('x', None) with --mesh.
 
     PATH is an HLO text or a folder of dumps. Global shapes, and the shardings that newer XLA leaves
     out of its final text, are read from the before_optimizations text next to it.
@@ -49,6 +64,10 @@ def sharding(
     from hlo_lens.questions.sharding.mesh_axes import stating_mesh
     from hlo_lens.questions.sharding.page import pages
 
+    if shape is not None:
+        value = _shape(shape, None)
+        _draw(_sharding(path, mesh, None, value.rank), value, "device", output)
+        return
     view = partial(pages, min_bytes=parse_size(min_size), is_parameters_only=params)
     answer_pages(path, reading, output, "sharding", view, choose=partial(stating_mesh, mesh=mesh))
 
@@ -87,12 +106,19 @@ def shard(
     #sdy.sharding<...>; with --mesh also P('x', None) or ('x', None). A mesh and a PartitionSpec can
     be given instead.
     """
+    value = _shape(shape, dtype)
+    _draw(_sharding(sharding, mesh, spec, value.rank), value, platform, output)
+
+
+def _draw(
+    placed: tuple[HloSharding, Mesh | None], value: Shape, label: str, output: Output
+) -> None:
+    """Write the drawing of a sharding and its mesh."""
     from hlo_lens.questions.sharding.shard import shard_report
 
-    value = _shape(shape, dtype)
-    found, axes = _sharding(sharding, mesh, spec, value.rank)
+    found, axes = placed
     width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    output.write(shard_report(found, value, mesh=axes, label=platform, width=width))
+    output.write(shard_report(found, value, mesh=axes, label=label, width=width))
 
 
 def _sharding(

@@ -101,8 +101,9 @@ def test_why_of_an_unknown_name_is_an_error() -> None:
 
 
 def test_loops_are_a_tree() -> None:
-    result = _run("loops", DUMP)
+    result = _run("collectives", DUMP, "--by", "loop")
     assert result.exit_code == 0
+    assert result.stdout == _run("loops", DUMP).stdout
     assert "├─ while.36  x4" in result.stdout
     assert "│     all-reduce model  1 each trip, 4 in one run" in result.stdout
 

@@ -111,7 +111,7 @@ def test_findings_of_a_text_without_a_program_are_not_known() -> None:
     assert module["findings"] is None
     code, _, err = _run("lint", LOG, "--fail-on", "warning")
     assert code == 4
-    assert "--fail-on cannot be decided" in err
+    assert "--fail-level cannot be decided" in err
 
 
 def test_modules_without_findings_are_counted() -> None:

@@ -32,6 +32,13 @@ def module_of(*arguments: str) -> dict[str, Any]:
 WASTEFUL = str(SAMPLES / "tpu" / "wasteful")
 
 
+def test_one_sharding_is_drawn_where_a_shape_is_given() -> None:
+    drawn = run("P('x', None)", "--mesh", "x=4,y=2", "--shape", "bf16[20,16]").stdout
+    assert drawn.startswith("bf16[20,16] as {devices=[4,1,2]<=[8] last_tile_dim_replicate}\n")
+    older = ["shard", "P('x', None)", "--mesh", "x=4,y=2", "--shape", "20,16", "--dtype", "bf16"]
+    assert CliRunner(env={"COLUMNS": "160"}).invoke(main, older).stdout == drawn
+
+
 def test_planted_waste_is_found() -> None:
     found = module_of(WASTEFUL)
     assert found["meshes"] == [{"axes": {"data": 2, "model": 4}, "device_ids": None}]
