@@ -289,11 +289,14 @@ def verdict_text(statement: MemoryStatement) -> str:
     sizes = f"{format_bytes(statement.total_bytes)} of {format_bytes(limit)}"
     device = (statement.limit_source or "").partition(":")[0]
     of_device = "" if device == "--limit" else f" of a {device}"
+    code = ", and generated code of 30 to 39MiB" * statement.lacks_code
+    if statement.fits is None and statement.source != "estimate":
+        return f"may not fit: {sizes}{of_device}{code}"
     if statement.fits is None:
         return f"may not fit: ~ {sizes}{of_device}, an estimate too near to the limit to tell"
     mark = "~ " * (statement.source == "estimate")
     excess = format_bytes(statement.excess_bytes or 0)
-    return f"does not fit: {mark}{sizes}{of_device}, {mark}{excess} too much"
+    return f"does not fit: {mark}{sizes}{of_device}, {mark}{excess} too much{code}"
 
 
 def memory_tables(results: MemoryResults, by_source: MemoryBy | None) -> Iterator[Table]:

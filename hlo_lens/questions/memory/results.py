@@ -123,24 +123,31 @@ def memory_results(module: ModuleDump) -> MemoryResults | None:
     return None if results is None else _judged(results, module)
 
 
+MOST_TPU_CODE = 39 << 20
+"""Most bytes of generated code of a TPU's program, as libtpu counts them; the least are 30 MiB."""
+
 _NEAR = 0.15
 """Share of the limit by which an estimate may be wrong."""
 
 
 def _judged(results: MemoryResults, module: ModuleDump) -> MemoryResults:
-    """Return results that say whether the program fits into the memory of its device."""
+    """Return results that say whether the program fits into the memory of its device.
+
+    A TPU's holds the generated code too, whose size no dump has; a limit that the user states is
+    one of the figures alone.
+    """
     known = device_memory(module)
     if module.given.limit_bytes is not None:
         known = module.given.limit_bytes, "--limit"
     if known is None:
         return results
     limit, source = known
-    excess = results.statement.total_bytes - limit
-    is_near = results.statement.source == "estimate" and abs(excess) <= _NEAR * limit
+    statement = replace(results.statement, limit_bytes=limit, limit_source=source)
+    excess = statement.total_bytes - limit
+    is_near = statement.source == "estimate" and abs(excess) <= _NEAR * limit
+    is_near |= statement.lacks_code and -MOST_TPU_CODE < excess <= 0
     statement = replace(
-        results.statement,
-        limit_bytes=limit,
-        limit_source=source,
+        statement,
         fits=None if is_near else excess <= 0,
         excess_bytes=None if is_near else max(0, excess),
     )

@@ -215,6 +215,13 @@ class MemoryStatement(Records[SpaceFacts]):
         """The memory spaces."""
         return self.spaces
 
+    @property
+    def lacks_code(self) -> bool:
+        """Whether the limit, that of a TPU, counts generated code too, whose size is not known."""
+        is_tpu = any(space.name == SPACE_NAMES["tpu"][0] for space in self.spaces)
+        is_own = self.limit_bytes is not None and self.limit_source != "--limit"
+        return is_tpu and is_own and self.generated_code_bytes is None
+
     def on_same_device(self, backend: str | None) -> tuple[SpaceFacts, ...]:
         """Return the other spaces with allocations in the memory of the default one."""
         colors = SAME_DEVICE.get(backend or "", ())

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.load.module import Lazy, ModuleDump, already_read
+from hlo_lens.questions.memory.page import verdict_text
 from hlo_lens.questions.memory.results import memory_results
 
 SAMPLE = Path(__file__).parents[3] / "sample_dumps" / "tpu" / "tp_mlp"
@@ -63,6 +64,24 @@ def test_the_device_of_the_topology_gives_the_limit() -> None:
     statement = results.statement
     assert (statement.fits, statement.limit_bytes) == (True, round(15.75 * 2**30))
     assert (statement.limit_source or "").startswith("v5e: ")
+
+
+def test_generated_code_counts_where_the_device_of_the_dump_is_nearly_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = "hlo_lens.questions.memory.results.device_memory"
+    texts = {}
+    for room in (1 << 20, 40 << 20, -(1 << 20)):
+        monkeypatch.setattr(home, lambda _, room=room: (TOTAL + room, "v5e: libtpu"))
+        results = memory_results(_module())
+        assert results is not None
+        texts[room] = (results.statement.fits, verdict_text(results.statement))
+    code = "and generated code of 30 to 39MiB"
+    assert list(texts.values()) == [
+        (None, f"may not fit: 152.80MiB of 153.80MiB of a v5e, {code}"),
+        (True, ""),
+        (False, f"does not fit: 152.80MiB of 151.80MiB of a v5e, 1.00MiB too much, {code}"),
+    ]
 
 
 def _run(*words: str) -> tuple[int, str]:
