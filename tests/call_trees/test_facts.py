@@ -87,17 +87,17 @@ def test_folded_stacks_merge_equal_stacks_and_escape_semicolons() -> None:
     assert folded_stacks(tree, depth=2) == ["main 1", "main;a:b, x.py:3 5"]
 
 
-def test_a_hundred_thousand_levels() -> None:
-    deep = chain(100_000)
-    assert call_tree_by(deep).groups[0].total == 100_000
+def test_thirty_thousand_levels() -> None:
+    deep = chain(30_000)
+    assert call_tree_by(deep).groups[0].total == 30_000
     assert call_tree_repeats(deep).found == ()
     titled = TitledTree(tree=deep, title="t", view=TreeView(lines=0))
-    assert sum(1 for _ in outline_drawing(titled)) == 100_001
+    assert sum(1 for _ in outline_drawing(titled)) == 30_001
     assert communication_paths(deep).found == ()
-    assert call_tree_diff(deep, chain(99_999)).totals() == {"delta": -1}
+    assert call_tree_diff(deep, chain(29_999)).totals() == {"delta": -1}
     with pytest.raises(UsageError, match="--depth"):
         folded_stacks(deep)
-    assert folded_stacks(deep, depth=2) == ["f, a.py:1 1", "f, a.py:1;f, a.py:1 99999"]
+    assert folded_stacks(deep, depth=2) == ["f, a.py:1 1", "f, a.py:1;f, a.py:1 29999"]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ from hlo_lens.render.text_table import TableLines, fitted_columns, table_lines
 from tests.commands import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from hlo_lens.render.table import CutTable
 
 
@@ -152,28 +150,23 @@ DECIDING = (
 """Columns that a table with all of them keeps at 80 columns, but for the kind of a collective."""
 
 
-@pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], list[CutTable]]:
-    """A function that returns the tables that a command prints."""
+@functools.cache
+def tables(command: str, width: int) -> list[CutTable]:
+    """Return the tables that a command prints."""
+    found: list[CutTable] = []
 
-    def printed(command: str, width: int) -> list[CutTable]:
-        found: list[CutTable] = []
+    def recorded(cut: CutTable, width: int) -> TableLines:
+        found.append(cut)
+        return table_lines(cut, width)
 
-        def recorded(cut: CutTable, width: int) -> TableLines:
-            found.append(cut)
-            return table_lines(cut, width)
-
-        monkeypatch.setattr(to_text, "table_lines", recorded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(to_text, "table_lines", recorded)
         output_of(command.split(), columns=width)
-        return found
-
-    return printed
+    return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_deciding_columns_are_kept_at_80_columns(
-    command: str, tables: Callable[[str, int], list[CutTable]]
-) -> None:
+def test_deciding_columns_are_kept_at_80_columns(command: str) -> None:
     for cut in tables(command, 80):
         names = {column.name for column in cut.columns}
         left_out = set(table_lines(cut, 80).left_out)
@@ -183,9 +176,7 @@ def test_deciding_columns_are_kept_at_80_columns(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_names_and_places_that_differ_look_different(
-    command: str, tables: Callable[[str, int], list[CutTable]]
-) -> None:
+def test_names_and_places_that_differ_look_different(command: str) -> None:
     cuts = tables(command, 80)
     for width in WIDTHS:
         for cut in cuts:
@@ -209,9 +200,7 @@ SAMPLES = ("cpu/tp_mlp", "tpu/tp_mlp", "gpu/fsdp_transformer", "tpu/wasteful")
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_printed_values_can_be_pasted_after_at(
-    sample: str, width: int, tables: Callable[[str, int], list[CutTable]]
-) -> None:
+def test_printed_values_can_be_pasted_after_at(sample: str, width: int) -> None:
     command = f"memory sample_dumps/{sample} --module step"
     values = {name for cut in tables(command, width) for name in _names(cut, "value", width)}
     assert values
@@ -221,9 +210,7 @@ def test_printed_values_can_be_pasted_after_at(
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_printed_collectives_can_be_pasted_after_why(
-    sample: str, width: int, tables: Callable[[str, int], list[CutTable]]
-) -> None:
+def test_printed_collectives_can_be_pasted_after_why(sample: str, width: int) -> None:
     command = f"collectives sample_dumps/{sample} --module step"
     single = [cut for cut in tables(command, width) if cut.columns[0].name == "kind"]
     names = {name for cut in single for name in _names(cut, "name", width)}

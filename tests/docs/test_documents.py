@@ -1,4 +1,4 @@
-"""Fenced blocks: all are closed, a lost fence is found, and rewriting keeps the rest."""
+"""Fenced blocks: all are closed, and a lost fence is found; pipelines are run as a shell does."""
 
 from __future__ import annotations
 
@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.docs.console import run
-from tests.docs.documents import DOCUMENTS, Block, blocks, prose, rewrite
-from tests.docs.python_examples import failures, rewrite_examples
+from tests.docs.documents import DOCUMENTS, blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-TEXT = "# a: B\n\n```console\n$ x\nold\n```\n\nwords\n\n```pycon\n>>> 1 + 1\n3\n```\n"
-
-
-@pytest.fixture
-def document(tmp_path: Path) -> Path:
-    path = tmp_path / "a.md"
-    path.write_text(TEXT, "utf-8")
-    return path
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda d: d.stem)
@@ -31,34 +21,11 @@ def test_every_fence_is_closed(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line"), [("a\n```\nb\n", 2), ("```console\n$ x\n```console\n$ y\n```\n", 1)]
 )
-def test_a_lost_fence_is_found(document: Path, text: str, line: int) -> None:
+def test_a_lost_fence_is_found(tmp_path: Path, text: str, line: int) -> None:
+    document = tmp_path / "a.md"
     document.write_text(text, "utf-8")
     with pytest.raises(AssertionError, match=f"a.md:{line}: this fence is not closed"):
         blocks(document)
-
-
-def test_blocks_have_their_lines(document: Path) -> None:
-    assert blocks(document) == (
-        Block("console", 3, "$ x\nold\n"),
-        Block("pycon", 10, ">>> 1 + 1\n3\n"),
-    )
-
-
-def test_prose_keeps_the_numbers_of_lines(document: Path) -> None:
-    assert prose(document).splitlines().index("words") == TEXT.splitlines().index("words")
-    assert "old" not in prose(document)
-
-
-def test_rewriting_replaces_the_text_of_blocks_alone(document: Path) -> None:
-    rewrite(document, lambda b: "$ x\nnew\nlonger\n" if b.info == "console" else b.text)
-    assert document.read_text("utf-8") == TEXT.replace("old", "new\nlonger")
-
-
-def test_wrong_output_of_an_example_is_found_and_rewritten(document: Path) -> None:
-    assert len(failures(document)) == 1
-    rewrite_examples(document)
-    assert document.read_text("utf-8") == TEXT.replace("3\n", "2\n")
-    assert failures(document) == []
 
 
 def test_pipelines_are_run() -> None:

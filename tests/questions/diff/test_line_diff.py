@@ -383,7 +383,7 @@ def test_time_grows_with_the_number_of_lines() -> None:
         found = lines_of(program(8, count), program(9, count))
         return min(cpu_seconds(lambda: ranked_causes(Changes(program=found))) for _ in range(3))
 
-    few, many = seconds(500), seconds(4000)
+    few, many = seconds(250), seconds(2000)
     assert many < 40 * max(few, 0.001)
 
 
