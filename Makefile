@@ -60,10 +60,13 @@ imports: $(VENV)/.dev ## layers: import-linter
 unit: $(VENV)/.dev ## the tests only
 	$(BIN)/python -m pytest -q -n 2
 
+BESIDE := lint type imports jax-versions wheel-test
+
 test: $(VENV)/.dev ## all checks, as CI runs them; each runs, whatever the others give
-	@failed=; for check in lint type imports unit jax-versions wheel-test; do \
-	$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; done; \
-	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+	@failed=; \
+	$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=line $(BESIDE) || failed=" of $(BESIDE)"; \
+	$(MAKE) --no-print-directory unit || failed="$$failed unit"; \
+	test -z "$$failed" || { echo "failed:$$failed; make names each above" >&2; exit 1; }
 
 thorough: $(VENV)/.dev ## the tests over the whole corpus too, and the long ones
 	$(BIN)/python -m pytest -q -n 2 -m 'thorough or not thorough'
