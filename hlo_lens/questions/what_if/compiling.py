@@ -472,6 +472,7 @@ def compiled(
     python: str = sys.executable,
     minutes: float = 30.0,
     is_full: bool = False,
+    tick: Callable[[], None] | None = None,
 ) -> Compilation:
     """Return the outcome of a compile, from the cache if it was done before.
 
@@ -483,6 +484,7 @@ def compiled(
         python: Interpreter whose jax compiles.
         minutes: Longest time.
         is_full: Whether to wait for the end, and not only until memory and collectives are known.
+        tick: Called from time to time while it runs.
 
     Raises:
         MissingPackageError: If the interpreter has no jax.
@@ -502,7 +504,7 @@ def compiled(
     except OSError as error:
         raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
     try:
-        fields = _worker_result(request, folder, python, minutes, is_full)
+        fields = _worker_result(request, folder, python, minutes, is_full=is_full, tick=tick)
         for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
             if file.is_file() and _SCRATCH.search(file.name):
                 file.unlink()
@@ -551,7 +553,13 @@ _FULL = "No space left on device"
 
 
 def _worker_result(
-    request: CompileRequest, folder: Path, python: str, minutes: float, is_full: bool
+    request: CompileRequest,
+    folder: Path,
+    python: str,
+    minutes: float,
+    *,
+    is_full: bool,
+    tick: Callable[[], None] | None,
 ) -> dict[str, object]:
     """Run the worker in a folder; return the fields of the outcome."""
     asked, result = folder / "request.json", folder / "result.json"
@@ -575,11 +583,14 @@ def _worker_result(
 
     def is_known() -> bool:
         """Whether all texts are complete, and the same as a moment ago."""
+        if tick is not None:
+            tick()
+        if is_full:
+            return False
         seen.append(written(folder / "dump", request.backend))
         return bool(seen[-1]) and seen[-1] == seen[-2]
 
-    until = None if is_full else is_known
-    run = run_process(command, env, folder / "log.txt", minutes, cwd=folder, until=until)
+    run = run_process(command, env, folder / "log.txt", minutes, cwd=folder, until=is_known)
     if _FULL in (folder / "log.txt").read_text(encoding="utf-8", errors="replace"):
         raise OutputError(f"{folder.parent}: {_FULL.lower()}, and XLA could not write its dump")
     fields: dict[str, object] = {"step": "stopped"}

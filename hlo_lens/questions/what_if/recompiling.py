@@ -102,8 +102,11 @@ class Compiler:
     def expect(self, count: int) -> None:
         """Add to the number of compiles that progress counts up to."""
         self._total += count
+        self._show()
+
+    def _show(self) -> None:
         if self._progress is not None:
-            self._progress(self._done, self._total)
+            self._progress(self._done, max(self._done, self._total))
 
     def require(self, target: Target | None) -> None:
         """Raise MissingPackageError if the interpreter lacks what a target needs."""
@@ -114,12 +117,15 @@ class Compiler:
     def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
         """Return the outcome of a compile, by other versions of jax if some are named."""
         python = environment_python(versions, request.backend) if versions else self.means.python
-        minutes, is_full = self.means.minutes_left, self.means.is_full
-        made = compiled(request, python=python, minutes=minutes, is_full=is_full)
+        made = compiled(
+            request,
+            python=python,
+            minutes=self.means.minutes_left,
+            is_full=self.means.is_full,
+            tick=self._show,
+        )
         self._done += 1
-        self._total = max(self._total, self._done)
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+        self._show()
         return made
 
 
