@@ -417,9 +417,10 @@ class Fitting:
         if not chosen_plans(self.attempts):
             self._search_at(closest([one for one in self.attempts if not one.changes], 1)[0])
         if not chosen_plans(self.attempts):
+            best = closest(self.attempts, 1)[0].changes
             made = self._compiled([(place, ()) for place in self.places.others])
             if not chosen_plans(made):
-                self._donate_at(closest(made, 1))
+                self._donate_at(closest(made, 1), best)
         return first
 
     def _is_too_small(self, place: Place) -> bool:
@@ -438,13 +439,13 @@ class Fitting:
                 return True
         return False
 
-    def _donate_at(self, bases: Sequence[Attempt]) -> None:
-        """Try all donations together: they cost no communication."""
+    def _donate_at(self, bases: Sequence[Attempt], others: Sequence[Candidate] = ()) -> None:
+        """Try all donations together, which cost no communication, with some other changes."""
         tried = []
         for one in bases:
-            changes = self._candidates(one.place).candidates
-            if donated := tuple(change for change in changes if change.kind == "donate"):
-                tried.append((one.place, donated))
+            donated = [c for c in self._candidates(one.place).candidates if c.kind == "donate"]
+            if changes := tuple(dict.fromkeys((*donated, *others))):
+                tried.append((one.place, changes))
         self._compiled(tried)
 
     def _search_at(self, base: Attempt) -> None:
