@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -39,11 +38,14 @@ if TYPE_CHECKING:
     from hlo_lens.text.patterns import NamePattern
 
 
+_ALL = -1
+
+
 def _number(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Return the number of fixes to compile; None where nothing is said."""
+    """Return the number of fixes to compile, or `_ALL`; None where nothing is said."""
     if value is None:
         return None
-    words = {"none": 0, "all": sys.maxsize}
+    words = {"none": 0, "all": _ALL}
     if value in words or value.isdecimal():
         return words[value] if value in words else int(value)
     raise click.BadParameter("write a number, or all", ctx, parameter)
@@ -187,7 +189,7 @@ def lint(
                 return proven_findings(
                     modules,
                     compiling.means,
-                    most=MOST_PROOFS if prove is None else prove,
+                    most={None: MOST_PROOFS, _ALL: None}.get(prove, prove),
                     targets=targets,
                     progress=progress,
                 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.findings.findings import Findings, unproven_findings, whole, with_proofs
+from hlo_lens.questions.findings.findings import (
+    WARNING_SHARE,
+    Findings,
+    unproven_findings,
+    whole,
+    with_proofs,
+)
 from hlo_lens.questions.findings.proofs import Proof, keep, kept
 from hlo_lens.questions.what_if.compiling import compile_threads, toolchain_of
 from hlo_lens.questions.what_if.edits import Change
@@ -51,8 +57,8 @@ def proven_findings(
     Args:
         modules: The modules.
         means: Interpreter that compiles, and the time for all compiles of all modules.
-        most: Most fixes to compile, those of the largest module and the gravest first; None for
-            all, with the reason of each that cannot be compiled.
+        most: Most fixes to compile, those of the largest module and the gravest first, that may
+            save a hundredth; None for all, with the reason of each that cannot be compiled.
         targets: Device to compile for where the dump does not name its own; empty for none.
         progress: Called with compiles done and compiles in all.
 
@@ -68,12 +74,11 @@ def proven_findings(
             continue
         tools = toolchain_of(means.python)
         proofs: dict[Finding, Proof | str | None] = {one: kept(module, one) for one in provable}
-        chosen = [
-            one for one in provable[:left] if getattr(proofs[one], "toolchain", None) != tools
-        ]
-        left = None if left is None else max(0, left - len(provable))
-        base = base_of(module, targets)
-        if chosen and not (base.refusal and most is not None):
+        worth = [one for one in provable if most is None or (one.share or 1.0) >= WARNING_SHARE]
+        chosen = [o for o in worth[:left] if getattr(proofs[o], "toolchain", None) != tools]
+        left = None if left is None else max(0, left - len(worth))
+        base = base_of(module, targets) if chosen else None
+        if base is not None and not (base.refusal and most is not None):
             for finding, proof in _proofs(base, chosen, pool):
                 if isinstance(proof, Proof):
                     keep(module, finding, replace(proof, toolchain=tools))
