@@ -236,9 +236,15 @@ def test_no_view_breaks_a_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -
         assert _violations(page, "#view-alive .picture") == []
 
 
+CHECK = ("check", DIFF[1], "--baseline", DIFF[0], "--budget", "sample_dumps/hlo-lens.toml")
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_diff_breaks_no_rule_of_axe(drawn: Drawer, axe: str, scheme: Scheme) -> None:
-    page = drawn(output_of(["diff", *DIFF, "-f", "html"]), scheme=scheme)
+@pytest.mark.parametrize("command", [("diff", *DIFF), CHECK, ("ls", "sample_dumps/cpu")])
+def test_other_pages_break_no_rule_of_axe(
+    drawn: Drawer, axe: str, command: tuple[str, ...], scheme: Scheme
+) -> None:
+    page = drawn(output_of([*command, "-f", "html"]), scheme=scheme)
     page.evaluate(axe)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert _violations(page) == []

@@ -20,7 +20,7 @@ export function differenceIcicle(place, groups, isPath) {
     }));
     const baseOf = (node) => (node.children ? node.children.reduce((sum, one) => sum + baseOf(one), 0) : node.data.base);
     drawTree(picture, "icicle", { ...tree, name: "the peak" }, { look: (node) => look(node, baseOf(node)),
-      table: { summary: "All groups as a table, the largest change first", columns: [["change", "", true],
+      table: { summary: "All groups as a table", columns: [["change", "", true],
         ["base", "", true], ["head", "", true], ["group", "", false]],
       row: (node) => [signed(node.value - baseOf(node)), formatBytes(baseOf(node)), formatBytes(node.value),
         `${"\u2007\u2007".repeat(node.depth)}${node.data.name}`] } });
