@@ -128,7 +128,7 @@ def _shape(level: LoopLevel) -> tuple[object, ...]:
     """Return all of a level but its names."""
     sent = tuple((one.kind, one.axis, one.wire_bytes_per_run) for one in level.collectives)
     runs = level.kind, level.branch, level.trip_count, level.times, level.is_at_most
-    return (level.depth, *runs, level.instructions, level.op_name, level.source, sent)
+    return (level.depth, *runs, level.instructions, level.source, sent)
 
 
 def _sharding(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
