@@ -1,12 +1,13 @@
 // Memory at two peaks as one icicle: widths are bytes of the head, colours the change from the
 // base, which each box also prints with its sign. Groups that are gone have no width; a table has them.
 
-import { button, el } from "dom";
+import { el, filterKey } from "dom";
 import { formatBytes } from "format";
 import { pathParts } from "groups";
 import { drawTree, treeOf } from "rectangles";
 
-const KINDS = [["grown", "+ grown or new"], ["shrunk", "- shrunk"], ["even", "= no change"]];
+const KINDS = [["grown", "+ grown or new", "swatch grown"], ["shrunk", "- shrunk", "swatch shrunk"],
+  ["even", "= no change", "swatch even"]];
 
 // Groups: [label, base, head]; isPath: whether labels are operation paths.
 export function differenceIcicle(place, groups, isPath) {
@@ -25,13 +26,7 @@ export function differenceIcicle(place, groups, isPath) {
       row: (node) => [signed(node.value - baseOf(node)), formatBytes(baseOf(node)), formatBytes(node.value),
         `${"\u2007\u2007".repeat(node.depth)}${node.data.name}`] } });
   };
-  const key = KINDS.map(([kind, text]) => button([el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }), text],
-    () => {
-      only = only === kind ? null : kind;
-      key.forEach((one, k) => one.setAttribute("aria-pressed", String(KINDS[k][0] === only)));
-      draw();
-    }, { "aria-pressed": "false" }));
-  place.append(el("div", { class: "key lane-key", role: "group", "aria-label": "changes" }, key), picture);
+  place.append(filterKey("changes", KINDS, (key) => { only = key; draw(); }), picture);
   draw();
 }
 

@@ -87,6 +87,18 @@ export function choice(label, options, chosen, onchoose) {
     buttons.map(([, made]) => made)) };
 }
 
+// A key of a picture: entries [key, text, kind of swatch]; a click on one shows it alone, or all again.
+export function filterKey(label, entries, onchoose) {
+  let only = null;
+  const buttons = entries.map(([key, text, kind]) => button([el("span", { class: kind, "aria-hidden": "true" }), text],
+    () => {
+      only = only === key ? null : key;
+      entries.forEach(([one], k) => buttons[k].setAttribute("aria-pressed", String(one === only)));
+      onchoose(only);
+    }, { "aria-pressed": "false" }));
+  return el("div", { class: "key lane-key", role: "group", "aria-label": label }, buttons);
+}
+
 // Facts as pairs of label and text or nodes; pairs without a text are left out.
 export function factList(facts) {
   return el("dl", { class: "facts" }, facts.filter(([, text]) => text).map(([label, text]) =>

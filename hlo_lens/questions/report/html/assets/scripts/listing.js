@@ -6,7 +6,7 @@ import { formatCount, plural } from "format";
 const SHOWN = 25;
 
 // The chosen record is shown wherever it is. Columns: { title, meaning, isNumber, cell(record) => text
-// or node, by(record) => sort key }. The search is in the selection, by the name of the listing; without
+// or node, by(record) => sort key, which is searched too }. The search is in the selection, by the name of the listing; without
 // a selection there is none.
 export class Listing {
   constructor(records, columns, options) {
@@ -22,9 +22,10 @@ export class Listing {
   }
 
   found() {
+    const words = this.words || ((one) => this.columns.map((column) => column.by(one)).join(" "));
     const text = this.selection ? (this.selection.get(`q.${this.name}`) || "").toLowerCase() : "";
     return this.records.filter((one) => (!this.filter || this.filter(one))
-      && (!text || this.words(one).toLowerCase().includes(text)));
+      && (!text || words(one).toLowerCase().includes(text)));
   }
 
   sorted(found) {

@@ -31,6 +31,13 @@ export function chosenSpace(data, selection) {
   return data.spaces.find((one) => one.color === color) || data.spaces[0];
 }
 
+// The loops of the module over the schedule.
+export function loopBands(page) {
+  const { memory } = page.module.views;
+  return (memory ? memory.loops : []).map(([name, start, end, trips, depth]) =>
+    ({ name: page.strings[name], start, end, trips, depth }));
+}
+
 class MemoryModel {
   constructor(data, space, strings) {
     this.space = space;

@@ -32,6 +32,5 @@ export function moduleList(page) {
     number("signatures", "number of different parameter shapes", known(formatCount)), number("stages", "stages with texts"),
     number("files", "files of all its compiles"), word("problem", "reason why facts are missing")];
   return new Listing(records, withCells(columns, records), { selection: page.selection, name: "modules", label: "modules of the dump",
-    shown: SHOWN, placeholder: "name, folder, mark", words: (one) => [one.name, one.mark, one.problem,
-      one.processes.join(" ")].join(" ") }).element;
+    shown: SHOWN, placeholder: "name, folder, mark" }).element;
 }

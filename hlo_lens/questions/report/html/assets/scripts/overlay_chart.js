@@ -14,7 +14,7 @@ export class OverlayChart extends SchedulePicture {
     this.sides = ["base", "head"].filter((name) => space[name]).map((name) =>
       ({ name, ...space[name], at: cumulated(space[name].instants) }));
     this.most = Math.max(1, ...this.sides.map((one) => one.largest)) * 1.06;
-    Object.assign(this, { onpoint, hidden: new Set() });
+    Object.assign(this, { onpoint, only: null });
     this.toPeak();
   }
 
@@ -29,7 +29,7 @@ export class OverlayChart extends SchedulePicture {
   }
 
   paint(ctx) {
-    for (const side of this.sides.filter((one) => !this.hidden.has(one.name))) {
+    for (const side of this.sides.filter((one) => !this.only || one.name === this.only)) {
       const isBase = side.name === "base";
       ctx.strokeStyle = css(isBase ? "--faint" : "--accent");
       ctx.fillStyle = ctx.strokeStyle;

@@ -1,11 +1,12 @@
 // Collectives: sums by kind and axis, the mesh, bars over the schedule, and a table of all.
 
 import { chipPicture, meshPicture } from "devices";
-import { append, button, choice, el, noteList, pictureTable, printable, replace, table } from "dom";
+import { append, choice, el, filterKey, noteList, pictureTable, printable, replace, table } from "dom";
 import { formatBytes, formatCount, formatShare, plural } from "format";
 import { instructionLink, joined, sourceLink } from "links";
 import { LaneChart } from "lane_chart";
 import { Listing, number, word } from "listing";
+import { loopBands } from "memory_model";
 
 const LANES = 24;
 
@@ -62,7 +63,7 @@ class Collectives {
       number("exposed", "collectives that last longer than the overlapping work"),
       word("where", "source line of the largest", (one) => sourceLink(one.where, page)),
     ], { selection: page.selection, name: "groups", label: "by kind and axis", sortedBy: 7,
-      placeholder: "kind, axis, line", words: (one) => [one.kind, one.axis, one.element_type, one.where].join(" ") });
+      placeholder: "kind, axis, line" });
     return el("div", { class: "block groups" },
       el("h3", {}, "Collectives by kind and axis, bytes of one run"), listing.element);
   }
@@ -113,33 +114,21 @@ class Collectives {
     const items = placed.map((record) => ({ record, start: start[record.k], end: end[record.k],
       lane: Math.min(lanes.length - 1, names.indexOf(`${record.kind} ${record.axis}`)),
       coverage: coverage(record) }));
-    const memory = this.page.module.views.memory;
-    const loops = (memory ? memory.loops : []).map(([name, first, last, trips, depth]) =>
-      ({ name: this.page.strings[name], start: first, end: last, trips, depth }));
-    this.chart = new LaneChart(items, lanes.map(printable), { length, loops, selection: this.page.selection,
+    this.chart = new LaneChart(items, lanes.map(printable), { length, loops: loopBands(this.page), selection: this.page.selection,
       label: `${plural(items.length, "collective")} over ${formatCount(length)} instants`,
       chosen: () => this.chosen(), isFaint: (one) => !this.isWanted(one.record),
       onpoint: (one) => this.describe(one ? one.record : this.chosen()),
       onchoose: (one) => this.page.selection.set({ instruction: one.record.name, value: undefined }) });
-    append(place, [this.key(), this.chart.element, this.readout,
+    const key = filterKey("coverage", [["covered", "covered by work, at most", "swatch covered"],
+      ["exposed", "exposed, in part or whole", "swatch exposed"], ["unknown", "not known", "swatch unknown"]],
+    (only) => this.filterBy({ coverage: only }));
+    append(place, [key, this.chart.element, this.readout,
       pictureTable("The time line as a table", [["start", "", true], ["end", "", true],
         ["name", "", false], ["covered_ratio", "", false]],
       () => this.chart.ordered.slice(0, 400).map((one) => [formatCount(one.start),
         formatCount(one.end), `${one.record.name} (${lanes[one.lane]})`, coveredText(one.record)])),
       placed.length < this.records.length ? el("p", { class: "note" }, `${plural(
         this.records.length - placed.length, "collective")} without a known instant`) : null]);
-  }
-
-  // A key whose entries leave the collectives that they mark.
-  key() {
-    const entries = [["covered", "covered by work, at most"], ["exposed", "exposed, in part or whole"],
-      ["unknown", "not known"]].map(([name, text]) => button([el("span", { class: `swatch ${name}`,
-      "aria-hidden": "true" }), text], (event) => {
-      this.filterBy({ coverage: this.coverage === name ? null : name });
-      for (const one of entries) one.setAttribute("aria-pressed", "false");
-      event.currentTarget.setAttribute("aria-pressed", String(this.coverage === name));
-    }, { "aria-pressed": "false" }));
-    return el("div", { class: "key lane-key", role: "group", "aria-label": "coverage" }, entries);
   }
 
   isWanted(record) {
@@ -173,7 +162,7 @@ class Collectives {
       { title: "loop_path", meaning: "loops around it", cell: loops, by: loops },
     ], { selection: page.selection, name: "collectives", label: "single collectives", sortedBy: 4,
       chosen: () => this.chosen(), placeholder: "kind, name, line, path",
-      words: (one) => [one.kind, one.axis, one.name, one.source, one.op_name, one.argument, loops(one)].join(" ") });
+      words: (one) => [one.kind, one.axis, one.name, one.source, one.op_name, one.argument].join(" ") });
   }
 
   describe(record) {

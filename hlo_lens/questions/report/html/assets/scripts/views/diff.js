@@ -1,6 +1,6 @@
 // Changes between two compiles: both schedules and the causes, then figures, peaks and programs.
 
-import { append, block, button, choice, el, noteList, pictureTable, replace } from "dom";
+import { append, block, button, choice, el, filterKey, noteList, pictureTable, replace } from "dom";
 import { differenceIcicle, signed } from "difference_icicle";
 import { formatBytes, formatCount, plural } from "format";
 import { joined, sourceLink } from "links";
@@ -75,14 +75,13 @@ function timeLines(data, page) {
   const first = data.spaces[0];
   const spaces = choice("memory space", data.spaces.map((one) => [one.color, one.name]), first.color, show);
   setTimeout(() => show(first.color), 0);
-  const key = ["head", "base"].map((name) => button([el("span", { class: `dash of-${name}` }), name], (event) => {
-    if (!chart.hidden.delete(name)) chart.hidden.add(name);
-    event.currentTarget.setAttribute("aria-pressed", String(!chart.hidden.has(name)));
+  const key = filterKey("sides", ["head", "base"].map((name) => [name, name, `dash of-${name}`]), (only) => {
+    chart.only = only;
     chart.draw();
-  }, { "aria-pressed": "true" }));
+  });
   return [el("div", { class: "tools" }, el("b", {}, "Memory over both schedules"),
     data.spaces.length > 1 ? spaces.element : null,
-    el("div", { class: "key lane-key sides", role: "group", "aria-label": "sides" }, key)), place];
+    key), place];
 }
 
 function describe(readout, found, space, page) {
@@ -132,9 +131,7 @@ function programRows(rows, texts, page) {
   const listing = new Listing(rows, [word("edit"), number("instructions"), word("opcode"), word("what"),
     { title: "texts", meaning: "side by side", cell: (one) => opener(one, texts), by: (one) => one.head[0] || one.base[0] || "" },
     word("source", "", (one) => sourceLink(one.source, page)), word("where"), word("op_name"),
-  ], { selection: page.selection, name: "changes", label: "changes of the program", placeholder: "opcode, name, line, path",
-    words: (one) => [one.edit, one.opcode, one.what, one.source, one.op_name, one.where,
-      one.base.join(" "), one.head.join(" ")].join(" ") });
+  ], { selection: page.selection, name: "changes", label: "changes of the program", placeholder: "opcode, name, line, path" });
   return block("Changes of the program", listing.element);
 }
 

@@ -5,7 +5,7 @@ import { button, choice, el, pictureTable, replace } from "dom";
 import { findingsList } from "findings";
 import { formatBytes, formatCount, formatShare } from "format";
 import { instructionLink } from "links";
-import { chosenSpace, memoryModel } from "memory_model";
+import { chosenSpace, loopBands, memoryModel } from "memory_model";
 import { StackChart } from "stack_chart";
 
 const TABLE_ROWS = 40;
@@ -42,9 +42,7 @@ function drawSpace(place, data, space, page) {
     key.show(at);
     replace(readout, sentence(model, at, page, about));
   };
-  const loops = data.loops.map(([name, start, end, trips, depth]) =>
-    ({ name: page.strings[name], start, end, trips, depth }));
-  const chart = new StackChart(model, loops, selection, {
+  const chart = new StackChart(model, loopBands(page), selection, {
     label: `Bytes of ${space.name} held over the schedule, peak ${formatBytes(space.peak.bytes)}`
       + ` at instant ${space.peak.position}`,
     limit: space.color === 0 && data.limit ? data.limit[0] : null,

@@ -4,7 +4,6 @@ import { tilePicture } from "devices";
 import { append, block, button, choice, commandLine, el, factList, quoted, replace, table } from "dom";
 import { formatBytes, formatCount, plural } from "format";
 import { Listing, number, word } from "listing";
-import { valueLink } from "links";
 import { findValue } from "memory_model";
 
 export const view = {
@@ -76,8 +75,7 @@ class Sharding {
       word("spec", "", (one) => one.spec || one.sharding || "not known"), word("global_shape"), word("device_shape"),
       word("kind"), word("aliased_with"),
     ], { selection: this.page.selection, name: "sharding", label: "parameters and outputs", sortedBy: 0, placeholder: "name, spec, shape",
-      chosen: () => this.chosen,
-      words: (one) => [one.name, one.spec, one.sharding, one.global_shape, one.kind].join(" ") });
+      chosen: () => this.chosen });
   }
 
   link(one) {
@@ -102,7 +100,8 @@ class Sharding {
     replace(this.drawing, el("p", {}, el("b", {}, one.name || one.kind), ` ${one.global_shape} as `
       + `${one.spec || one.sharding}: ${one.device_shape} of ${formatBytes(one.device_bytes)} on each `
       + `device, ${plural(one.replication_factor, "copy", "copies")} `,
-    held ? valueLink(held.model.name(held.k), this.page, "show in the memory") : null),
+    held ? button("show in the memory", () => this.page.selection.set(
+      { value: held.model.name(held.k), instruction: undefined })) : null),
     tilePicture(this.data.drawings[this.data.drawing[one.k]], one.name || one.kind),
     one.sharding ? commandLine(`hlo-lens shard ${quoted(one.sharding)} --shape ${quoted(shape)}`)
       : null);

@@ -45,7 +45,6 @@ export const view = {
     const tail = () => Object.entries({ ...data.residuals, total: data.whole }).map(([label, sums]) =>
       shown.map(({ title }) => (title === "source" ? label : sums[title] ? AMOUNTS[title](sums[title]) : "")));
     container.append(new Listing(data.rows, shown, { selection: page.selection, name: "source", label: "lines",
-      sortedBy: data.whole.peak_bytes ? 0 : 2, placeholder: "file:line, code, text", tail,
-      words: (one) => `${place(one)} ${one.text || ""} ${one.findings.join(" ")}` }).element);
+      sortedBy: data.whole.peak_bytes ? 0 : 2, placeholder: "file:line, code, text", tail }).element);
   },
 };
