@@ -17,7 +17,13 @@ export class Listing {
     this.element = el("div", {}, this.tools, this.place);
     if (!this.selection) return; // its owner draws it
     this.tools.append(searchField(this.selection, this.name, this.placeholder, `search ${this.label}`));
-    this.selection.subscribe(() => this.draw());
+    const state = () => [this.selection.get(`q.${this.name}`), this.chosen ? this.chosen() : null];
+    let last = state();
+    this.selection.subscribe(() => {
+      const now = state();
+      if (now.some((one, k) => one !== last[k])) this.draw();
+      last = now;
+    });
     this.draw();
   }
 

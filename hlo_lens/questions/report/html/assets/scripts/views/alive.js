@@ -56,8 +56,13 @@ class Alive {
     this.container.append(el("div", { class: "tools" }, pictures.element,
       searchField(selection, "alive", "part of a name, path, line, shape", "search values")),
     this.groupTool, this.head, this.place);
+    const state = () => ["space", "instant", "role", "q.alive", "picture", "by", "value", "instruction", "allocation"]
+      .map((key) => selection.get(key)).join("\n");
+    let last = null;
     const draw = () => {
       if (!this.place.isConnected) return false;
+      if (last === state()) return true; // another part of the schedule, which pictures show themselves
+      last = state();
       pictures.press(this.picture);
       grouping.press(this.by);
       this.draw();

@@ -131,7 +131,8 @@ function programRows(rows, texts, page) {
   const listing = new Listing(rows, [word("edit"), number("instructions"), word("opcode"), word("what"),
     { title: "texts", meaning: "side by side", cell: (one) => opener(one, texts), by: (one) => one.head[0] || one.base[0] || "" },
     word("source", "", (one) => sourceLink(one.source, page)), word("where"), word("op_name"),
-  ], { selection: page.selection, name: "changes", label: "changes of the program", placeholder: "opcode, name, line, path" });
+  ], { selection: page.selection, name: "changes", label: "changes of the program", placeholder: "opcode, name, line, path",
+    words: (one) => Object.values(one).flat().join(" ") });
   return block("Changes of the program", listing.element);
 }
 
