@@ -101,3 +101,8 @@ def test_unrolled_steps_are_told_apart_by_what_they_pass_on() -> None:
 def test_permutes_that_are_no_steps_of_one_product_remain_permutes() -> None:
     assert [one.kind for one in _unrolled("x")] == ["collective-permute"] * 2
     assert [one.kind for one in _unrolled("c", "jit(f)/ppermute")] == ["collective-permute"] * 2
+
+
+def test_damaged_pairs_are_no_ring() -> None:
+    text = LOOP.replace(UP, "source_target_pairs={{0},{1,2},{2},{3,0,1}}")
+    assert "all-gather" not in [one.kind for one in collectives(module_of(text)).collectives]
