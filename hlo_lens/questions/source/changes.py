@@ -106,11 +106,12 @@ def changed_lines(
         after: Its lines after.
     """
     names = _names_in_head(base, head)
-    mine: dict[_Place, SourceLine] = {}
+    taken = {*names.values()}
+    mine: dict[tuple[str, int, bool], SourceLine] = {}
     for one in before.lines:
         place = (portable_path(one.source_file), one.source_line)
-        mine[names.get(place, place)] = one
-    yours = {(portable_path(one.source_file), one.source_line): one for one in after.lines}
+        mine[(*names.get(place, place), place not in names and place in taken)] = one
+    yours = {(portable_path(one.source_file), one.source_line, False): one for one in after.lines}
     pairs = ((mine.get(place), yours.get(place)) for place in sorted({*mine, *yours}))
     changes = (_change(one, other, before, after) for one, other in pairs)
     return LineChanges(
@@ -157,9 +158,10 @@ def _names_in_head(base: ModuleDump, head: ModuleDump) -> Mapping[_Place, _Place
         matcher = SequenceMatcher(
             None, [token for _, token in mine], [token for _, token in yours], autojunk=False
         )
-        for block in matcher.get_matching_blocks():
-            for k in range(block.size):
-                found[file, mine[block.a + k][0]] = (file, yours[block.b + k][0])
+        for tag, first, end, to, to_end in matcher.get_opcodes():
+            if tag != "insert" and end - first == to_end - to:  # equal, or edited in place
+                pairs = zip(mine[first:end], yours[to:to_end], strict=False)
+                found |= {(file, one): (file, other) for (one, _), (other, _) in pairs}
     return found
 
 

@@ -79,7 +79,7 @@ def pages(modules: Iterable[ModuleDump], view: View) -> Iterator[ModulePage]:
             continue
         found = view.lines_of(module)
         shown = _most(found.lines, found.whole, view.rows)
-        margin = [_Margin(_place(one), _cells(one), one.text or "") for one in shown]
+        margin = [_margin(one, _cells(one)) for one in shown]
         hidden = len(found.lines) - len(shown)
         notes = [f"{plural(hidden, 'line')} with less not shown: -n 0"] if hidden else []
         facts = _facts(found.whole, found.residuals)
@@ -103,7 +103,7 @@ def change_pages(
     _require_file([*before, *after], view)
     for mine, yours in pairs:
         found = changed_lines(mine, yours, view.lines_of(mine), view.lines_of(yours))
-        margin = [_Margin(_place(one), _deltas(one), one.text or "") for one in found.lines]
+        margin = [_margin(one, _deltas(one)) for one in found.lines]
         pairs_of_amounts = zip(found.base.whole, found.head.whole, strict=True)
         facts = [
             (label, f"{text(a)} -> {text(b)}")
@@ -156,21 +156,18 @@ _HEADS = ("peak", "sent", "FLOP", "runs", "alike", "findings")
 _CHANGE_HEADS = ("peak", "sent", "FLOP", "findings")
 
 
-class _Place(NamedTuple):
+class _Margin(NamedTuple):
+    """Cells beside a line, by its number in the checkout, or that compiled if it is not there."""
+
     file: str
     number: int
-    is_placed: bool
-
-
-class _Margin(NamedTuple):
-    place: _Place
+    is_lost: bool
     cells: list[str]
-    text: str
 
 
-def _place(line: SourceLine | LineChange) -> _Place:
-    compiled = line.source_line or getattr(line, "base_line", None) or 0
-    return _Place(line.source_file, line.checkout_line or compiled, line.checkout_line is not None)
+def _margin(line: SourceLine | LineChange, cells: list[str]) -> _Margin:
+    number = line.checkout_line or line.source_line or getattr(line, "base_line", None) or 0
+    return _Margin(line.source_file, number, line.checkout_line is None, cells)
 
 
 def _most(lines: Sequence[SourceLine], whole: Amounts, rows: int | None) -> list[SourceLine]:
@@ -208,11 +205,11 @@ def _deltas(line: LineChange) -> list[str]:
 def _listing(margin: Sequence[_Margin], heads: Sequence[str], view: View) -> Iterator[str]:
     """Yield the lines of the files with their figures, as far as the files are there."""
     kept = [k for k in range(len(heads)) if any(one.cells[k] for one in margin)]
-    by_file: dict[str, dict[int, _Margin]] = defaultdict(dict)
+    by_file: dict[str, dict[tuple[int, bool], list[str]]] = defaultdict(dict)
     for one in margin:
-        by_file[one.place.file][one.place.number] = one
+        by_file[one.file][one.number, one.is_lost] = one.cells
     widths = {k: max(len(heads[k]), *(len(one.cells[k]) for one in margin)) for k in kept}
-    digits = max((len(str(one.place.number)) + 1 for one in margin), default=0)
+    digits = max((len(str(one.number)) + 1 for one in margin), default=0)
 
     def line(cells: Sequence[str], number: str, text: str) -> str:
         parts = [f"{cells[k]:>{widths[k]}}" for k in kept]
@@ -224,28 +221,26 @@ def _listing(margin: Sequence[_Margin], heads: Sequence[str], view: View) -> Ite
             yield ""
         yield line(heads, "", portable_path(file))
         texts = [one.expandtabs() for one in view.checkout.lines_of(file)]
-        numbers = sorted({*lines, *_shown(texts, lines, view)})
-        shown = [texts[n - 1] for n in numbers if n <= len(texts) and texts[n - 1].strip()]
+        places = sorted({*lines, *((n, False) for n in _shown(len(texts), lines, view))})
+        shown = [texts[n - 1] for n, is_lost in places if not is_lost and texts[n - 1].strip()]
         indent = min((len(one) - len(one.lstrip()) for one in shown), default=0)
         previous = 0
-        for number in numbers:
+        for number, is_lost in places:
             if texts and previous and number > previous + 1:
                 yield line(blank, "", "...")
-            cells = lines[number].cells if number in lines else blank
-            is_there = number not in lines or lines[number].place.is_placed
-            text = texts[number - 1][indent:] if is_there and number <= len(texts) else _CHANGED
-            yield line(cells, str(number), text if texts else "")
+            text = (_CHANGED if texts else "") if is_lost else texts[number - 1][indent:]
+            yield line(lines.get((number, is_lost), blank), str(number), text)
             previous = number
 
 
-def _shown(texts: Sequence[str], lines: Mapping[int, _Margin], view: View) -> Iterator[int]:
+def _shown(count: int, lines: Iterable[tuple[int, bool]], view: View) -> Iterator[int]:
     """Yield the numbers of the lines of a file that are shown: neighbours, or all."""
     if view.is_whole:
-        yield from range(1, len(texts) + 1)
-    for number, one in lines.items():
-        if one.place.is_placed:
+        yield from range(1, count + 1)
+    for number, is_lost in lines:
+        if not is_lost:
             first = max(1, number - _NEIGHBOURS)
-            yield from range(first, min(number + _NEIGHBOURS, len(texts)) + 1)
+            yield from range(first, min(number + _NEIGHBOURS, count) + 1)
 
 
 def _facts(whole: Amounts, residuals: Mapping[str, Amounts]) -> Iterator[tuple[str, str]]:

@@ -121,3 +121,54 @@ def test_differences_of_two_dumps() -> None:
     assert (rows[59]["base_wire_bytes"], rows[59]["wire_bytes"]) == (402653184, 805306368)
     _, same, _ = _run(pair[0], pair[0], "-f", "json")
     assert json.loads(same)["modules"][0]["rows"] == []
+
+
+FRAMES = """HloModule m, is_scheduled=true
+
+FileNames
+1 "f.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+LOCATIONS
+
+StackFrames
+FRAMES
+
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  d1 = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
+metadata={op_name="a" stack_frame_id=1}
+  d2 = f32[8,8] dot(d1, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
+metadata={op_name="b" stack_frame_id=2}
+  ROOT d3 = f32[8,SIZE] dot(d2, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
+metadata={op_name="c" stack_frame_id=3}
+}
+"""
+
+
+def _compiled(lines: tuple[tuple[int, int], ...], size: int) -> str:
+    """Return a program with a product at each of three lines and columns, the last of a size."""
+    ids = range(1, len(lines) + 1)
+    locations = "\n".join(
+        f"{n} {{file_name_id=1 function_name_id=1 line={line} end_line={line} "
+        f"column={column} end_column={column}}}"
+        for n, (line, column) in zip(ids, lines, strict=True)
+    )
+    frames = "\n".join(f"{n} {{file_location_id={n} parent_frame_id={n}}}" for n in ids)
+    text = FRAMES.replace("LOCATIONS", locations).replace("FRAMES\n", f"{frames}\n")
+    operand = f"  y = f32[8,{size}] parameter(1)\n  d1"
+    return text.replace("SIZE", str(size)).replace("  d1", operand, 1)
+
+
+def test_lines_below_an_inserted_one_are_compared_with_themselves(tmp_path: Path) -> None:
+    base, head = tmp_path / "base.txt", tmp_path / "head.txt"
+    base.write_text(_compiled(((2, 4), (3, 8), (4, 12)), 8), "utf-8")
+    head.write_text(_compiled(((2, 4), (4, 8), (5, 12)), 16), "utf-8")
+    code, out, err = _run(base, head, "-f", "json", "--root", tmp_path)
+    assert (code, err) == (0, "")
+    (row,) = json.loads(out)["modules"][0]["rows"]
+    assert (row["base_line"], row["source_line"]) == (4, 5)
+    assert (row["base_flops"], row["flops"]) == (1024, 2048)
