@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.collective import RING, collectives
 from hlo_lens.questions.collectives.explanation import explain_collectives
 from tests.corpus import CORPUS, needs_corpus
 
@@ -67,3 +68,20 @@ def test_stray_constraint_is_the_cause(name: str) -> None:
     (why,) = explain_collectives(_analysis("bugs/gpt_badcomm", "jit_train_step"), name)
     assert why.sentences[1].startswith("a sharding constraint at ")
     assert "gpt.py:39" in why.sentences[1]
+
+
+def test_products_in_steps_are_gathers_and_scatters_of_weights_and_gradients() -> None:
+    path = CORPUS / "dumps" / "tpu-v5p-4x4x4" / "transformer" / "1b_fsdp_tp_scan.tar.gz"
+    module = next(one for one in hlo_lens.load(path).modules if "train_step" in one.name)
+    rings = [row for row in collectives(module).collectives if row.performed_as == RING]
+    counts = Counter((row.kind, row.dynamic_count) for row in rings)
+    assert counts == {
+        ("all-gather", 16): 6,
+        ("reduce-scatter", 16): 7,
+        ("reduce-scatter", 1): 1,
+    }
+    assert all(row.parameters for row in rings if row.kind == "all-gather")
+    assert {(row.axis, row.group_size) for row in rings} == {("fsdp", 32)}
+    sent = [row.wire_bytes_per_device or 0 for row in rings]
+    ring = [31 * (row.payload_bytes or 0) // 32 for row in rings]  # and a step too many
+    assert all(least < size < 1.1 * least for size, least in zip(sent, ring, strict=True))
