@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 BACKENDS = ("cpu", "tpu", "gpu")
 PAIRS = "pairs"
+STEPS = "steps"
 PLANTS = "plants"
-PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful", PAIRS, PLANTS)
+PROGRAMS = ("tp_mlp", "fsdp_transformer", "shard_map_collectives", "wasteful", PAIRS, STEPS, PLANTS)
 EDITS = (
     *("base", "added_all_gather", "lost_donation", "doubled_buffer", "moved_collective"),
     *("f32_upcast", "four_layers"),
@@ -40,6 +41,14 @@ WASTES = (
     *("fused", "gathered", "resharded", "carried", "turned"),
 )
 """The programs of `programs/wastes.py`."""
+
+STEP_EDITS = (
+    *("step", "moved_lines", "renamed_weight", "replicated_weight", "other_mesh", "larger_batch"),
+    *("longer_sequence", "larger_vocabulary", "more_layers", "no_remat", "other_policy"),
+    *("microbatches", "unrolled", "bf16_logits", "bf16_weights", "bf16_momentum", "f32_layers"),
+    *("no_constraint", "added_norm", "undonated", "update_apart"),
+)
+"""The edits of `programs/steps.py`, which are kept beside those of `pairs`."""
 
 PLANTED = (
     *("embedding", "embedding_clean", "constraint", "constraint_clean", "merged", "specs"),
@@ -56,8 +65,13 @@ KEPT = re.compile(
     re.VERBOSE,
 )
 
+SETS = {PAIRS: EDITS, STEPS: STEP_EDITS, PLANTS: PLANTED}
 KEPT_OF_SETS = {
     PAIRS: re.compile(r"[._]after_optimizations(-buffer-assignment | -live-range)?\.txt$", re.X),
+    STEPS: re.compile(
+        r"[._](before_optimizations | after_optimizations(-buffer-assignment|-live-range)?)\.txt$",
+        re.VERBOSE,
+    ),
     PLANTS: re.compile(
         r"[._](before_optimizations | after_optimizations(-buffer-assignment)?)\.txt$", re.X
     ),
@@ -140,12 +154,12 @@ def make(backend: str, program: str, name: str, out: Path) -> None:
 
 
 def make_set(backend: str, program: str, name: str, out: Path, edits: Iterable[str]) -> None:
-    """Compiles programs of a set: `<out>/<program>/<name>/<edit>.tar.xz`.
+    """Compiles programs of a set: `<out>/<set>/<name>/<edit>.tar.xz`; steps are in `pairs`.
 
     Raises:
         subprocess.CalledProcessError: A compile failed; its messages are on stderr.
     """
-    folder = out / program / name
+    folder = out / (PAIRS if program == STEPS else program) / name
     folder.mkdir(parents=True, exist_ok=True)
     for edit in edits:
         with tempfile.TemporaryDirectory() as temporary:
@@ -205,7 +219,7 @@ def main() -> None:
     parser.add_argument("--backend", choices=(*BACKENDS, "trace", "all"), default="all")
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
-    parser.add_argument("--edits", nargs="+", help="programs of pairs or plants to remake, not all")
+    parser.add_argument("--edits", nargs="+", help="programs of a set to remake, not all")
     parser.add_argument("--name", help="folder below OUT; the backend's name unless given")
     options = parser.parse_args()
     if options.backend in ("trace", "all"):
@@ -215,8 +229,7 @@ def main() -> None:
         name, out = options.name or backend, options.out.resolve()
         for program in options.programs:
             if program in KEPT_OF_SETS:
-                all_edits = EDITS if program == PAIRS else PLANTED
-                make_set(backend, program, name, out, options.edits or all_edits)
+                make_set(backend, program, name, out, options.edits or SETS[program])
                 continue
             make(backend, program, name, out)
             if (name, program) in PASSES:

@@ -38,6 +38,7 @@ from hlo_lens.questions.diff.shardings import (
     RESHAPED,
     RESHARDED,
     label_of,
+    renamed_component,
 )
 from hlo_lens.text.units import format_bytes, listed, plural
 
@@ -236,7 +237,7 @@ def ranked_causes(changes: Changes) -> list[Cause]:
     return [
         replace(
             cause,
-            affected=cause.names.union(*(one.names for one in parts[place])),
+            affected=cause.affected.union(*(one.names | one.affected for one in parts[place])),
             reached=cause.reached.union(*({*one.sources, *one.reached} for one in parts[place])),
             consequences=tuple(_consequence(one) for one in parts[place]),
         )
@@ -424,6 +425,11 @@ class ArgumentsChanged(Cause):
 def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
     alone: dict[str, list[EntryRow]] = defaultdict(list)
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+    before = (
+        {}
+        if changes.shardings is None
+        else {label_of(h): label_of(b) for b, h in changes.shardings.pairs}
+    )
     for row in changes.entries("parameter"):
         if row.base is None or row.head is None:
             alone[row.change].append(row)
@@ -431,8 +437,8 @@ def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
             kinds, texts = zip(*found, strict=True)
             groups[kinds].append((label_of(row.head), texts))
     known = {name for pairs in groups.values() for name, _ in pairs}
-    for (before, after), names in _renames(changes).items():
-        text = f"renamed, [{before}] -> [{after}]"
+    for (old, new), names in _renames(changes).items():
+        text = f"renamed, [{old}] -> [{new}]"
         if own := [(name, (text,)) for name in names if name not in known]:
             groups[RENAMED,] += own
     if alone:
@@ -453,6 +459,7 @@ def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
             change=change,
             texts=Counter(texts for _, texts in pairs).most_common(1)[0][0],
             names=labels,
+            affected=frozenset(before.get(name, name) for name in labels),
             label=_label(labels) if change == RETYPED else "argument",
         )
 
@@ -473,15 +480,15 @@ def _bytes(rows: Iterable[EntryRow]) -> int:
     return sum(abs(row.delta_bytes or 0) for row in rows)
 
 
+_WEIGHT = re.compile(r"(?i)param|weight|kernel")
 _STATE = re.compile(r"\b(?:mu|nu|m|v|trace|momentum|exp_avg\w*|opt\w*)\b")
 
 
 def _label(names: Collection[str]) -> str:
-    """Return the word for some arguments: ``parameter``, ``value of the optimizer state``."""
-    states = sum(bool(_STATE.search(name)) for name in names)
-    if states == len(names):
+    """Return the word for some arguments, as far as their names say what they are."""
+    if all(map(_STATE.search, names)):
         return "optimizer array"
-    return "argument" if states else "parameter"
+    return "parameter" if all(map(_WEIGHT.search, names)) else "argument"
 
 
 def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
@@ -514,27 +521,6 @@ def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
 
 def _was(text: str) -> str:
     return f"was {text}"
-
-
-_COMPONENT = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>[^\]']*)\]|\.?(?P<name>[^.\[\]]+)")
-
-
-def components(name: str | None) -> tuple[str, ...]:
-    """Return the parts of the path of an argument.
-
-    >>> components("state[1].mu['layers']['up']")
-    ('state', '1', 'mu', 'layers', 'up')
-    """
-    return tuple(match[match.lastgroup or 0] for match in _COMPONENT.finditer(name or ""))
-
-
-def renamed_component(base: str | None, head: str | None) -> tuple[str, str] | None:
-    """Return the only part of a path that differs, not the first: the variable of the argument."""
-    mine, yours = components(base), components(head)
-    if len(mine) != len(yours) or mine[:1] != yours[:1]:
-        return None
-    differ = [(one, other) for one, other in zip(mine, yours, strict=True) if one != other]
-    return differ[0] if len(differ) == 1 else None
 
 
 def _renames(changes: Changes) -> Mapping[tuple[str, str], list[str]]:
@@ -901,7 +887,7 @@ def _retyped(changes: Changes) -> Iterator[Retyped]:
             for kind in ("added", "removed")
         ]
         converts = [f"{opcodes_text(Counter(convert=n))} {kind}" for kind, n in nets if n]
-        what = "logits" if flow.of_products.issuperset(lines) else "values"
+        what = "values" if flow.of_products.isdisjoint(lines) else "logits"
         if any(changes.edits(line).products for line in (*lines, *reached)):
             what = "activations"
         text = f"{what} are {head}, were {base}{': ' * bool(converts)}{', '.join(converts)}"

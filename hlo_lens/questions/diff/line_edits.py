@@ -769,7 +769,20 @@ def _flow(edits: Sequence[tuple[Edit, Place]], sides: tuple[ModuleLines, ModuleL
         is_new = edit.head is not None
         return passes[is_new].is_forward(in_head(edit).row) is False
 
-    return edit_flow(edits, (sides[0].module, sides[1].module), is_backward)
+    own = [(edit, line) for edit, line in edits if not _is_placed_otherwise(edit)]
+    return edit_flow(own, (sides[0].module, sides[1].module), is_backward)
+
+
+def _is_placed_otherwise(edit: Edit) -> bool:
+    """Return whether only the sharding of a value differs, which an argument or result has."""
+    instruction = in_head(edit)
+    if is_constraint(instruction) or instruction.opcode == "parameter":
+        return False
+    whats = {change.what for change in edit.changes}
+    return is_of_shardy(instruction) or (bool(whats) and whats <= {"sharding", _ATTRIBUTES})
+
+
+_ATTRIBUTES = "frontend_attributes"
 
 
 def _loop_lines(

@@ -1,14 +1,17 @@
 """Shardings of two compiles: values that devices hold in other tiles than before.
 
-Parameters are matched by name, then by number; results by index if both programs have as many, else
-from both ends inward. Two shardings are equal if each device holds the same tile, in any spelling.
+Parameters are matched by path, by a path of which one part has another name, then by number.
+Results are those in the memory of matched parameters, those of one path, as JAX wrote it into the
+lowered program, then those of one index if both programs have as many, else from both ends inward.
+Two shardings are equal if each device holds the same tile, in any spelling.
 Other names of mesh axes are noise: counted, and changes on request.
 A value whose sharding only one side knows is compared by its global shape and its device's part.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
@@ -96,9 +99,9 @@ class ShardingDiff(Records[ShardingRow]):
 
 
 def label_of(entry: EntryFact) -> str:
-    """Return the name of a parameter, or the index of an output."""
+    """Return the name of a parameter, the name or the index of an output."""
     if entry.kind == "output":
-        return entry.index or "the result"
+        return entry.name or entry.index or "the result"
     return f"{entry.name or entry.number}{entry.index}"
 
 
@@ -170,13 +173,6 @@ def _spec_of(fact: EntryFact | Annotation | None) -> str | None:
     return fact.spec if fact.spec is not None else fact.sharding
 
 
-_STAGES: tuple[Callable[[EntryFact], Hashable], ...] = (
-    lambda entry: entry.name and (entry.name, entry.index),
-    attrgetter("number", "index", "global_shape"),
-)
-"""Keys by which parameters are matched, strictest first."""
-
-
 def _is_equivalent(one: str, other: str) -> bool:
     """Return whether each device holds the same tile; False if a text is not readable."""
     try:
@@ -185,14 +181,88 @@ def _is_equivalent(one: str, other: str) -> bool:
         return False
 
 
+_COMPONENT = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>[^\]']*)\]|\.?(?P<name>[^.\[\]]+)")
+
+
+def components(name: str | None) -> tuple[str, ...]:
+    """Return the parts of the path of an argument.
+
+    >>> components("state[1].mu['layers']['up']")
+    ('state', '1', 'mu', 'layers', 'up')
+    """
+    return tuple(match[match.lastgroup or 0] for match in _COMPONENT.finditer(name or ""))
+
+
+def renamed_component(base: str | None, head: str | None) -> tuple[str, str] | None:
+    """Return the only part of a path that differs, not the first: the variable of the argument."""
+    mine, yours = components(base), components(head)
+    if len(mine) != len(yours) or mine[:1] != yours[:1]:
+        return None
+    differ = [(one, other) for one, other in zip(mine, yours, strict=True) if one != other]
+    return differ[0] if len(differ) == 1 else None
+
+
 def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Entries]:
     """Return the matched values, and those of one side alone with None."""
     mine, yours = ([e for e in side if e.kind == "parameter"] for side in (base, head))
-    outputs = ([e for e in side if e.kind == "output"] for side in (base, head))
-    return [
-        *pair_items(mine, yours, _STAGES, attrgetter("number", "index")),
-        *_match_outputs(*outputs),
-    ]
+    pairs = [*_by_path(mine, yours)]
+    rest = _unpaired(pairs, mine, yours)
+    key = attrgetter("number", "index", "global_shape")
+    arguments = [*pairs, *pair_items(*rest, (key,), attrgetter("number", "index"))]
+    mine, yours = ([e for e in side if e.kind == "output"] for side in (base, head))
+    by_index = {entry.index: entry for entry in mine}, {entry.index: entry for entry in yours}
+    indices = ((b.aliased_with, h.aliased_with) for b, h in arguments if b and h)
+    aliased = ((by_index[0].get(one or ""), by_index[1].get(other or "")) for one, other in indices)
+    results: list[tuple[EntryFact, EntryFact]] = [(b, h) for b, h in aliased if b and h]
+    results += [*_by_path(*_unpaired(results, mine, yours))]
+    return [*arguments, *results, *_match_outputs(*_unpaired(results, mine, yours))]
+
+
+def _unpaired(
+    pairs: Sequence[tuple[EntryFact, EntryFact]], base: list[EntryFact], head: list[EntryFact]
+) -> tuple[list[EntryFact], list[EntryFact]]:
+    known = {id(one) for pair in pairs for one in pair}
+    mine, yours = ([one for one in side if id(one) not in known] for side in (base, head))
+    return mine, yours
+
+
+def _by_path(base: list[EntryFact], head: list[EntryFact]) -> Iterator[tuple[EntryFact, EntryFact]]:
+    """Yield values of equal paths; then those of equal shape of which one part has another name.
+
+    Most pairs decide which name became which.
+    """
+    named = (lambda entry: entry.name and (entry.name, entry.index),)
+    pairs = pair_items(base, head, named, attrgetter("number", "index"))
+    yield from ((b, h) for b, h in pairs if b is not None and h is not None)
+    yield from _renamed([b for b, h in pairs if b and not h], [h for b, h in pairs if h and not b])
+
+
+def _renamed(
+    base: Sequence[EntryFact], head: Sequence[EntryFact]
+) -> Iterator[tuple[EntryFact, EntryFact]]:
+    left: dict[object, list[tuple[str, EntryFact]]] = defaultdict(list)
+    for one in base:
+        for key, part in _without_one_part(one):
+            left[key].append((part, one))
+    found: dict[tuple[str, str], list[tuple[EntryFact, EntryFact]]] = defaultdict(list)
+    for other in head:
+        for key, part in _without_one_part(other):
+            for before, one in left.get(key, ()):
+                found[before, part].append((one, other))
+    used = set[int]()
+    for _, renamed in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        for one, other in renamed:
+            if not used & {id(one), id(other)}:
+                used |= {id(one), id(other)}
+                yield one, other
+
+
+def _without_one_part(entry: EntryFact) -> Iterator[tuple[object, str]]:
+    """Yield the path of a value without one of its parts, not the first, with the part."""
+    parts = components(entry.name)
+    for place in range(1, len(parts)):
+        rest = (*parts[:place], *parts[place + 1 :])
+        yield (place, rest, entry.index if not entry.name else "", entry.global_shape), parts[place]
 
 
 def _match_outputs(base: list[EntryFact], head: list[EntryFact]) -> Iterator[_Entries]:

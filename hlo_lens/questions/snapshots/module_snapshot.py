@@ -36,7 +36,7 @@ from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.names import digest, portable_path, portable_source, split_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.text import HloReader
@@ -100,7 +100,8 @@ def module_snapshot(
     if facts.collectives is not None:
         facts = replace(facts, collectives=_with_rows(facts.collectives, analysis))
     if shardings is not None and shardings.is_complete:
-        facts = replace(facts, sharding=ShardingFacts(rows=tuple(_entry_rows(shardings))))
+        rows = tuple(_entry_rows(shardings, _result_paths(analysis)))
+        facts = replace(facts, sharding=ShardingFacts(rows=rows))
     made = ModuleSnapshot(
         name=name,
         target=target,
@@ -165,8 +166,22 @@ def _portable(one: Collective, numbers: dict[str, str]) -> Collective:
     return replace(one, source_file=file, branches=branches)
 
 
-def _entry_rows(results: ShardingResults) -> Iterator[EntryFact]:
-    """Yield the parameters, then the outputs of a module."""
+_RESULT_PATH = re.compile(r'jax\.result_info = "([^"]*)"')
+_MAIN = "func.func public @main("
+
+
+def _result_paths(analysis: ModuleDump) -> list[str]:
+    """Return the paths of the results in the value that the function returns, as JAX lowered it."""
+    text = "" if analysis.mlir_text is None else analysis.mlir_text.get() or ""
+    start = text.find(_MAIN)
+    return _RESULT_PATH.findall(text, start, text.find("\n", start)) if start >= 0 else []
+
+
+def _entry_rows(results: ShardingResults, paths: Sequence[str]) -> Iterator[EntryFact]:
+    """Yield the parameters, then the outputs of a module; paths of outputs if there are as many."""
+    outputs = [v for v in results.table.values if v.value.kind == "output"]
+    named = {id(v): path for v, path in zip(outputs, paths, strict=False)}
+    named = named if len(outputs) == len(paths) else {}
     placed: dict[int, dict[str, object]] = {}  # by the cells, which equal placements share
     for value in results.table.values:
         entry, part, whole = value.value, value.device_shape, value.global_shape
@@ -184,7 +199,7 @@ def _entry_rows(results: ShardingResults) -> Iterator[EntryFact]:
             kind=entry.kind,
             number=entry.number,
             index=entry.index,
-            name=entry.name if entry.kind == "parameter" else None,
+            name=entry.name if entry.kind == "parameter" else named.get(id(value)),
             donation=entry.donation,
             aliased_with=entry.aliased_with,
             **placed[id(value.cells)],  # type: ignore[arg-type] # fields by name

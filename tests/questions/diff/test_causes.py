@@ -1,0 +1,93 @@
+"""Causes of known edits, with all bytes under them, on dumps for CPU, TPU and GPU."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hlo_lens import diff, load
+from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from hlo_lens import Dump
+    from hlo_lens.questions.diff.causes import Cause
+    from hlo_lens.questions.diff.module_diff import ModuleDiff
+
+PAIRS = SAMPLES / "pairs"
+every_backend = pytest.mark.parametrize("backend", ["cpu", "tpu", "gpu"])
+
+EDITS = {
+    "renamed_weight": "2 arguments renamed, [up] -> [a_in]: state[0]['a_in'], state[1]['a_in']",
+    "replicated_weight": "2 arguments renamed, [up] -> [a_in] and replicated, "
+    "P(None, 'data', 'model') -> P(): state[0]['a_in'], state[1]['a_in']",
+    "other_mesh": "mesh data=4 x model=2 -> data=2 x model=4",
+    "larger_batch": "batch 64 -> 128 (1 argument)",
+    "longer_sequence": "sequence 32 -> 64 (1 argument)",
+    "larger_vocabulary": "vocabulary 1024 -> 2048 (2 arguments)",
+    "more_layers": "layers 4 -> 6 (4 arguments)",
+    "no_remat": "rematerialisation gone: 6 instructions not computed again",
+    "other_policy": "rematerialisation policy changed: 1 instruction no longer computed again of 6",
+    "microbatches": "the step runs in a loop of 4 microbatches (gradient accumulation)",
+    "unrolled": "loop unrolled: its body appears 4 times",
+    "bf16_logits": "logits are bf16, were f32",
+    "bf16_weights": "6 arguments bf16 now, was f32: state[0]['up'], state[1]['up'] and 4 more",
+    "bf16_momentum": "3 arguments bf16 now, was f32: state[1]['up'], state[1]['down'] and 1 more",
+    "f32_layers": "activations are f32, were bf16",
+    "no_constraint": "sharding constraint P('data',) -> P()",
+    "added_norm": "new line: 4 reduce",
+    "undonated": "donation lost for 6 arguments of 640.0KiB",
+    "update_apart": "moved out of this jit: module jit_updated has the operations: 6 multiply",
+}
+"""Beginning of what the only cause says."""
+
+LINES = {
+    "bf16_logits": 95,
+    "f32_layers": 66,
+    "no_constraint": 56,
+    "added_norm": 64,
+    "microbatches": 119,
+    "unrolled": 93,
+    "no_remat": 65,
+    "other_policy": 65,
+}
+"""First line of the cause."""
+
+
+@functools.cache
+def _base(backend: str) -> Dump:
+    return load(PAIRS / backend / "step.tar.xz")
+
+
+def _module(backend: str, edit: str) -> ModuleDiff:
+    (module,) = diff(_base(backend), PAIRS / backend / f"{edit}.tar.xz").modules
+    return module
+
+
+def _causes(module: ModuleDiff) -> tuple[Cause, ...]:
+    return () if module.lines is None else module.lines.causes
+
+
+@every_backend
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_is_the_only_cause_and_has_all_bytes(backend: str, edit: str) -> None:
+    module = _module(backend, edit)
+    (cause,) = _causes(module)
+    assert cause.what.startswith(EDITS[edit])
+    if edit in LINES:
+        assert cause.sources[0] == f"programs/steps.py:{LINES[edit]}"
+    assert module.memory is not None
+    assert module.collectives is not None
+    assert cause.delta_bytes == module.memory.metrics["total_bytes"].delta
+    assert cause.delta_wire_bytes == module.collectives.wire_bytes.delta
+    parts = cause.consequences
+    assert cause.delta_bytes == sum(part.delta_bytes or 0 for part in parts)
+    assert cause.delta_wire_bytes == sum(part.delta_wire_bytes or 0 for part in parts)
+
+
+@every_backend
+def test_other_names_and_lines_of_functions_are_no_change(backend: str) -> None:
+    module = _module(backend, "moved_lines")
+    assert module.identical
+    assert _causes(module) == ()
