@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
 from hlo_lens.program.leading import meant_modules
@@ -41,8 +42,6 @@ from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Program, Progress
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
@@ -58,11 +57,8 @@ _AT_ONCE = 4
 """Changes compiled alone before it is checked whether there are enough plans."""
 
 
-class Compile(Protocol):
-    """Compiles combinations of changes side by side; None for those that there is no time for."""
-
-    def __call__(self, combinations: Sequence[Sequence[Candidate]]) -> list[Attempt | None]:
-        """Return the attempts, in the order of the combinations."""
+Compile = Callable[[Sequence[Sequence[Candidate]]], list[Attempt | None]]
+"""Compiles combinations of changes side by side; None for those that there is no time for."""
 
 
 def search(
