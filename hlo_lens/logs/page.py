@@ -699,7 +699,7 @@ def _memory_facts(stats: PrintedStats) -> Iterator[tuple[str, str]]:
     if stats.needed_bytes is not None:
         code = stats.bytes("generated_code_size_in_bytes")
         extra = f", and {format_bytes(code)} of generated code" if code else ""
-        yield "memory", f"{format_bytes(stats.needed_bytes)} must fit on each device{extra}"
+        yield "memory", f"{format_bytes(stats.needed_bytes)} needed on each device{extra}"
     for label, name in _MEMORY_SIZES.items():
         if (size := stats.bytes(name)) is not None:
             yield label, format_bytes(size)

@@ -101,14 +101,14 @@ def fitted_columns(cut: CutTable, width: int) -> list[FittedColumn]:
 
 
 def _folded_heading(column: FittedColumn) -> tuple[str, ...]:
-    """Return the lines of a heading, broken after underscores to the width of the cells."""
+    """Return the lines of a heading: its words, joined to the width of the cells."""
     width = least_width(column.texts, column.role)
     lines: list[str] = []
-    for part in re.findall(r"[^_]*_|[^_]+", column.column.name):
-        if lines and len(lines[-1]) + len(part) <= width:
-            lines[-1] += part
+    for word in column.column.name.split("_"):
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f"_{word}"
         else:
-            lines.append(part)
+            lines.append(word)
     return tuple(lines)
 
 

@@ -62,15 +62,16 @@ def _headings(golden: Path) -> set[str]:
     parts = ("Memory   ", "Sent ", "Work ")  # of first pages, without headings
     pages = [page for page in pages if not "".join(page[:1]).startswith(parts)]
     lines = [page[1] for page in pages if len(page) > 2 and page[0][:1].isupper()]
-    words = {word for line in lines for word in line.split() if "  " in line}
-    return {word for word in words if not word.endswith("_")}  # goes on in the next line
+    return {word for line in lines for word in line.split() if "  " in line}
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.stem)
 def test_column_headings_are_in_the_glossary_or_the_list_of_columns(golden: Path) -> None:
     (block,) = blocks(MANUAL / "columns.md")
     columns = {line.split()[0] for line in block.text.splitlines() if line.startswith("  ")}
-    assert _headings(golden) - columns - set(_terms()) == set()
+    unknown = _headings(golden) - columns - set(_terms())
+    begun = {word for word in unknown if any(one.startswith(f"{word}_") for one in columns)}
+    assert unknown == begun  # these go on in the next line
 
 
 def test_terms_occur_once() -> None:

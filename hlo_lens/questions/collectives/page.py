@@ -175,7 +175,8 @@ def _facts(known: ModuleDump) -> Iterator[tuple[str, str]]:
     loops = found.trips.loops
     if loops:
         counted = sum(loop.trip_count is not None for loop in loops)
-        yield "loops", f"{len(loops):,}, trip count of {counted:,} known"
+        all_or_some = "all" if counted == len(loops) else f"{counted:,} of the"
+        yield "loops", f"{len(loops):,}, {all_or_some} trip counts known"
 
 
 _CUT = "ends before the end of the entry"

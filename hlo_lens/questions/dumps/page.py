@@ -159,7 +159,7 @@ def _step_text(step: ModuleGroup, groups: ModuleGroups) -> str:
     figures = []
     if top.total_bytes is not None:
         total = Amount(top.total_bytes, Kind.ESTIMATE if top.is_estimated else Kind.EXACT)
-        figures.append(f"{total.text(format_bytes)} must fit")
+        figures.append(f"{total.text(format_bytes)} needed")
     if top.flops is not None or top.flops_at_least:
         figures.append(_flops_amount(top).text(flops_text))
     larger = [g for g in groups.groups if g.mark == MOST_MEMORY and g.process == step.process]

@@ -62,7 +62,7 @@ def memory_facts(
     )
     yield (
         "memory",
-        f"{word}{text('total', statement.total_bytes)} must fit{''.join(others)}: "
+        f"{word}{text('total', statement.total_bytes)} needed{''.join(others)}: "
         f"arguments {format_bytes(statement.argument_bytes)} "
         f"({format_bytes(statement.alias_bytes)} reused for outputs), "
         f"outputs {text('output', statement.output_bytes)}, "

@@ -145,7 +145,7 @@ def test_facts_of_a_module() -> None:
     assert facts == {
         "module": "cpu_after_optimizations, cpu, scheduled",
         "devices": "4 partitions x 1 replica",
-        "memory": "~ 605B must fit: arguments 580B (516B reused for outputs), "
+        "memory": "~ 605B needed: arguments 580B (516B reused for outputs), "
         "outputs ~ 532B, temp ~ 1B, constants 8B",
         "peak": "~ 605B at less (7 of 16) in loop, /home/me/step.py ~",
         "donation": "1 argument (512B) donated and aliased with an output; 1 argument (64B) "
