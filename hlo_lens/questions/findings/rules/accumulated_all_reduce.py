@@ -76,16 +76,16 @@ class _Sum(NamedTuple):
 
 def accumulated_all_reduce(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line that adds up the results of all-reduces in a loop."""
-    groups: dict[SourceLocation | None, tuple[list[Collective], list[_Sum]]] = {}
+    groups: dict[str, tuple[SourceLocation | None, list[Collective], list[_Sum]]] = {}
     for one in transfers(known):
         if one.collective.kind == "all-reduce" and one.collective.loop_path and one.parts:
             sums = [_sum(known, part.result) for part in one.parts]
             if sums[0] is not None and {one and one.loop for one in sums} == {sums[0].loop}:
                 place = origins(known).place(sums[0].addition)
-                summed, found = groups.setdefault(place, ([], []))
+                _, summed, found = groups.setdefault(str(place), (place, [], []))
                 summed.append(one.collective)
                 found.append(sums[0])
-    for place, (summed, found) in groups.items():
+    for place, summed, found in groups.values():
         yield _finding(known, place, summed, found)
 
 

@@ -45,6 +45,15 @@ _CUTS = ("split", "slice", "concatenate", "pad", "reshape")
 
 _ROLLED = "roll"
 
+_SPLIT = (
+    "make what is split a dimension of its own that nothing divides: a weight (width, 3, heads, "
+    "depth) with P(None, None, '{axis}'), or one weight for each part"
+)
+_RESHAPED = (
+    "keep the dimension that {axis} divides through the reshape, the major one of those that it "
+    "merges or makes"
+)
+
 
 def cut_dimension(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line that cuts or joins along a divided dimension.
@@ -55,19 +64,18 @@ def cut_dimension(known: ModuleDump) -> Iterator[Finding]:
     groups: dict[object, list[Collective]] = {}
     for one in collectives(known).collectives:
         if one.kind in _KINDS and one.axes and not one.moves_nothing and _is_cut(one.op_name or ""):
-            groups.setdefault((one.source_file, one.source_line, one.axis), []).append(one)
+            groups.setdefault(place_of(one), []).append(one)
     if groups and known.before is None:
         raise MissingDumpError(NO_TEXT_BEFORE)
     for found in groups.values():
         forward = [one for one in found if BACKWARD not in (one.op_name or "")]
         if forward and _is_along(known, forward[0]):
-            axis = forward[0].axis
+            axis, last = forward[0].axis, (forward[0].op_name or "").rpartition("/")[2]
             yield finding_of(
                 found,
-                f"{(forward[0].op_name or '').rpartition('/')[2]} along a dimension that {axis} "
-                f"divides: its pieces are sent by {plural(len(found), 'collective')}",
-                "make what is split a dimension of its own that nothing divides: a weight (width, "
-                f"3, heads, depth) with P(None, None, '{axis}'), or one weight for each part",
+                f"{last} along a dimension that {axis} divides: its pieces are sent by "
+                f"{plural(len(found), 'collective')}",
+                (_RESHAPED if last == "reshape" else _SPLIT).format(axis=axis),
             )
 
 

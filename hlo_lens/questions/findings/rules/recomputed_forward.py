@@ -72,7 +72,7 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
     room = format_bytes(free)
     yield Finding(
         message=(
-            f"{again.share_of_forward:.0%} of the forward pass are computed twice, "
+            f"{again.share_of_forward:.0%} of the forward pass is computed twice, "
             f"{flops_text(saved)} of {flops_text(total)}, though {room} of the device are free"
         ),
         fix="leave jax.checkpoint away, or keep products: jax.checkpoint(block, "

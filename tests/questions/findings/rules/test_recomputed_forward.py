@@ -15,7 +15,7 @@ def _step(name: str) -> hlo_lens.ModuleDump:
 
 def test_a_checkpoint_is_found_where_the_device_has_room() -> None:
     (found,) = recomputed_forward(_step("fsdp_transformer").stating(limit_bytes=16 << 30))
-    assert "71% of the forward pass are computed twice" in found.message
+    assert "71% of the forward pass is computed twice" in found.message
     assert (found.severity, found.source_line) == (Severity.INFO, 59)
     assert found.saves.flops is not None
 
