@@ -89,13 +89,36 @@ ENTRY main {{
 """
 """Computations that run themselves or each other."""
 
+TWICE = """HloModule m, is_scheduled=true
+
+body {
+  t = (f32[8,8], f32[8,8]) parameter(0)
+  x = f32[8,8] parameter(0)
+  d = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT u = (f32[8,8], f32[8,8]) tuple(x, x)
+}
+
+cond {
+  t = (f32[8,8], f32[8,8]) parameter(0)
+  ROOT l = pred[] constant(false)
+}
+
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  g = f32[8,8] all-gather(x), dimensions={0}
+  t = (f32[8,8], f32[8,8]) tuple(g, g)
+  ROOT l = (f32[8,8], f32[8,8]) while(t), condition=cond, body=body
+}
+"""
+"""A body with two first parameters, of which one lacks the elements of the other."""
+
 COMMANDS = ("report", "lint", "collectives", "collectives --why g", "memory", "loops", "sharding")
 
 
 PROGRAMS = {name: ENTRY.replace("LINES", text) for name, text in CIRCLES.items()}
 
 
-@pytest.mark.parametrize("text", [*PROGRAMS.values(), LOOPS, CALLS, FUSIONS])
+@pytest.mark.parametrize("text", [*PROGRAMS.values(), LOOPS, CALLS, FUSIONS, TWICE])
 def test_commands_end_where_values_go_in_circles(text: str) -> None:
     for command in COMMANDS:
         result = CliRunner().invoke(main, [*command.split()[:1], "-", *command.split()[1:]], text)

@@ -65,7 +65,10 @@ class BufferSharing:
         if opcode == "copy" or (not hidden and self._opcodes[row] == "constant"):
             return False
         number = operands.index(source)
-        given = flow.tree(row).parts[node]
+        parts = flow.tree(row).parts
+        if node >= len(parts):  # a damaged text takes an element that is not there
+            return False
+        given = parts[node]
         made = flow.tree(user_row).parts[user_node]
         hint = None
         if self._backend == "tpu":
