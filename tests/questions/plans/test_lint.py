@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,11 +115,14 @@ def test_findings_of_a_text_without_a_program_are_not_known() -> None:
     assert "--fail-level cannot be decided" in err
 
 
-def test_modules_without_findings_are_counted() -> None:
-    code, out, _ = _run("lint", str(ROOT / "sample_dumps" / "cpu"))
+def test_modules_without_findings_are_counted(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "sample_dumps" / "cpu" / "tp_mlp", tmp_path / "tp_mlp")
+    text = "HloModule small, is_scheduled=true\n\nENTRY e {\n  ROOT x = f32[8]{0} parameter(0)\n}\n"
+    (tmp_path / "small.txt").write_text(text)
+    code, out, _ = _run("lint", str(tmp_path), "--module", ".")
     assert code == 0
     assert "\nhlo-lens lint\ncopy      tp_mlp/compiled.txt: the program of " in out
-    assert "\nfindings  none in " in out
+    assert "\nfindings  none in 1 other module" in out
     assert "findings  none\n" not in out
 
 
