@@ -19,7 +19,7 @@ from hlo_lens.text.patterns import matches, steps_of
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.shapes.shape import ShapeIndex
@@ -179,26 +179,46 @@ def common_pattern(names: Sequence[str]) -> str:
 
 
 def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return one pattern that matches some arguments and no others; else their names.
+    """Return few patterns that match some arguments and no others, as jax writes their paths.
 
     Args:
         chosen: Names of the arguments, and of results, which have no patterns.
         names: Names of all arguments.
 
+    >>> covering_patterns(["s.mu['v']", "s.mu['w']", "y"], ["s.mu['v']", "s.mu['w']", "x", "y"])
+    ["s.mu['**']", 'y']
     >>> covering_patterns(["s.mu['w']", "s.nu['w']"], ["s.mu['w']", "s.nu['w']", "s.mu['b']"])
-    ['s/**/w']
+    ["s['**']['w']"]
     """
     known = set(names)
-    arguments = [name for name in chosen if name in known]
-    if len(arguments) < 2:
-        return list(chosen)
-    paths = [steps_of(name) for name in arguments]
-    head = _common_prefix(paths)
-    tail = _common_prefix([path[len(head) :][::-1] for path in paths])[::-1]
-    pattern = "/".join((*head, "**", *tail))
-    if {name for name in known if matches(pattern, name)} != set(arguments):
-        return list(chosen)
-    return [pattern, *(name for name in chosen if name not in known)]
+    left = dict.fromkeys(one for one in chosen if one in known)
+    alike: dict[str, set[str]] = {}
+    for name in left if len(left) > 1 else ():
+        for pattern in _patterns_of(name):
+            alike.setdefault(pattern, set()).add(name)
+    patterns = []
+    ranked = sorted(alike, key=lambda one: (-len(alike[one]), not one.endswith("['**']"), len(one)))
+    for pattern in ranked:
+        found = alike[pattern] & left.keys()
+        if len(found) > 1 and not any(matches(pattern, one) for one in known - set(chosen)):
+            patterns.append(pattern)
+            left = dict.fromkeys(one for one in left if one not in found)
+    return [*patterns, *(one for one in chosen if one in left or one not in known)]
+
+
+_PART = re.compile(r"\[[^\]]*\]|\.?[^.\[]+")
+
+
+def _patterns_of(name: str) -> Iterator[str]:
+    """Yield the patterns of a path: a beginning of it, any steps, and an end of it or none."""
+    steps = _PART.findall(name)
+    for first in range(1, len(steps)):
+        head = "".join(steps[:first])
+        yield f"{head}['**']"
+        for last in range(first + 1, len(steps)):
+            tail = "".join(steps[last:])
+            if tail.startswith(("[", ".")):
+                yield f"{head}['**']{tail}"
 
 
 def _common_prefix(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ Fix:
     where the result's is left to XLA.
 
 Fine when:
-    The caller needs the old value after the call, for example to compare or to retry; the argument
-    and the result have the same shape by accident and the memory does not matter.
+    The caller needs the old value after the call, for example to compare or to retry. It is an info
+    where no result is computed from the argument element by element: gradients have the shapes of
+    the weights, which the caller still needs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, at
+from hlo_lens.program.updates import updated_arguments
+from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import argument_of, call_place, is_on_host, is_part
 from hlo_lens.questions.sharding.savings import Donation, DonationStatus, sharding_results
@@ -48,10 +50,9 @@ def undonated_argument(known: ModuleDump) -> Iterator[Finding]:
     for one in shardings.donations.of(DonationStatus.DONATABLE):
         if one.value.value.name and not is_on_host(known, one.value):
             groups.setdefault(argument_of(one.value.value.name), []).append(one)
-    if groups:
-        counts = _leaf_counts(known)
-        for argument, leaves in groups.items():
-            yield _finding(known, argument, leaves, counts.get(argument, len(leaves)))
+    counts = _leaf_counts(known) if groups else {}
+    for argument, leaves in groups.items():
+        yield _finding(known, argument, leaves, counts.get(argument, len(leaves)))
 
 
 def _leaf_counts(known: ModuleDump) -> dict[str, int]:
@@ -66,23 +67,34 @@ def _leaf_counts(known: ModuleDump) -> dict[str, int]:
 def _finding(known: ModuleDump, argument: str, leaves: Sequence[Donation], count: int) -> Finding:
     size = sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
     names = tuple(str(one.value.value.name) for one in leaves)
-    is_whole = names == (argument,)
-    what = f"{len(leaves)} of {plural(count, 'array')}, " if not is_whole else ""
+    what = f"{len(leaves)} of {plural(count, 'array')}, " if names != (argument,) else ""
+    numbers = frozenset[int]().union(*updated_arguments(known).values())
+    is_updated = any(one.value.value.number in numbers for one in leaves)
     return Finding(
         message=f"argument {argument} ({what}{format_bytes(size)}) is not donated",
         fix=_fix(known, argument, leaves[0].value.value),
         **at(call_place(known)),
         values=names,
-        evidence=tuple(
-            f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could have the "
-            f"memory of {f'result {one.output}' if one.output else 'the result'}: {one.reason}"
-            for one in leaves[:_MOST_SHOWN]
+        evidence=(
+            *(() if is_updated else (_NO_UPDATE,)),
+            *(
+                f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could have "
+                f"the memory of {f'result {one.output}' if one.output else 'the result'}: "
+                f"{one.reason}"
+                for one in leaves[:_MOST_SHOWN]
+            ),
         ),
         saves=Saves.up_to(size),
-        changes=tuple(Remedy(kind="donate", target=one) for one in _patterns(names, argument)),
+        severity=None if is_updated else Severity.INFO,
+        changes=tuple(
+            Remedy(kind="donate", target=one) for one in ([argument] if len(names) > 1 else names)
+        ),
     )
 
 
+_NO_UPDATE = (
+    "no result is an update of it: the caller may still need it, as gradients of weights do"
+)
 _MOST_SHOWN = 5
 
 
@@ -100,11 +112,6 @@ def _fix(known: ModuleDump, argument: str, value: EntryValue) -> str:
     if argument.isidentifier() and wrapper == "jit":  # pmap takes positions only
         return f'{call}, donate_argnames=("{argument}",))'
     return f"{call}, donate_argnums=...) with the position of {argument}"
-
-
-def _patterns(names: Sequence[str], argument: str) -> Sequence[str]:
-    """Return patterns for the arrays: the argument if it is more than one of them."""
-    return [argument] if len(names) > 1 else names
 
 
 RULE = ModuleRule("M001", undonated_argument)

@@ -53,6 +53,15 @@ def test_arrays_in_host_memory_take_no_memory_of_the_device() -> None:
     assert found.message == "argument state (1 of 2 arrays, 1.00MiB) is not donated"
 
 
+def test_results_that_are_no_updates_make_it_an_info() -> None:
+    """A gradient has the shape of the weights, which the caller still needs."""
+    product = "dot(m, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text = STEP.replace("ALIAS", "replica_count=1").replace("negate(w)", product)
+    (found,) = findings_of(text.replace("exponential(m)", product), "M001")
+    assert found.severity is Severity.INFO
+    assert found.evidence[0].startswith("no result is an update of it")
+
+
 def test_arrays_of_one_argument_are_one_finding_at_the_line_that_calls_the_function() -> None:
     (found,) = findings_of(STEP.replace("ALIAS", "replica_count=1"), "M001")
     assert found.message == "argument state (2 of 2 arrays, 2.00MiB) is not donated"
