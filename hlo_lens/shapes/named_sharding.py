@@ -81,6 +81,16 @@ def partition_spec_text(spec: PartitionSpec) -> str:
     return f"P{spec!r}"
 
 
+def written_spec(spec: PartitionSpec) -> str:
+    """Return a partition spec as one writes it: without dimensions that end it undivided.
+
+    >>> written_spec(("x", None)), written_spec((None, ("x", "y"))), written_spec((None,))
+    ("P('x')", "P(None, ('x', 'y'))", 'P()')
+    """
+    last = max((k for k, one in enumerate(spec) if one), default=-1)
+    return partition_spec_text(tuple(spec[: last + 1])).replace(",)", ")")
+
+
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _SPEC_WORD = lazy_pattern(rf"{_QUOTED}|(?<![\w.'\"])([A-Za-z_][\w.]*)(?![\w.'\"])")
 """A string, which may be any axis, or a name without quotes."""

@@ -32,6 +32,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import instruction_table, num_devices
+from hlo_lens.program.updates import updated_arguments
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.sharding.placement import (
     ModuleShardings,
@@ -46,7 +47,7 @@ from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.shape import smaller_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
@@ -167,6 +168,62 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
     others = [one for one in outcomes if one.status is not DonationStatus.ALIASED]
     others.sort(key=lambda one: -(one.value.device_bytes or 0))
     return Donations(donations=(*others, *aliased))
+
+
+class Resharded(NamedTuple):
+    """An argument, and the result that replaces it and is divided in another way."""
+
+    argument: ShardedValue
+    result: ShardedValue
+
+    @property
+    def is_result_whole(self) -> bool:
+        """Whether the result has the larger parts: it should be divided as the argument is."""
+        return (self.result.device_bytes or 0) > (self.argument.device_bytes or 0)
+
+
+def resharded(
+    table: ShardingTable, updates: Mapping[str, Collection[int | None]]
+) -> list[Resharded]:
+    """Return the arguments whose results are divided in another way, so that none has its memory.
+
+    A result replaces an argument of its shape and element type that it is computed from, or one
+    that is donated and has no other result.
+
+    Args:
+        table: Parameters and outputs.
+        updates: Numbers of the parameters that each output is an update of, by shape index.
+    """
+    free = [one for one in table.parameters if one.value.aliased_with is None and one.device_bytes]
+    pairs: list[Resharded] = []
+    later: list[ShardedValue] = []
+    for result in table.outputs:
+        if result.value.aliased_with is not None or result.sharding is None:
+            continue
+        sources = updates.get(result.value.index, ())
+        alike = [one for one in free if one.value.number in sources and _same_sizes(one, result)]
+        if any(_difference(one, result) is None for one in alike):
+            continue
+        found = next((one for one in alike if _is_resharded(one, result)), None)
+        if found is None:
+            later.append(result)
+        else:
+            free.remove(found)
+            pairs.append(Resharded(found, result))
+    for result in later:
+        donors = (one for one in free if one.value.donation == "donor")
+        found = next((one for one in donors if _is_resharded(one, result)), None)
+        if found is not None:
+            free.remove(found)
+            pairs.append(Resharded(found, result))
+    return pairs
+
+
+def _is_resharded(parameter: ShardedValue, output: ShardedValue) -> bool:
+    """Return whether all but the sharding of two values agrees."""
+    if parameter.spec is None or output.spec is None or not _same_sizes(parameter, output):
+        return False
+    return (_difference(parameter, output) or ("",))[0] == "sharding"
 
 
 def memory_pairs(
@@ -609,3 +666,15 @@ def sharding_results(module: ModuleDump) -> ShardingResults | None:
     )
     table = sharding_table(found)
     return ShardingResults(found=found, table=table, replicated=replicated_bytes(table), mesh=mesh)
+
+
+@fact
+def resharded_arguments(module: ModuleDump) -> list[Resharded]:
+    """Return the arguments whose results are divided in another way."""
+    shardings = sharding_results(module)
+    if shardings is None or not shardings.is_complete or num_devices(module) < 2:
+        return []
+    numbers = {one.value.number for one in shardings.table.parameters} - {None}
+    indices = (one.value.index for one in shardings.table.outputs)
+    may_be = resharded(shardings.table, dict.fromkeys(indices, numbers))
+    return resharded(shardings.table, updated_arguments(module)) if may_be else []

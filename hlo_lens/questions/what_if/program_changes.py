@@ -1,8 +1,8 @@
 """Several changes of one program, one after the other.
 
 The order is that of what depends on what: the mesh that shardings are over; donations, since a
-result follows the sharding and the type of the argument whose memory it has; shardings; element
-types; constraints. The text is read again after each.
+result follows the sharding and the type of the argument whose memory it has; shardings; donations
+that these make possible; element types; constraints. The text is read again after each.
 """
 
 from __future__ import annotations
@@ -41,16 +41,22 @@ def edited(
     Raises:
         UsageError: If a change is malformed.
     """
-    parts: list[ChangedPart] = []
+    parts: dict[tuple[str, str, str], ChangedPart] = {}
     for step in _steps(changes, meshes):
         edits = TextEdits(module)
         made = step(edits)
-        parts += made or ()
+        for part in made or ():
+            key = part.kind, part.request, part.target
+            if key not in parts or not parts[key].applies:
+                parts[key] = part
         if made is None or any(part.applies for part in made):
             text = edits.text()
             if text != module.columns.source.text:
                 module = parse_hlo(text)
-    return module, tuple(_with_parts(one, parts) if one.kind in EDITS else one for one in changes)
+    made_parts = tuple(parts.values())
+    return module, tuple(
+        _with_parts(one, made_parts) if one.kind in EDITS else one for one in changes
+    )
 
 
 def _steps(
@@ -67,6 +73,8 @@ def _steps(
     if asked["shard"]:
         yield partial(edit_sharding, requests=asked["shard"], meshes=meshes)
         yield renew_donation
+        if asked["donate"]:  # of an argument that now has the sharding of a result
+            yield partial(edit_donation, donate=asked["donate"])
     if asked["dtype"]:
         yield partial(edit_dtype, requests=asked["dtype"])
     if asked["constraint"]:

@@ -107,6 +107,16 @@ def test_reasons_why_an_argument_is_not_donated() -> None:
     ]
 
 
+def test_an_argument_is_donated_that_has_the_sharding_of_a_result_after_a_change() -> None:
+    """JAX drops a donation where both are divided in different ways."""
+    closed = SHARDY.replace("{false,true}", "{false,false}")
+    whole = changed(closed, "shard p['w']=P('data')", "shard result{0}=P()").text
+    alone = changed(whole, "donate p['w']")
+    assert alone.reasons == ["no free result has its shape or number of elements"]
+    both = changed(whole, "donate p['w']", "shard p['w']=P()")
+    assert both.notes == ["result{0} has its memory", "P() over mesh['data'=2,'model'=4]"]
+
+
 def test_results_of_a_sharding_that_xla_chooses_are_left_to_xla() -> None:
     header = "HloModule jit_step, num_partitions=2, allow_spmd_sharding_propagation_to_output={"
     text = ONE_DEVICE.replace("HloModule jit_step", header + "true,false,false,true}")
