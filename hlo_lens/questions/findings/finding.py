@@ -117,6 +117,7 @@ class Finding:
         changes: Changes by which ``what-if`` makes the fix, all together; none if it cannot.
         saves: Saving of the fix.
         has_cost: Whether the fix may cost communication or work, so that it is no error.
+        is_by_design: Whether the program means it: it is printed last.
         axes: Mesh axes that it is about: a finding of a root cause takes in others on its axis.
     """
 
@@ -135,6 +136,7 @@ class Finding:
     changes: tuple[Remedy, ...] = ()
     saves: Saves = field(default_factory=Saves)
     has_cost: bool = field(default=False, compare=False, metadata=NOT_SAVED)
+    is_by_design: bool = field(default=False, compare=False, metadata=NOT_SAVED)
     axes: tuple[str, ...] = field(default=(), compare=False, metadata=NOT_SAVED)
 
     @property

@@ -243,7 +243,7 @@ def _severity(finding: Finding) -> Severity:
     """Return the severity by the share that a finding saves."""
     share, saves = finding.share or 0.0, finding.saves
     is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < LEAST_BYTES
-    if share < WARNING_SHARE or is_small:
+    if share < WARNING_SHARE or is_small or finding.is_by_design:
         return Severity.INFO
     is_sure = saves.basis is SavingBasis.COMPILED and not finding.has_cost
     return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
@@ -253,7 +253,7 @@ def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
     """Return the sort key: root causes and errors of unknown saving, then by severity and share.
 
     Of a program that does not fit, findings that free memory come first, the most bytes first. A
-    warning of unknown saving is sorted as one that saves a tenth.
+    warning of unknown saving is sorted as one that saves a tenth. What a program means comes last.
     """
     share, severity = finding.share, finding.severity or Severity.INFO
     is_grave = share is None and severity is Severity.ERROR
@@ -261,6 +261,7 @@ def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
         share = ERROR_SHARE if severity is Severity.WARNING else 0.0
     freed = max(0, finding.saves.bytes or 0) if fits is False else 0
     return (
+        finding.is_by_design,
         not (is_grave or finding.code in root_codes()),
         -freed,
         severity.rank,

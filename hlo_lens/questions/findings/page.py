@@ -199,10 +199,14 @@ def counts_text(found: Findings, *, is_whole: bool = True) -> str:
 def finding_facts(
     found: Sequence[Finding],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the message and the fix of some findings, each with its label."""
+    """Yield the message and the fix of some findings, each with its label.
+
+    What a program means by design is one line.
+    """
     for one in found:
         yield f"{one.code} {one.severity}", finding_text(one)
-        yield "  fix", one.fix
+        if not one.is_by_design:
+            yield "  fix", one.fix
 
 
 def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple[str, str]]:
@@ -211,12 +215,9 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
         yield from finding_facts([one])
         for text in one.evidence[:_MOST_EVIDENCE]:
             yield "  see", text
-        trial = view.trial.options if one.changes else None
+        trial = view.trial.options if one.changes and not one.is_by_design else None
         if trial is not None:
             yield "  try", what_if_command(one.changes, view.path, view.options, trial)
-            rest = len(one.changes) - _MOST_REMEDIES
-            if rest > 0:
-                yield "", f"and {plural(rest, 'other')} likewise: all are in -f json, changes"
 
 
 def finding_text(finding: Finding) -> str:
@@ -237,13 +238,12 @@ def change_text(fact: Finding) -> str:
 
 
 def what_if_command(remedies: Sequence[Remedy], path: str, *options: str) -> str:
-    """Return the command that makes some changes, the first few, in a program."""
-    words = [f"--{one.kind} {shell_word(one.target)}" for one in remedies[:_MOST_REMEDIES]]
+    """Return the command that makes some changes in a program."""
+    words = [f"--{one.kind} {shell_word(one.target)}" for one in remedies]
     head = f"hlo-lens what-if {shell_word(path) if path else 'PATH'}"
     return " ".join(part for part in (head, *options, *words) if part)
 
 
-_MOST_REMEDIES = 4
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 

@@ -20,10 +20,10 @@ def test_a_value_is_divided_over_the_axis_that_saves_most() -> None:
     found = findings_of(_larger(AFTER), "M003", _larger(BEFORE))
     by_value = {one.values: one for one in found}
     one = by_value[("x",)]
-    assert one.message == "x (12.0KiB of inputs) is replicated over model (8 copies)"
+    assert one.message == "x (12.0KiB of inputs) is replicated over data and model (8 copies)"
     assert one.fix == "PartitionSpec P(None, 'model') divides dimension 1 over model"
     assert one.changes == (Remedy(kind="shard", target="x=P(None, 'model')"),)
-    assert one.saves.bytes == 48 * 64 * 4 * 3 // 4
+    assert one.saves.bytes is None  # model divides w: a tensor-parallel product may need x whole
     assert by_value[("w",)].fix == "PartitionSpec P('data', 'model') divides dimension 0 over data"
 
 
@@ -82,27 +82,38 @@ def _before() -> str:
     return text.replace("tuple(w2, m2, n2)", f"tuple(w2, m2, n2), sharding={{{results}}}")
 
 
-def test_optimizer_state_of_an_argument_is_one_warning_and_weights_are_an_info() -> None:
-    found = {one.values: one for one in findings_of(STEP, "M003", _before())}
-    state = found[("opt.m", "opt.n")]
-    assert state.severity is Severity.WARNING
-    assert state.message == (
-        "opt.m and 1 other (512.0KiB of optimizer state) are replicated over model (8 copies)"
+def test_weights_and_optimizer_state_are_one_warning() -> None:
+    (found,) = (one for one in findings_of(STEP, "M003", _before()) if "opt.m" in one.values)
+    assert found.severity is Severity.WARNING
+    assert found.message == (
+        "opt.m and 2 others (768.0KiB of optimizer state and weights) are replicated over data and "
+        "model (8 copies)"
     )
-    assert state.saves.bytes == 2 * 256 * 256 * 4 * 3 // 4
-    targets = [one.target for one in state.changes]
-    assert targets == ["opt.m=P('model', None)", "opt.n=P('model', None)"]
-    assert found[("params.w",)].severity is Severity.INFO
+    assert found.saves.bytes == 3 * 256 * 256 * 4 * 3 // 4
+    assert [one.target for one in found.changes] == ["opt['**']=P('model')", "params.w=P('model')"]
+
+
+def test_data_parallelism_is_one_info_without_a_fix() -> None:
+    """The axis divides the batch and no weight."""
+    batch = "parameter(3), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"
+    after = STEP.replace("f32[8,256]", "f32[2,256]")
+    before = _before().replace("parameter(3), sharding={replicated}", batch)
+    (found,) = findings_of(after, "M003", before)
+    assert found.severity is Severity.INFO
+    assert found.message == (
+        "3 arrays of optimizer state and weights (768.0KiB) are whole along model, as data "
+        "parallelism has it"
+    )
+    assert found.is_by_design
+    assert [one.target for one in found.changes] == ["opt['**']=P('model')", "params.w=P('model')"]
 
 
 def test_weights_are_a_warning_if_the_axis_divides_others() -> None:
     other = 'parameter(4), SHARDING metadata={op_name="params.v"}\n  h ='
     after = STEP.replace("  h =", f"  v = f32[256,64]{{1,0}} {other.replace('SHARDING ', '')}")
     whole = f"  v = f32[256,256]{{1,0}} {other.replace('SHARDING', f'{ON_LAST},')}"
-    found = {
-        one.values: one for one in findings_of(after, "M003", _before().replace("  h =", whole))
-    }
-    assert found[("params.w",)].severity is Severity.WARNING
+    found = findings_of(after, "M003", _before().replace("  h =", whole))
+    assert [one.severity for one in found if "params.w" in one.values] == [Severity.WARNING]
 
 
 def test_the_line_of_a_result_is_that_of_what_it_copies() -> None:
