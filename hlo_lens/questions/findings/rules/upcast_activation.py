@@ -8,10 +8,10 @@ What:
 
 Why it costs:
     Twice the bytes of each value that is computed from it, saved for the backward pass or sent; and
-    products in f32, which are several times slower on GPU. The saving is half the bytes of
-    these values at the peak; what is computed from them changes too. For less than a tenth of
-    the FLOP, and on CPU without them at the peak, it is an info. --prove cannot apply the fix,
-    which is in the middle of the program.
+    products in f32, which are several times slower on GPU. The saving is at most the bytes of these
+    values at the peak: half of what is then kept in 16 bits, all of what XLA then fuses. For less
+    than a tenth of the FLOP, and on CPU without them at the peak, it is an info. --prove cannot
+    apply the fix, which is in the middle of the program.
 
 Fix:
     Compute in f32 only what needs it, and convert back before the product:
@@ -84,7 +84,7 @@ class _Upcast(NamedTuple):
     Attributes:
         place: The line.
         bytes: Size of its largest conversion.
-        makers: Operation path and line of what is computed.
+        makers: Lines of what is computed from them in f32, on and after these products.
         products: Forward products of it.
         flops_share: Share of the FLOP of all forward products that these have; None if not known.
         is_sure: Whether operation paths show the pass of all products that count as forward.
@@ -92,7 +92,7 @@ class _Upcast(NamedTuple):
 
     place: SourceLocation
     bytes: int
-    makers: set[tuple[str | None, str]]
+    makers: set[str]
     products: int
     flops_share: float | None
     is_sure: bool
@@ -138,9 +138,8 @@ def _is_wide(value: LiveValue) -> bool:
     return value.category == "temp" and value.shape.startswith("f32[")
 
 
-def _maker(peak: PeakMemory, value: LiveValue) -> tuple[str | None, str]:
-    origin = peak.origin_of(value)
-    return origin.op_name, str(origin.source)
+def _maker(peak: PeakMemory, value: LiveValue) -> str | None:
+    return peak.origin_of(value).source
 
 
 # ---- conversions before products -----------------------------------------------------------------
@@ -216,14 +215,10 @@ def _computed(
     forward: _Forward,
     rows: Sequence[int],
     seen: set[Value],
-) -> tuple[set[tuple[str | None, str]], list[Value]]:
-    """Return the values computed from conversions up to forward products, and these products.
-
-    Results of the last products, such as logits, do not count: products of 16 bits may have f32
-    results.
-    """
-    before: dict[Value, list[Value]] = {}
+) -> tuple[set[str], list[Value]]:
+    """Return the lines of what is computed from conversions in f32, and the forward products."""
     products: list[Value] = []
+    lines: set[str] = set()
     waiting = [Value(row) for row in rows]
     while waiting:
         value = waiting.pop()
@@ -232,19 +227,11 @@ def _computed(
         seen.add(value)
         if forward.is_product(value.row):
             products.append(value)
-        for user in origins.steps.users(value):
-            before.setdefault(user, []).append(value)
-            waiting.append(user)
-    reached: set[Value] = set()
-    waiting = [one for product in products for one in before.get(product, ())]
-    while waiting:
-        value = waiting.pop()
-        if value not in reached:
-            reached.add(value)
-            waiting += before.get(value, ())
-    made = [one.row for one in reached if not opcode_traits(module.opcodes[one.row]).is_view]
-    paths, places = forward.passes, origins.places
-    return {(paths.path(row), str(places.innermost(row))) for row in made}, products
+        place = origins.places.innermost(value.row)
+        if place is not None and not opcode_traits(module.opcodes[value.row]).is_view:
+            lines.add(str(place))
+        waiting += origins.steps.users(value)
+    return lines, products
 
 
 def _is_f32(module: HloModule, value: Value) -> bool:
@@ -272,7 +259,7 @@ def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValu
             *_cpu_note(known),
             *_doubt(upcast),
         ),
-        saves=Saves.up_to(size // 2),
+        saves=Saves.up_to(size),
         severity=Severity.INFO if is_small or not upcast.is_sure else None,
     )
 
