@@ -663,18 +663,24 @@ class ChangedAxes:
     Attributes:
         name: Name of the constraint in the text before optimizations.
         operand: Name of its operand.
+        argument: Number of the parameter that it constrains, or a part of it; None for others.
         axes: Axes that divide the operand, and that the constraint has nowhere.
         moved: Axes that it has at another dimension.
         origin: Name of the argument or instruction that the axes come from.
+        kept: Axes of each dimension if it kept those that it leaves out.
+        elements: Elements that a device has of the constrained value; None if not known.
         paths: Operation paths of the constraint and of what computes its operand.
         place: Line to blame; None if not known.
     """
 
     name: str
     operand: str
+    argument: int | None
     axes: tuple[str, ...]
     moved: tuple[MovedAxis, ...]
     origin: str
+    kept: tuple[tuple[str, ...], ...]
+    elements: int | None
     paths: frozenset[str]
     place: SourceLocation | None
 
@@ -682,8 +688,7 @@ class ChangedAxes:
 def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...]:
     """Return the constraints of a program that leave out or move axes of their operands.
 
-    Operands are gathered over axes that are left out; over moved ones, parts are exchanged. Left
-    out are constraints of arguments, which are wanted (a parameter is gathered layer by layer).
+    Operands are gathered over axes that are left out; over moved ones, parts are exchanged.
 
     Args:
         before: The text from before optimizations.
@@ -695,29 +700,34 @@ def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...
     wrappers, divisions = _wrappers(constraints), _Divisions(before, mesh)
     changed: list[ChangedAxes] = []
     for constraint in constraints:
-        if _is_argument(constraint):
-            continue
-        wanted = {
-            axis: one.dimension for one in divisions.of(constraint, None) for axis in one.axes
-        }
-        given = [(axis, one) for one in divisions.of(constraint, 0) for axis in one.axes]
+        own = {one.dimension: one.axes for one in divisions.of(constraint, None)}
+        wanted = {axis: place for place, axes in own.items() for axis in axes}
+        divided = divisions.of(constraint, 0)
+        given = [(axis, one) for one in divided for axis in one.axes]
         axes = {axis: one.origin for axis, one in given if axis not in wanted}
         moves = {
             MovedAxis(axis, one.dimension, wanted[axis]): one.origin
             for axis, one in given
             if wanted.get(axis, one.dimension) != one.dimension
         }
-        if axes or moves:
+        if (axes or moves) and constraint.shape is not None:
             frames = constraint.user_stack
             is_wrapped = len(frames) > 1 and str(frames[0]) in wrappers
-            computed = _computed(constraint)
+            argument, passed = _passed(constraint)
+            computed = passed if argument is not None else _computed(constraint, is_cut=not axes)
+            lost = {one.dimension: tuple(a for a in one.axes if a in axes) for one in divided}
+            rank, count = constraint.shape.rank, constraint.shape.element_count
+            parts = math.prod(mesh.sizes.get(axis, 1) for axis in wanted) if mesh else 1
             changed.append(
                 ChangedAxes(
                     name=constraint.name,
                     operand=next(iter(constraint.operand_names), "?"),
+                    argument=argument,
                     axes=tuple(axes),
                     moved=tuple(moves),
                     origin=next(iter((axes | moves).values())),
+                    kept=tuple((*own.get(k, ()), *lost.get(k, ())) for k in range(rank)),
+                    elements=None if mesh is None or count is None else count // parts,
                     paths=frozenset(path for one in computed for path in inlined_paths(one)),
                     place=next(iter(frames[is_wrapped:]), None),
                 )
@@ -732,29 +742,52 @@ def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:
     return {line for line, count in callers.items() if count > 1}
 
 
-def _is_argument(constraint: HloInstruction) -> bool:
-    """Return whether a constraint is of an argument, or of a part of one."""
-    instruction = constraint
+_WAY = Route(TUPLES | {"while", "call"}, frozenset({"while", "call"}))
+
+
+def _passed(constraint: HloInstruction) -> tuple[int | None, list[HloInstruction]]:
+    """Return the parameter of the entry that a constraint is of, and what is on the way.
+
+    No number where the constrained value is computed.
+    """
+    module = constraint.computation.module
+    flow, passed = value_flow(module), [constraint]
+    value = flow.operand(constraint.row, 0)
     for _ in range(_NEAR_STEPS):
-        made = instruction.producer(0)
-        if made is None:
-            return instruction.opcode == "parameter"
-        instruction = made[0]
+        if value is None:
+            break
+        instruction = module.instruction(value.row)
+        if instruction.opcode == "parameter" and instruction.computation.is_entry:
+            return instruction.parameter_number, passed
         traits = opcode_traits(instruction.opcode)
-        if not (traits.is_formatting or traits.is_view or traits.opcode == CUSTOM_CALL):
-            return instruction.opcode == "parameter"
-    return False
+        if traits.is_formatting or instruction.opcode == CUSTOM_CALL:
+            passed.append(instruction)
+            value = flow.operand(value.row, 0, value.element)
+        else:
+            value = flow.before(value, _WAY)
+    return None, passed
 
 
-def _computed(constraint: HloInstruction) -> Iterator[HloInstruction]:
-    """Yield a constraint and the instructions that compute its operand, element by element."""
+def _computed(constraint: HloInstruction, *, is_cut: bool) -> Iterator[HloInstruction]:
+    """Yield a constraint and the instructions that compute its operand, element by element.
+
+    Args:
+        constraint: The constraint.
+        is_cut: Whether products and transposes end the way. Else the operands of a product are
+            yielded too: the partitioner may gather these instead.
+    """
     waiting, seen = deque([constraint]), {constraint.row}
     while waiting and len(seen) < _NEAR_STEPS:
         instruction = waiting.popleft()
         yield instruction
+        is_product = opcode_traits(instruction.opcode).is_contraction and not is_cut
         for position in range(len(instruction.operands)):
             made = instruction.producer(position)
             is_same = instruction is constraint or _keeps_dimensions(instruction, position)
+            is_same |= is_product or (instruction.opcode == "transpose" and not is_cut)
             if made is not None and made[0].row not in seen and is_same:
                 seen.add(made[0].row)
-                waiting.append(made[0])
+                if is_product:
+                    yield made[0]
+                else:
+                    waiting.append(made[0])

@@ -366,22 +366,26 @@ def all_findings(known: ModuleDump) -> Findings:
 
 
 def _joined(found: Sequence[Finding], roots: Collection[str]) -> list[Finding]:
-    """Return findings with those on the axes of a root cause among its evidence."""
+    """Return findings with those on the axes of a root cause among its evidence.
+
+    A root cause saves also what one at its own line would save.
+    """
     causes = [one for one in found if one.code in roots]
-    symptoms: dict[int, list[str]] = {k: [] for k in range(len(causes))}
     others = []
     for one in found:
-        cause = next((k for k, root in enumerate(causes) if {*root.axes} & {*one.axes}), None)
+        place = next((k for k, root in enumerate(causes) if {*root.axes} & {*one.axes}), None)
         if one.code in roots:
             continue
-        if cause is None:
+        if place is None:
             others.append(one)
+            continue
+        root, symptom = causes[place], f"{one.code} follows: {one.message}"
+        if one.source == root.source and root.saves.sent_bytes is None:
+            saves = replace(root.saves, sent_bytes=one.saves.sent_bytes)
+            causes[place] = replace(root, evidence=(symptom, *root.evidence), saves=saves)
         else:
-            symptoms[cause].append(f"{one.code} follows: {one.message}")
-    joined = [
-        replace(root, evidence=(*root.evidence, *symptoms[k])) for k, root in enumerate(causes)
-    ]
-    return [*joined, *others]
+            causes[place] = replace(root, evidence=(*root.evidence, symptom))
+    return [*causes, *others]
 
 
 def _unknown(known: ModuleDump) -> dict[str, str]:

@@ -26,6 +26,9 @@ from hlo_lens.questions.collectives.collective import (
     run_sum,
 )
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
+from hlo_lens.questions.memory.roles import STATE, WEIGHTS, argument_roles
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.text.patterns import steps_of
 from hlo_lens.text.units import format_bytes, listed
 
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.runs import SumBounds
     from hlo_lens.questions.collectives.collective import Collective
+    from hlo_lens.questions.collectives.operand_shardings import ChangedAxes
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
@@ -295,6 +299,35 @@ def _part_places(known: ModuleDump) -> dict[Value | None, SourceLocation]:
                 made = maker_of(hlo_text(known), Value(one.end_row, (number,)))
                 found[made] = SourceLocation(file=file, line=line)
     return found
+
+
+@fact
+def dropping_constraints(known: ModuleDump) -> list[ChangedAxes]:
+    """Return the constraints that leave out axes that divide values, by mistake.
+
+    Weights over an axis that divides inputs are gathered layer by layer on purpose; the same line
+    constrains their gradients.
+    """
+    before, meshes = known.before, collectives(known).meshes
+    if before is None:
+        return []
+    from hlo_lens.questions.collectives.operand_shardings import changed_axes
+
+    shardings, roles = sharding_results(known), argument_roles(known)
+    inputs = {
+        axis
+        for one in (() if shardings is None else shardings.table.parameters)
+        for entry in one.spec or ()
+        for axis in axes_of_entry(entry)
+        if one.value.number is not None
+        and roles.of_number(one.value.number).role not in (WEIGHTS, STATE)
+    }
+    changed = changed_axes(before, meshes[0].mesh if meshes else None)
+    dropped = [one for one in changed if one.axes]
+    meant = {
+        one.place for one in dropped if one.argument is not None and not inputs.isdisjoint(one.axes)
+    }
+    return [one for one in dropped if one.place not in meant]
 
 
 _MOST = 1000

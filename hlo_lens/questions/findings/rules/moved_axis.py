@@ -60,7 +60,7 @@ def moved_axis(known: ModuleDump) -> Iterator[Finding]:
     changed = [
         one
         for one in changed_axes(before, meshes[0].mesh if meshes else None)
-        if one.moved and one.place is not None
+        if one.moved and one.argument is None and one.place is not None
     ]
     seen = set()
     for one in changed:

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.origins import InstructionPlaces, origins
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.rule import ModuleRule
-from hlo_lens.questions.findings.values import first_use
+from hlo_lens.questions.findings.values import dropping_constraints, first_use
 from hlo_lens.questions.memory.roles import STATE, WEIGHTS, argument_roles
 from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.questions.work.lost_axis import Loss, lost_axis
+from hlo_lens.questions.work.lost_axis import Loss, LostAxis, lost_axis
 from hlo_lens.questions.work.work import mesh_axes, work
 from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
 from hlo_lens.text.units import flops_text
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.questions.work.lost_axis import LostAxis
     from hlo_lens.questions.work.work import RepeatedProduct, Work
 
 _LEAST_SHARE = 0.05
@@ -104,6 +103,11 @@ def _finding(
 ) -> Finding:
     size = mesh_axes(known).sizes[axis]
     lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
+    if lost is not None and lost.loss is Loss.INPUT:
+        dropped = (one for one in dropping_constraints(known) if axis in one.axes)
+        place = next((one.place for one in dropped if one.argument is not None), None)
+        if place is not None:  # it makes weights whole that the axis divides
+            lost = LostAxis(loss=Loss.CONSTRAINT, place=place)
     inputs = [] if lost is None else _undivided_inputs(known, axis, lost.inputs)
     place = None if lost is None else lost.place
     if inputs:

@@ -71,8 +71,43 @@ def test_a_constraint_that_keeps_all_axes_is_not() -> None:
     assert findings_of(AFTER, "C014", _before("h", "{devices=[2,2]<=[4]}")) == ()
 
 
-def test_a_constraint_of_an_argument_is_not() -> None:
+def test_a_constraint_of_an_input_is_not() -> None:
     assert findings_of(AFTER, "C014", _before("x", WHOLE)) == ()
+
+
+def _weights(divided: str, whole: str) -> tuple[str, str]:
+    """Return a program that gathers weights, after and before optimizations; data divides y."""
+    sharding = {"y": "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "w": divided}
+    before = _before("x", whole).replace('op_name="x"', "op_name=\"params['w']\"")
+    after = AFTER.replace("parameter(0)", "parameter(0), metadata={op_name=\"params['w']\"}")
+    after = after.replace("}, sharding={devices=[2,2]<=[4]}", "}")
+    for number, name in enumerate("wy"):
+        old = f"parameter({number}), sharding={{devices=[2,2]<=[4]}}"
+        before = before.replace(old, f"parameter({number}), sharding={sharding[name]}")
+    after = after.replace("y = f32[32,256]", "y = f32[32,512]").replace("jit(f)/mul", _PATH)
+    return after, before
+
+
+_PATH = "jit(f)/sharding_constraint"
+
+
+def test_weights_are_gathered_by_mistake_over_an_axis_of_no_input() -> None:
+    after, before = _weights("{devices=[2,2]<=[4]}", WHOLE)
+    (found,) = findings_of(after, "C014", before)
+    assert found.message == (
+        "the sharding constraint leaves out model, which divides params['w']: it is gathered by "
+        "1 all-gather"
+    )
+    assert found.fix == (
+        "keep model: P('data', 'model') in with_sharding_constraint, or delete the constraint"
+    )
+
+
+def test_weights_are_gathered_on_purpose_over_the_axis_of_the_batch() -> None:
+    after, before = _weights(
+        "{devices=[2,2]<=[4]}", "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
+    )
+    assert findings_of(after.replace("{{0,1},{2,3}}", "{{0,2},{1,3}}"), "C014", before) == ()
 
 
 def test_the_rule_is_undecided_without_the_text_before_optimizations() -> None:
