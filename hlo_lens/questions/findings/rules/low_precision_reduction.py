@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import hlo_text
+from hlo_lens.questions.collectives.collective import WIRE, run_sum
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import by_line, finding_of, is_converted, subject, transfers
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,10 +48,14 @@ def low_precision_reduction(known: ModuleDump) -> Iterator[Finding]:
     ]
     for group in by_line(found):
         verb = "adds" if len(group) == 1 else "add"
+        wire = run_sum(group, WIRE)
+        cost = "twice the bytes" if wire is None else f"{format_bytes(wire.most)} more"
         yield finding_of(
             group,
-            f"{subject(group)} {verb} {group[0].element_type} values, converted to f32 at once",
-            "convert before the sum, or preferred_element_type=jnp.float32 in the product",
+            f"{subject(group)} {verb} {group[0].element_type} values, converted to f32 at once: "
+            f"sums in f32 are more precise and send {cost}",
+            "where precision matters, convert before the sum, or preferred_element_type="
+            "jnp.float32 in the product",
             saves=Saves(),
             severity=Severity.INFO,
         )

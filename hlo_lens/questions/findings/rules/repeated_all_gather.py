@@ -10,8 +10,9 @@ Why it costs:
     conversion between operand and gather.
 
 Fix:
-    Give the value its gathered sharding once, before its uses: y =
-    jax.lax.with_sharding_constraint(x, P()), and use y.
+    Give the value its gathered sharding once, before its uses, with all other axes that divide it:
+    y = jax.lax.with_sharding_constraint(x, P(None, "model")), and use y. It is in memory from the
+    first use to the last then.
 
 Fine when:
     XLA gathers it again to save memory (``.remat`` in the name), or one is of the forward and one
@@ -22,12 +23,16 @@ Fine when:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.findings.rule import ModuleRule
 from hlo_lens.questions.findings.values import Transfer, finding_of, maker_of, shape_of, transfers
 from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.value_flow import Value
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.findings.finding import Finding
 
 _REMAT = ".remat"
@@ -57,11 +63,27 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
         gathers = [one.collective for one in found]
         first = gathers[0]
         what = first.argument or _name(hlo_text(known), found[0].parts[0].operand)
-        yield finding_of(
+        shape = shape_of(hlo_text(known), found[0].parts[0].result)
+        held = None if shape is None else shape.padded_size_bytes
+        cost = "" if held is None else f"; gathered once, it takes {format_bytes(held)} meanwhile"
+        made = finding_of(
             gathers[1:],
-            f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}",
-            "gather it once before its uses: y = jax.lax.with_sharding_constraint(x, P()), use y",
+            f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}{cost}",
+            f"gather it once before its uses, over {first.axis} alone: "
+            f"y = jax.lax.with_sharding_constraint(x, {_spec(known, first)}), use y",
         )
+        yield replace(made, has_cost=True)
+
+
+def _spec(known: ModuleDump, gather: Collective) -> str:
+    """Return the spec of a gathered argument without the axes of the gather."""
+    shardings = sharding_results(known)
+    values = () if shardings is None else shardings.table.parameters
+    own = next((one.spec for one in values if one.value.name == gather.argument), None)
+    if own is None or gather.axes is None:
+        return f"its PartitionSpec without {gather.axis}"
+    kept = [tuple(a for a in axes_of_entry(one) if a not in gather.axes) for one in own]
+    return written_spec(spec_of_axes(kept))
 
 
 def _key(known: ModuleDump, one: Transfer) -> object:
