@@ -16,8 +16,9 @@ Fix:
     new value in another function.
 
 Fine when:
-    Old and new value are both needed. Copies that are not alive at the peak are an info, and those
-    that only the order of XLA's schedule asks for: no change of the program is known to avoid them.
+    Old and new value are both needed. Copies that are not alive at the peak are an info. Those that
+    only the order of XLA's schedule asks for are no findings, since no change of the program is
+    known to avoid them; nor are those of replicated arguments that are used in parts (M003).
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
-from hlo_lens.questions.findings.values import operands_of
+from hlo_lens.questions.findings.values import is_own_slice, operands_of, uses_of
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ _LEAST_SHARE = 0.01
 """Least share of what must fit of a copy."""
 
 _MOST_STEPS = 1000
-_BY_ORDER = "the program does not need the old value after the new one: the order is XLA's choice"
 
 _MOST = 10
 """Most lines that are findings, those of the largest copies."""
@@ -60,14 +61,12 @@ class _Copy(NamedTuple):
         what: What is copied.
         size: Its bytes.
         is_alive: Whether it is alive at the peak.
-        is_needed: Whether the program reads the old value after it has computed the new one.
     """
 
     name: str
     what: str
     size: int
     is_alive: bool
-    is_needed: bool
 
 
 def lost_alias(known: ModuleDump) -> Iterator[Finding]:
@@ -84,11 +83,11 @@ def lost_alias(known: ModuleDump) -> Iterator[Finding]:
     groups: dict[tuple[SourceLocation | None, int, str], list[_Copy]] = {}
     for size, row in sorted((one for one in sizes if one[0] >= least), key=lambda o: (-o[0], o[1])):
         what = _copied(known, row)
-        if what is not None:
+        if what is not None and _is_needed(known, row):
             name = hlo_text(known).instruction(row).name
             place = origins(known).place(row)
             loop = hlo_text(known).links.owners[row]
-            one = _Copy(name, what, size, f"{name}{{}}" in alive, _is_needed(known, row))
+            one = _Copy(name, what, size, f"{name}{{}}" in alive)
             groups.setdefault((place, loop, name if place is None else ""), []).append(one)
     for (place, *_), copies in itertools.islice(groups.items(), _MOST):
         yield _finding(known, place, copies)
@@ -99,16 +98,14 @@ def _finding(known: ModuleDump, place: SourceLocation | None, copies: Sequence[_
     held = sum(one.size for one in copies if one.is_alive)
     more = f" and {plural(len(copies) - 1, 'other value')}" if len(copies) > 1 else ""
     are = "are" if more else "is"
-    is_needed = any(one.is_needed for one in copies)
-    evidence = (f"{format_bytes(held)} of copies are alive at the peak",) if held else ()
     return Finding(
         message=f"{copies[0].what}{more} {are} copied whole ({format_bytes(size)})",
         fix="read the old value before the update, and use only the new one afterwards",
         **at(place),
         values=tuple(one.name for one in copies),
-        evidence=evidence if is_needed else (*evidence, _BY_ORDER),
+        evidence=(f"{format_bytes(held)} of copies are alive at the peak",) if held else (),
         saves=Saves.up_to(held) if held else Saves(),
-        severity=None if held and is_needed else Severity.INFO,
+        severity=None if held else Severity.INFO,
     )
 
 
@@ -151,6 +148,16 @@ def _computed_from(known: ModuleDump, row: int) -> set[int]:
     return seen
 
 
+def _is_divided_again(known: ModuleDump, row: int, number: int | None) -> bool:
+    """Return whether a device uses its part of a copied argument that is replicated (M003)."""
+    shardings = sharding_results(known)
+    savings = () if shardings is None else shardings.replicated.savings
+    uses = uses_of(hlo_text(known), Value(row)) or ()
+    return any(one.value.value.number == number for one in savings) and any(
+        is_own_slice(hlo_text(known), use) for use in uses
+    )
+
+
 def _copied(known: ModuleDump, row: int) -> str | None:
     """Return the donated or carried value that an instruction copies in the same layout."""
     module, steps = hlo_text(known), origins(known).steps
@@ -166,7 +173,7 @@ def _copied(known: ModuleDump, row: int) -> str | None:
     if module.computations[module.links.owners[row]].is_entry:
         aliases = module.input_output_alias
         donated = {(one.parameter_number, one.parameter_index) for one in aliases}
-        if (number, source.element) not in donated:
+        if (number, source.element) not in donated or _is_divided_again(known, row, number):
             return None
         path = origins(known).places.op_name(source.row)
         return f"donated argument {path or module.instruction(source.row).name}"
