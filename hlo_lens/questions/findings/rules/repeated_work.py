@@ -67,7 +67,8 @@ def repeated_work(known: ModuleDump) -> Iterator[Finding]:
     inputs, weights = _parameters(known)
     for axis, products in by_axis.items():
         size = mesh_axes(known).sizes[axis]
-        repeated = sum(one.flops * (size - 1) // size for one in products)
+        most = found.flops * (size - 1) // size  # of branches, only the largest runs
+        repeated = min(most, sum(one.flops * (size - 1) // size for one in products))
         only_weights = axis in weights and axis not in inputs
         least = _LEAST_OF_WEIGHTS if only_weights else _LEAST_SHARE
         if repeated >= least * found.flops:
