@@ -109,9 +109,10 @@ def _finding(
         return
     yield Finding(
         message=(
-            f"the backward pass of a loop of {trips} iterations reads "
-            f"{plural(len(stacks), 'saved stack')}: {format_bytes(size)} of the "
-            f"{format_bytes(peak_bytes)} at the peak"
+            f"{plural(len(stacks), 'stack')} {'is' if len(stacks) == 1 else 'are'} saved for the "
+            f"backward pass of a loop of {trips} iterations: {format_bytes(size)} of the "
+            f"{format_bytes(peak_bytes)} at the peak; computed again, they cost up to a third more "
+            "work"
         ),
         fix="wrap the body of the scan in jax.checkpoint(block, prevent_cse=False), with flax "
         "nn.remat(Block, prevent_cse=False)",

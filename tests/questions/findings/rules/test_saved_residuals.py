@@ -64,7 +64,10 @@ def test_stacks_of_the_forward_pass_are_one_finding_at_the_line_of_the_loop() ->
     assert found.saves.bytes == 2 * 8 * 64 * 4
     assert found.values == ("loop{2}", "loop{3}")
     assert found.evidence[0] == "m.py:11: 2.0KiB in 1 stack, loop{2} is f32[8,64]"
-    assert "of 8 iterations reads 2 saved stacks: 4.0KiB" in found.message
+    assert (
+        "2 stacks are saved for the backward pass of a loop of 8 iterations: 4.0KiB"
+        in found.message
+    )
 
 
 def test_the_stack_of_the_inputs_of_iterations_alone_has_no_finding() -> None:
