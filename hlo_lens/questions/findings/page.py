@@ -213,7 +213,7 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
     """Yield the lines of some findings of a module, evidence and commands included."""
     for one in found:
         yield from finding_facts([one])
-        for text in one.evidence[:_MOST_EVIDENCE]:
+        for text in () if one.is_by_design else one.evidence[:_MOST_EVIDENCE]:
             yield "  see", text
         trial = view.trial.options if one.changes and not one.is_by_design else None
         if trial is not None:

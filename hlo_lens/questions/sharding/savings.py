@@ -187,28 +187,34 @@ def resharded(
 ) -> list[Resharded]:
     """Return the arguments whose results are divided in another way, so that none has its memory.
 
-    A result replaces an argument of its shape and element type that it is computed from, or one
-    that is donated and has no other result.
+    A result replaces an argument of its shape and element type that it is computed from: the only
+    one, whose memory JAX may have given to another result, or one that has no result; or one that
+    is donated and has no other result.
 
     Args:
         table: Parameters and outputs.
         updates: Numbers of the parameters that each output is an update of, by shape index.
     """
-    free = [one for one in table.parameters if one.value.aliased_with is None and one.device_bytes]
+    arguments = [one for one in table.parameters if one.device_bytes]
+    free = [one for one in arguments if one.value.aliased_with is None]
     pairs: list[Resharded] = []
     later: list[ShardedValue] = []
     for result in table.outputs:
         if result.value.aliased_with is not None or result.sharding is None:
             continue
         sources = updates.get(result.value.index, ())
-        alike = [one for one in free if one.value.number in sources and _same_sizes(one, result)]
+        sized = [one for one in arguments if one.value.number in sources]
+        alike = [one for one in sized if _same_sizes(one, result)]
+        if len(alike) > 1:
+            alike = [one for one in alike if one in free]
         if any(_difference(one, result) is None for one in alike):
             continue
         found = next((one for one in alike if _is_resharded(one, result)), None)
         if found is None:
             later.append(result)
         else:
-            free.remove(found)
+            arguments.remove(found)
+            free = [one for one in free if one is not found]
             pairs.append(Resharded(found, result))
     for result in later:
         donors = (one for one in free if one.value.donation == "donor")

@@ -178,8 +178,7 @@ class _Case:
                 + f"; {spec} divides it"
                 * (len(savings) > 1)
                 for name, one, spec in zip(names, savings, specs, strict=True)
-            )[:_MOST_SHOWN]
-            + (_NO_CLAIM,) * (not is_claimed),
+            )[:_MOST_SHOWN],
             saves=Saves.up_to(size) if is_claimed else Saves(),
             severity=None if is_fault else Severity.INFO,
             has_cost=True,
@@ -254,9 +253,6 @@ class _Case:
         if role == WEIGHTS:
             return saving.axis in self.dividing[WEIGHTS]
         return role == STATE or (role != INPUTS and value.value.aliased_with is not None)
-
-
-_NO_CLAIM = "what dividing it would save and send is not known without a compile (--prove)"
 
 
 def _is_same_array(one: ShardedValue, other: ShardedValue) -> bool:

@@ -98,7 +98,8 @@ def _resharded(known: ModuleDump, pairs: Sequence[Resharded]) -> Iterator[Findin
             changed, spec = names, leaves
             fix = f"in_shardings of {what}: {enters} -> {leaves}, as the result has it"
         lost = "its donation is lost" if is_donated else "its memory cannot be reused"
-        donated = () if is_donated else covering_patterns(names, arguments)
+        kept = [n for n, one in zip(names, found, strict=True) if not one.argument.value.donation]
+        donated = covering_patterns(kept, arguments)
         sharded = [f"{one}={spec}" for one in covering_patterns(changed, arguments)]
         yield Finding(
             message=f"{what} enters {enters} and leaves {leaves}: {lost} ({format_bytes(size)})",

@@ -125,3 +125,13 @@ def test_a_result_that_is_whole_gets_the_sharding_of_the_argument() -> None:
     assert found.fix.startswith("out_shardings of result{0}, result{1}: P() -> P(None, 'model')")
     targets = [one.target for one in found.changes]
     assert targets == ["result{0}=P(None, 'model')", "result{1}=P(None, 'model')"]
+
+
+def test_the_memory_of_an_argument_may_be_that_of_another_result() -> None:
+    """JAX pairs donated arguments and results by shape and sharding, in their order."""
+    after, before = _step(_WHOLE, V2_MODEL, is_donated=False)
+    alias = "input_output_alias={ {1}: (0, {}, may-alias) }"
+    texts = [one.replace("replica_count=1", alias) for one in (after, before)]
+    (found,) = findings_of(texts[0], "M002", texts[1])
+    assert found.message.startswith("cache['k'] enters P() and leaves P(None, 'model')")
+    assert [one.target for one in found.changes] == ["cache['k']=P(None, 'model')"]
