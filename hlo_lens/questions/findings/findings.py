@@ -243,7 +243,7 @@ def _severity(finding: Finding) -> Severity:
     """Return the severity by the share that a finding saves."""
     share, saves = finding.share or 0.0, finding.saves
     is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < LEAST_BYTES
-    if share < WARNING_SHARE or is_small or finding.is_by_design:
+    if share < WARNING_SHARE or is_small:
         return Severity.INFO
     is_sure = saves.basis is SavingBasis.COMPILED and not finding.has_cost
     return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
@@ -291,8 +291,15 @@ def module_findings(module: ModuleDump) -> Findings:
 def with_proofs(
     module: ModuleDump, found: Findings, proofs: Iterable[tuple[Finding, Proof | None]]
 ) -> Findings:
-    """Return the findings of a module, each with the proof of its fix if there is one."""
-    made = [one if proof is None else _proven(one, proof, whole(module)) for one, proof in proofs]
+    """Return the findings of a module, each with the proof of its fix if there is one.
+
+    One that promised nothing is left out if its fix, compiled, saves nothing.
+    """
+    made: list[Finding] = []
+    for one, proof in proofs:
+        proven = one if proof is None else _proven(one, proof, whole(module))
+        if proven is one or proven.saves != Saves() or one.saves != Saves():
+            made.append(proven)
     return replace(found, findings=judged(made, module, is_kept=True))
 
 
