@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,3 +129,6 @@ def test_a_fix_that_saves_nothing_is_no_advice() -> None:
     assert (costly.fix, costly.severity) == (donation.fix, Severity.INFO)
     text = savings_text(trade.saves, trade.share)
     assert text == "saves 16.00MiB (27%), sends 1.0KiB more [compiled]"
+    unpromised = replace(donation, saves=Saves())
+    useless = Proof(bytes=-1, sent_bytes=0, flops=0)
+    assert with_proofs(module, found, [(unpromised, useless)]).findings == ()

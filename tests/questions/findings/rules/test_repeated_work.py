@@ -54,3 +54,10 @@ def test_nothing_is_found_in_the_clean_twin(backend: str, name: str) -> None:
     found = work(module)
     assert found.flops == found.equal_share_flops
     assert found.repeated_flops == 0
+
+
+def test_the_gathers_of_the_same_constraint_are_saved_too() -> None:
+    found = hlo_lens.lint(SAMPLES / "plants" / "cpu" / "constraint.tar.xz", select=["W001"])
+    (one,) = found.findings
+    assert one.saves.sent_bytes == 384 << 10
+    assert one.evidence[0].startswith("C014 follows: the sharding constraint leaves out data")
