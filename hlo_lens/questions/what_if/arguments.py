@@ -186,7 +186,7 @@ def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
         names: Names of all arguments.
 
     >>> covering_patterns(["s.mu['v']", "s.mu['w']", "y"], ["s.mu['v']", "s.mu['w']", "x", "y"])
-    ["s.mu['**']", 'y']
+    ["s['**']", 'y']
     >>> covering_patterns(["s.mu['w']", "s.nu['w']"], ["s.mu['w']", "s.nu['w']", "s.mu['b']"])
     ["s['**']['w']"]
     """

@@ -113,7 +113,7 @@ def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
     before = known.before
     is_read = before is not None and len(before.columns) <= _MOST_ROWS
     for upcast in _upcasts(before) if before is not None and is_read else ():
-        made = [one for one in left if _maker(peak, one) in upcast.makers]
+        made = [one for one in left if peak.origin_of(one).source in upcast.makers]
         left = [one for one in left if one not in made]
         if sum(one.owned_bytes for one in made) >= _LEAST_SHARE * peak.total_bytes:
             yield _product_finding(known, upcast, made)
@@ -138,8 +138,9 @@ def _is_wide(value: LiveValue) -> bool:
     return value.category == "temp" and value.shape.startswith("f32[")
 
 
-def _maker(peak: PeakMemory, value: LiveValue) -> str | None:
-    return peak.origin_of(value).source
+def _maker(peak: PeakMemory, value: LiveValue) -> tuple[str | None, str]:
+    origin = peak.origin_of(value)
+    return origin.op_name, str(origin.source)
 
 
 # ---- conversions before products -----------------------------------------------------------------
