@@ -506,6 +506,8 @@ def _groups_and_pairs(
         return None, None
     if ids is None or (mode is None and not is_transfer):
         return None, None
+    if is_transfer and any(len(pair) != 2 for pair in ids):  # of a damaged text
+        return None, None
     found: Groups | None = ids
     if mode is not None and (ids or not is_transfer):  # no ids of groups mean all devices
         found = device_groups(ids, mode, module.replica_count, partitions)

@@ -51,8 +51,6 @@ def _is_around_groups(parts: CollectiveParts) -> bool:
     pairs, groups = parts.devices.pairs, parts.devices.groups
     if parts.op.kind != "collective-permute" or not pairs or not groups:
         return False
-    if any(len(pair) != 2 for pair in pairs):  # of a damaged text
-        return False
     ends = ({pair[end] for pair in pairs} for end in (0, 1))
     devices = {device for group in groups for device in group}
     return len(pairs) == len(devices) and all(end == devices for end in ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hlo_lens.questions.collectives.collective import Collective, collectives
 from hlo_lens.questions.findings.values import transfers
+from hlo_lens.questions.work.work import work
 from tests.questions.texts import module_of
 
 UP = "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}"
@@ -104,5 +105,6 @@ def test_permutes_that_are_no_steps_of_one_product_remain_permutes() -> None:
 
 
 def test_damaged_pairs_are_no_ring() -> None:
-    text = LOOP.replace(UP, "source_target_pairs={{0},{1,2},{2},{3,0,1}}")
-    assert "all-gather" not in [one.kind for one in collectives(module_of(text)).collectives]
+    module = module_of(LOOP.replace(UP, "source_target_pairs={{0},{1,2},{2},{3,0,1}}"))
+    assert "all-gather" not in [one.kind for one in collectives(module).collectives]
+    assert work(module).flops is not None
