@@ -1,8 +1,8 @@
 """A collective with a tiny payload runs many times.
 
 What:
-    A loop runs a collective whose payload is so small that starting it takes longer than moving its
-    bytes.
+    A loop, or one line 16 times and more, runs collectives whose payload is so small that starting
+    them takes longer than moving their bytes. XLA combines those that do not need each other.
 
 Why it costs:
     Each run costs the latency of the network, whatever its size: 32 to 97 us for 1 KiB between the
@@ -14,8 +14,8 @@ Fix:
     several: lax.psum takes a tuple of arrays.
 
 Fine when:
-    The loop needs the reduced value in each trip, as a norm over a sharded dimension does; or the
-    loop is short. Fewer than 128 runs, and dumps of a CPU, are an info.
+    The reduced value is needed before the next, as a norm over a sharded dimension is; or the loop
+    is short. Fewer than 128 runs, and dumps of a CPU, are an info.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ TINY_BYTES = 16 * 1024
 MANY_RUNS = 32
 """Fewest runs in one run of the program that are many."""
 
+MANY_IN_A_ROW = 16
+"""Fewest collectives of one line, outside of loops, that are many."""
+
 WARNING_RUNS = 128
 """Fewest runs that are worth a warning: 4 ms and more between the GPUs of an H100 host."""
 
@@ -49,14 +52,21 @@ WARNING_RUNS = 128
 def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each line with tiny collectives in a loop."""
     is_quick = backend_of_dump(known) == "cpu"
-    for found in by_line(filter(_is_tiny, collectives(known).collectives)):
+    tiny = [one for one in collectives(known).collectives if _is_tiny(one)]
+    in_loops = [one for one in tiny if one.loop_path]
+    others = [one for one in tiny if not one.loop_path]
+    for found, least in (
+        *((group, MANY_RUNS) for group in by_line(in_loops)),
+        *((group, MANY_IN_A_ROW) for group in by_line(others)),
+    ):
         runs = sum(one.dynamic_count or 0 for one in found)
-        if runs < MANY_RUNS:
+        if runs < least:
             continue
-        size = max(one.payload_bytes or 0 for one in found)
+        size = format_bytes(max(one.payload_bytes or 0 for one in found))
+        how = f"{runs:,} runs in a loop" if found[0].loop_path else "one after another"
         yield finding_of(
             found,
-            f"{subject(found)} of at most {format_bytes(size)}, {runs:,} runs in a loop",
+            f"{subject(found)} of at most {size}, {how}",
             "reduce once after the loop, or several arrays with one lax.psum",
             saves=Saves(),
             severity=Severity.INFO if is_quick or runs < WARNING_RUNS else Severity.WARNING,
@@ -67,7 +77,6 @@ def _is_tiny(one: Collective) -> bool:
     return (
         not one.moves_nothing
         and not one.is_host_transfer
-        and bool(one.loop_path)
         and one.payload_bytes is not None
         and one.payload_bytes <= TINY_BYTES
     )
