@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.check.judge import Candidate, Judgement, Sides, judge
+from hlo_lens.questions.check.judge import FAIL, Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.metric import ROOT as FINDINGS
 from hlo_lens.questions.check.page import check_annotations, check_report, diff_annotations
 from hlo_lens.questions.check.rules import Rule, short_rule
-from hlo_lens.questions.diff.causes import Changes, ranked_causes
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.module_diff import SUBJECTS
-from hlo_lens.questions.diff.page import cause_text, listed_names
+from hlo_lens.questions.diff.page import MOST_CAUSES, cause_text, listed_names
 from hlo_lens.questions.diff.sides import (
     LoadedSide,
     SideModule,
@@ -24,9 +23,10 @@ from hlo_lens.questions.diff.sides import (
 from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.load.programs import Progress
+    from hlo_lens.questions.diff.causes import Cause
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_github import Annotation
     from hlo_lens.text.patterns import NamePattern
@@ -43,6 +43,7 @@ class Checked:
         budget: Path of the budget file, if there is one.
         is_forced: Whether sides that cannot be compared are compared, too.
         rules: Further rules in short.
+        causes: Causes of the changes of modules with failures, by the place in the head.
     """
 
     judgement: Judgement
@@ -51,6 +52,7 @@ class Checked:
     budget: str | None = None
     is_forced: bool = False
     rules: tuple[str, ...] = ()
+    causes: Mapping[int, tuple[Cause, ...]] = dataclasses.field(default_factory=dict)
 
     def report(self) -> Report:
         """Return the report that ``hlo-lens check`` prints."""
@@ -64,7 +66,7 @@ class Checked:
             if one.dump is not None and one.dump.path
         }
         base = "" if self.diff is None else self.diff.base.source
-        return check_report(self.judgement, facts, dumps=dumps, base=base)
+        return check_report(self.judgement, facts, dumps=dumps, base=base, causes=self.causes)
 
     @property
     def command(self) -> str:
@@ -77,7 +79,7 @@ class Checked:
 
     def annotations(self) -> list[Annotation]:
         """Return the notes on failed rules."""
-        return check_annotations(self.judgement)
+        return check_annotations(self.judgement, self.causes, self._diff_command)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         """Yield the paths, and differences that may be the cause of a failure."""
@@ -102,20 +104,26 @@ class Checked:
                 yield from self._failure_facts(diff)
 
     def _failure_facts(self, diff: Diff) -> Iterator[tuple[str, str]]:
-        """Yield the causes of failures that need no program, and the command that finds others."""
-        for module in diff.modules:
-            changes = Changes(donations=module.donations, shardings=module.shardings)
-            of = f" ({module.head.name})" if len(diff.modules) > 1 else ""
-            for cause in ranked_causes(changes):  # without bytes: other changes are not known here
-                yield "cause", f"{cause_text(dataclasses.replace(cause, delta_bytes=None))}{of}"
-        base, head = diff.base.source, self.head.source
-        if base and head:
-            failed = {verdict.place for verdict in self.judgement.verdicts if verdict.is_failure}
-            places = failed if len(failed) == 1 else set()
-            dumps = [self.head.modules[place].dump for place in places if place is not None]
-            options = [dump.module_option for dump in dumps if dump is not None]
-            words = ("hlo-lens diff", shell_word(base), shell_word(head), *options)
-            yield "next", " ".join(filter(None, words))
+        """Yield the causes of failures, and the command that shows what follows from them."""
+        for place, causes in self.causes.items():
+            name = self.head.modules[place].snapshot.name
+            of = f" ({name})" if len(diff.modules) > 1 else ""
+            yield from (("cause", f"{cause_text(cause)}{of}") for cause in causes[:MOST_CAUSES])
+        if self._diff_command:
+            yield "next", self._diff_command
+
+    @property
+    def _diff_command(self) -> str:
+        """Command that compares the sides, or the only module that failed; empty without paths."""
+        base, head = "" if self.diff is None else self.diff.base.source, self.head.source
+        if not base or not head:
+            return ""
+        failed = {verdict.place for verdict in self.judgement.verdicts if verdict.is_failure}
+        places = failed if len(failed) == 1 else set()
+        dumps = [self.head.modules[place].dump for place in places if place is not None]
+        options = [dump.module_option for dump in dumps if dump is not None]
+        words = ("hlo-lens diff", shell_word(base), shell_word(head), *options)
+        return " ".join(filter(None, words))
 
 
 def _pair_facts(diff: Diff) -> Iterator[tuple[str, str]]:
@@ -149,7 +157,36 @@ def judge_sides(
         gone=[] if diff is None else [module.name for module in diff.removed],
         is_forced=is_forced,
     )
-    return Checked(judgement=judge(rules, sides), diff=diff, head=head, is_forced=is_forced)
+    judgement = judge(rules, sides)
+    return Checked(
+        judgement=judgement,
+        diff=diff,
+        head=head,
+        is_forced=is_forced,
+        causes={} if diff is None else _failure_causes(judgement, diff, is_forced=is_forced),
+    )
+
+
+def _failure_causes(
+    judgement: Judgement, diff: Diff, *, is_forced: bool
+) -> dict[int, tuple[Cause, ...]]:
+    """Return the causes of the changes of modules with failed rules.
+
+    With the programs, where both sides have them: rules need none.
+    """
+    failed = {verdict.place for verdict in judgement.verdicts if verdict.status == FAIL}
+    found: dict[int, tuple[Cause, ...]] = {}
+    for (one, other), module in zip(diff.places, diff.modules, strict=True):
+        if other not in failed:
+            continue
+        lines = module.lines
+        if lines is None:
+            pair = diff.base.with_only(one), diff.head.with_only(other)
+            whole = diff_sides(*pair, is_forced=is_forced).modules
+            lines = whole[0].lines if whole else None
+        if lines is not None and lines.causes:
+            found[other] = lines.causes
+    return found
 
 
 def _is_same_program(base: SideModule, head: SideModule) -> bool:

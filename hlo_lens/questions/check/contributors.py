@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.check.metric import Metric
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.diff.collectives import CollectiveRow
-    from hlo_lens.questions.diff.memory import PeakRow
+    from hlo_lens.questions.diff.memory import PeakDiff, PeakRow
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.snapshots.figures import AliveGroup
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
@@ -105,7 +105,7 @@ def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) ->
         colors = _colors(metric, {peak.color: peak.space for peak in found})
         peaks = [peak for peak in found if peak.color in colors]
         grown = [
-            _part(row, row.shape or "", row.delta_bytes, row.change)
+            _part(row, row.shape or "", row.delta_bytes, _change(row, peak))
             for peak in peaks
             for row in peak.changed
             if row.delta_bytes > 0 and _counts(metric, row.category or "")
@@ -126,6 +126,12 @@ def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) ->
     groups = [group for group in held if _counts(metric, group.category)]
     groups.sort(key=lambda group: -group.size_bytes)
     return [_part(group, shape_text(group), group.size_bytes, group.category) for group in groups]
+
+
+def _change(row: PeakRow, peak: PeakDiff) -> str:
+    """Return how values changed; at another peak the base may have new ones at other times."""
+    is_moved = row.change == "new" and peak.has_moved
+    return f"{row.change} at the peak, which moved" if is_moved else row.change
 
 
 def _lost_donations(diff: ModuleDiff) -> Iterator[Contributor]:

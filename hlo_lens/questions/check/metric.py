@@ -177,7 +177,7 @@ class Metric:
         total: float = 0
         for item in items:
             if item is None:
-                raise NoValueError(f"{self.text} is not known")
+                raise NoValueError(f"{self.text} is not known{missing_text(self.root)}")
             if isinstance(item, (int, float)):
                 total += item
             elif isinstance(item, (list, tuple)):
@@ -185,6 +185,18 @@ class Metric:
             else:
                 raise NoValueError(f"{self.text} is no number")
         return total
+
+
+_WRITES = 'XLA writes it with XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"'
+_MISSING = {
+    "memory": "there is no buffer assignment and no scheduled HLO text",
+    **dict.fromkeys(("collectives", "findings", "flops"), "there is no HLO text"),
+}
+
+
+def missing_text(root: str) -> str:
+    """Return what a figure is read from, and what writes it; empty for others."""
+    return f": {_MISSING[root]}; {_WRITES}" if root in _MISSING else ""
 
 
 # ---- steps --------------------------------------------------------------------------------------
@@ -215,7 +227,8 @@ def _step_into(item: object, step: Step, path: str) -> list[object]:
     parts = _parts_of(item)
     if parts is None:
         what = "is not known" if item is None else "has no parts"
-        raise NoValueError(f"{path.rpartition('.')[0] or path} {what}")
+        missing = missing_text(path.partition(".")[0]) if item is None else ""
+        raise NoValueError(f"{path.rpartition('.')[0] or path} {what}{missing}")
     if step.name == ALL:
         values = list(parts.values())
     else:
@@ -359,7 +372,7 @@ def _collective_sum(metric: Metric, facts: CollectiveTotals | None) -> SumBounds
         if not is_sum or facts is None or not any(row.is_at_most for row in facts.rows):
             return None
     if facts is None:
-        raise NoValueError("the collectives are not known: there is no HLO text")
+        raise NoValueError(f"the collectives are not known{missing_text('collectives')}")
     field = figure if is_of_rows and figure in _FIGURES.values() else _FIGURES.get(figure)
     if field is None or kind not in (ALL, *COLLECTIVE_KINDS):
         choices = ", ".join(_FIGURES)
@@ -456,7 +469,7 @@ def finding_count(metric: Metric, facts: ModuleFacts, base: ModuleFacts | None =
         return Value(number=len(counted))
     name = _counted_name(metric)
     if facts.findings is None:
-        return Value(reason="findings are not known: no HLO text")
+        return Value(reason=f"findings are not known{missing_text('findings')}")
     if name in _CHANGES:
         return Value(reason=f"findings.{name} needs a baseline with findings")
     names = "new, gone, all, error, warning, info, or a code such as M001"

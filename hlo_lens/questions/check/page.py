@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.check.contributors import Contributors
     from hlo_lens.questions.check.judge import Judgement, Verdict
+    from hlo_lens.questions.diff.causes import Cause
     from hlo_lens.questions.diff.collectives import CollectiveRow
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.questions.findings.finding import Finding
 
 
+_NO_CAUSES: Mapping[int, tuple[Cause, ...]] = MappingProxyType({})
 _NONE: Mapping[int, str] = MappingProxyType({})
 _ESTIMATE = (
     f"~ marks an estimate, which decides no limit within {format_ratio(MARGIN)} of it "
@@ -92,6 +94,7 @@ def check_report(
     *,
     dumps: Mapping[int, str] = _NONE,
     base: str = "",
+    causes: Mapping[int, tuple[Cause, ...]] = _NO_CAUSES,
 ) -> Report:
     """Return the report on rules.
 
@@ -100,6 +103,7 @@ def check_report(
         facts: Labels and texts above the verdicts, such as the paths of both sides.
         dumps: Arguments of commands that select a module of the head, by its place; empty for none.
         base: Path of the baseline, for commands; empty for none.
+        causes: Causes of the changes of modules of the head, by its place.
     """
     verdicts = judgement.verdicts
     has_estimate = any(Kind.ESTIMATE in (one.base.kind, one.head.kind) for one in verdicts)
@@ -112,7 +116,7 @@ def check_report(
     return Report(
         kind="check",
         sections=(section, *_finding_sections(verdicts, dumps, base)),
-        data=check_object(judgement),
+        data=check_object(judgement, causes),
         most_characters=MOST_CHARACTERS,
     )
 
@@ -264,17 +268,19 @@ def _finding_row(verdict: Verdict, one: Finding) -> Row:
     )
 
 
-def check_object(judgement: Judgement) -> dict[str, object]:
-    """Return the JSON object of ``hlo-lens check``."""
+def check_object(
+    judgement: Judgement, causes: Mapping[int, tuple[Cause, ...]] = _NO_CAUSES
+) -> dict[str, object]:
+    """Return the JSON object of ``hlo-lens check``; failed rules have the causes of the change."""
     return envelope(
         "check",
         outcome=outcome(judgement),
         passed=not judgement.is_failed and not judgement.is_undecided,
-        rules=[_object(verdict) for verdict in judgement.verdicts],
+        rules=[_object(verdict, causes) for verdict in judgement.verdicts],
     )
 
 
-def _object(verdict: Verdict) -> Mapping[str, object]:
+def _object(verdict: Verdict, causes: Mapping[int, tuple[Cause, ...]]) -> Mapping[str, object]:
     row: dict[str, object] = VerdictRow.of(verdict)._asdict()
     del row["change"]
     found = verdict.contributors
@@ -282,7 +288,14 @@ def _object(verdict: Verdict) -> Mapping[str, object]:
         **row,
         "contributors": [] if found is None else found.objects(),
         "findings": [facts_object(one) for one in verdict.findings],
+        "causes": [cause.to_dict() for cause in _causes_of(verdict, causes)],
     }
+
+
+def _causes_of(verdict: Verdict, causes: Mapping[int, tuple[Cause, ...]]) -> tuple[Cause, ...]:
+    """Return the causes of a rule that failed on a change; none for others."""
+    is_change = verdict.status == "fail" and verdict.base.number is not None
+    return causes.get(verdict.place, ()) if is_change and verdict.place is not None else ()
 
 
 LEAST_BYTES = 1 << 10
@@ -347,21 +360,27 @@ def _collective(row: CollectiveRow, module: str) -> Annotation:
     return _warning(f"{row.kind} {row.change}", text, row.source)
 
 
-def check_annotations(judgement: Judgement) -> list[Annotation]:
-    """Return failed and undecided rules, at the line of their largest contributor.
+def check_annotations(
+    judgement: Judgement,
+    causes: Mapping[int, tuple[Cause, ...]] = _NO_CAUSES,
+    command: str = "",
+) -> list[Annotation]:
+    """Return failed and undecided rules, at the line of the cause, else of the largest contributor.
 
     A rule on findings has one for each of them, at its line.
+
+    Args:
+        judgement: Verdicts.
+        causes: Causes of the changes of modules of the head, by its place.
+        command: Command that shows the causes; empty for none.
     """
     found: list[Annotation] = []
     for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):
         if verdict.status not in ("fail", "undecided"):
             continue
-        is_hard = verdict.is_failure or verdict.is_undecided
         if verdict.findings:
             found += _counted_findings(verdict)
             continue
-        rows = () if verdict.contributors is None else verdict.contributors.contributors
-        source = next((one.source for one in rows if one.source is not None), None)
         metric = verdict.rule.metric.text
         where = f" of {verdict.module}" if verdict.module else ""
         text = f"{metric}{where}: {verdict.status}: {verdict.reason}"
@@ -370,16 +389,21 @@ def check_annotations(judgement: Judgement) -> list[Annotation]:
             text = (
                 f"{metric}{where}: {' -> '.join(v for v in values if v)}, fails if {verdict.reason}"
             )
-        one = rows[0] if rows else None
-        if one is not None and one.delta_bytes is not None:
-            named = " ".join(part for part in (one.what, one.op_name) if part)
-            text += f"; most by {named}, {format_bytes(one.delta_bytes)}"
+        rows = () if verdict.contributors is None else verdict.contributors.contributors
+        sources = [one.source for one in rows if one.source is not None]
+        cause = next(iter(_causes_of(verdict, causes)), None)
+        if cause is not None:
+            text += f"; cause: {cause.what}{f'; {command}' if command else ''}"
+            sources = [*cause.sources, *sources]
+        elif rows and rows[0].delta_bytes is not None:
+            named = " ".join(part for part in (rows[0].what, rows[0].op_name) if part)
+            text += f"; most by {named}, {format_bytes(rows[0].delta_bytes)}"
         found.append(
             Annotation(
-                level="error" if is_hard else "warning",
+                level="error" if verdict.is_failure or verdict.is_undecided else "warning",
                 title=verdict.rule.name or f"hlo-lens: {metric}",
                 message=text,
-                source=source,
+                source=next(iter(sources), None),
             )
         )
     return _merged(found)

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.questions.diff.edit_flow import (
     ARGUMENTS,
@@ -19,6 +19,7 @@ from hlo_lens.questions.diff.edit_flow import (
     SCANNED,
     TRIPS,
     UNROLLED,
+    EditFlow,
     LoopChange,
 )
 from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits
@@ -273,6 +274,12 @@ class ToolsChanged(Cause):
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations: versions of JAX make others of one program."""
         return isinstance(other, LineChanged | CallsChanged) and not changes.is_novel(other)
+
+
+SAME_SOURCE = (
+    "none in the program: the texts from before optimizations are the same; compiler, flags or "
+    "target differ"
+)
 
 
 def _tools(changes: Changes) -> Iterator[ToolsChanged]:
@@ -869,19 +876,12 @@ class Retyped(LineChanged):
 def _retyped(changes: Changes) -> Iterator[Retyped]:
     """Yield changes of the element type, of all lines with the same one together."""
     program = changes.program
-    if program is None or not program.flow.is_known:
+    if program is None:
         return
-    flow, sources = program.flow, defaultdict[tuple[str, str], list[str]](list)
-    for source in flow.roots:
-        types: Counter[tuple[str, str]] = Counter()
-        for line in (source, *flow.reached[source]):
-            for (what, base, head), count in changes.edits(line).changes.items():
-                types[base, head] += count * (what == TYPE)
-        is_other = source == ARGUMENTS or _constraint_text(changes.edits(source), ())
-        if types.total() and changes.is_following(source) and not is_other:
-            sources[types.most_common(1)[0][0]].append(source)
+    flow = program.flow
+    sources = _typed_roots(changes, flow) if flow.is_known else _typed_lines(changes)
     for (base, head), lines in sources.items():
-        reached = frozenset[str]().union(*(flow.reached[line] for line in lines))
+        reached = frozenset[str]().union(*(flow.reached.get(line, ()) for line in lines))
         nets = [
             (kind, sum(changes.edits(line).net(kind)["convert"] for line in lines))
             for kind in ("added", "removed")
@@ -892,6 +892,42 @@ def _retyped(changes: Changes) -> Iterator[Retyped]:
             what = "activations"
         text = f"{what} are {head}, were {base}{': ' * bool(converts)}{', '.join(converts)}"
         yield Retyped(sources=tuple(lines), text=text, reached=reached - {*lines})
+
+
+Typed: TypeAlias = "dict[tuple[str, str], list[str]]"
+"""Lines by the element types of base and head."""
+
+
+def _typed_roots(changes: Changes, flow: EditFlow) -> Typed:
+    found: Typed = defaultdict(list)
+    for source in flow.roots:
+        types: Counter[tuple[str, str]] = Counter()
+        for line in (source, *flow.reached[source]):
+            for (what, base, head), count in changes.edits(line).changes.items():
+                types[base, head] += count * (what == TYPE)
+        is_other = source == ARGUMENTS or _constraint_text(changes.edits(source), ())
+        if types.total() and changes.is_following(source) and not is_other:
+            found[types.most_common(1)[0][0]].append(source)
+    return found
+
+
+def _typed_lines(changes: Changes) -> Typed:
+    """Return the lines most of whose instructions have another type, without dataflow."""
+    found: Typed = defaultdict(list)
+    rows = () if changes.entries("parameter") else changes.rows
+    for row in sorted(rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count)):
+        pair = _main_type(changes.edits(row.source)) if row.source else None
+        if row.source is not None and pair is not None:
+            found[pair].append(row.source)
+    return found
+
+
+def _main_type(edits: LineEdits) -> tuple[str, str] | None:
+    """Return the change of the element type of most instructions of a line; None for others."""
+    if 2 * edits.changes_of(TYPE) <= edits.count - abs(edits.recomputed):
+        return None
+    pairs = Counter({(b, h): n for (what, b, h), n in edits.changes.items() if what == TYPE})
+    return pairs.most_common(1)[0][0]
 
 
 def _lines(changes: Changes) -> Iterator[LineChanged]:

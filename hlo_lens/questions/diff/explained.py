@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.questions.diff.causes import (
+    SAME_SOURCE,
     Cause,
     Changes,
     Consequence,
     LoopsChanged,
     RecomputationChanged,
+    ToolsChanged,
     ranked_causes,
 )
 from hlo_lens.questions.diff.line_rows import LineRow, line_of, line_rows
@@ -88,12 +90,15 @@ def line_diff(
     rows = line_rows(program, memory, collectives)
     causes = ranked_causes(replace(changes, rows=rows))
     parts = [*_memory_parts(program, memory), *_sent_parts(program, collectives)]
+    is_equal = program is not None and program.is_source and not program.lines
+    if is_equal and parts and not causes:
+        causes = [ToolsChanged(text=SAME_SOURCE)]
     is_known = memory is not None and memory.is_comparable, collectives is not None
     return LineDiff(
         lines=tuple(rows),
         causes=tuple(explained(causes, parts, is_known=is_known)),
         is_source=None if program is None else program.is_source,
-        is_source_equal=program is not None and program.is_source and not program.lines,
+        is_source_equal=is_equal,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.program.pages import with_marks
+from hlo_lens.questions.diff.causes import SAME_SOURCE
 from hlo_lens.questions.diff.line_rows import FEW
 from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.pairs import Delta
@@ -246,10 +247,6 @@ _MOST_LINES = 4
 _MOST_CONSEQUENCES = 8
 SAME_PROGRAM = "none in the program, which is the same"
 OTHER_MEMORY = f"{SAME_PROGRAM}: the compiler assigned memory otherwise"
-SAME_SOURCE = (
-    "none in the program: the texts from before optimizations are the same; compiler, flags or "
-    "target differ"
-)
 OTHER_TOOLS = (
     "no line of your program: the texts from before optimizations differ only in what JAX makes of "
     "the same operations"

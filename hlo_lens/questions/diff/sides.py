@@ -152,6 +152,10 @@ class LoadedSide:
         """Return the side without graphs, which take as much memory as the programs."""
         return self._with(replace(one, graph=None) for one in self.modules)
 
+    def with_only(self, place: int) -> LoadedSide:
+        """Return the side with one module."""
+        return self._with(self.modules[place : place + 1])
+
     def _with(self, modules: Iterable[SideModule]) -> LoadedSide:
         return replace(self, modules=tuple(modules))
 

@@ -82,3 +82,31 @@ def test_estimates_are_marked() -> None:
     rows = json.loads(_run("check", text, *rules, "-f", "json")[1])["rules"]
     found = {row["status"]: (row["head_is_estimate"], row["base_is_estimate"]) for row in rows}
     assert found == {"undecided": (True, False), "pass": (True, False)}
+
+
+def test_a_failed_rule_names_the_cause_with_its_line_and_the_command() -> None:
+    step, edit = (str(SAMPLES / "pairs" / "tpu" / f"{n}.tar.xz") for n in ("step", "no_constraint"))
+    arguments = (
+        "check",
+        edit,
+        "--baseline",
+        step,
+        "--fail-on",
+        "collectives.wire_bytes_per_device>+1%",
+    )
+    code, out = _run(*arguments, "--github-annotations", columns=200)
+    assert code == 1
+    what = "sharding constraint P('data',) -> P()"
+    assert f"cause     programs/steps.py:56  {what}" in out
+    (note,) = [line for line in out.splitlines() if line.startswith("::error")]
+    assert f"cause: {what}; hlo-lens diff {step} {edit}" in note
+    (verdict,) = json.loads(_run(*arguments, "-f", "json")[1])["rules"]
+    assert [one["what"] for one in verdict["causes"]] == [what]
+
+
+def test_an_undecided_rule_says_what_is_missing_and_what_writes_it(tmp_path: Path) -> None:
+    text = tmp_path / "f.txt"
+    text.write_text("HloModule m\n\nENTRY %e {\n  ROOT %p = f32[8]{0} parameter(0)\n}\n")
+    code, out = _run("check", str(text), "--fail-on", "memory.total_bytes>1MiB", columns=200)
+    assert code == 4
+    assert "no buffer assignment and no scheduled HLO text; XLA writes it with XLA_FLAGS=" in out
