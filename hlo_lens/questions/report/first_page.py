@@ -102,7 +102,7 @@ def _head_lines(dump: ModuleDump, lead: Lead) -> Iterator[str]:
     """Yield what is not whole, the devices, and whether the program fits."""
     yield from (text for _, text in cut_facts(dump))
     role = "" if lead.group is None or lead.group.mark == STEP else f"{lead.role}; "
-    yield f"{role}{_devices_text(dump)}"
+    yield f"{role}{devices_line(dump)}"
     memory = memory_results(dump)
     if memory is not None and (verdict := verdict_text(memory.statement)):
         limit = dump.given.limit_bytes
@@ -116,7 +116,7 @@ def _head_lines(dump: ModuleDump, lead: Lead) -> Iterator[str]:
         yield f"opcodes or attributes not known to this version of hlo-lens: {names}"
 
 
-def _devices_text(dump: ModuleDump) -> str:
+def devices_line(dump: ModuleDump) -> str:
     """Return the devices of a program, their mesh and kind, and a stage that is not the last."""
     shardings, facts = sharding_results(dump), summary(dump)
     count = (facts.evident_partitions or 1) * facts.replica_count

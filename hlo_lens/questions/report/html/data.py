@@ -31,6 +31,7 @@ class Subject(NamedTuple):
         analysis: The module; of a diff its head.
         title: Its name on the page, different from those of other modules.
         role: Its place among the modules of the dump, such as the training step.
+        devices: Devices, mesh and kind of device, as the text report has them.
         command_tail: Path and module, as arguments of a command on it alone.
         base: The module before; None outside diffs, and if only a snapshot of it is known.
         diff: Changes of the module; None outside diffs.
@@ -44,6 +45,7 @@ class Subject(NamedTuple):
     analysis: ModuleDump
     title: str
     role: str = ""
+    devices: str = ""
     command_tail: str = "PATH"
     base: ModuleDump | None = None
     diff: ModuleDiff | None = None
@@ -146,6 +148,7 @@ def page_data(
             {
                 "title": subject.title,
                 "role": subject.role,
+                "devices": subject.devices,
                 "verdict": {"text": subject.verdict, "fits": subject.fits},
                 "command": subject.command_tail,
                 "pair": subject.pair_tail,

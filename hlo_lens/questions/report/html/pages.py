@@ -21,6 +21,7 @@ from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.matching.program_diff import side_by_side
 from hlo_lens.questions.memory.page import verdict_text
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.report.first_page import devices_line
 from hlo_lens.questions.report.html.data import Subject, page_data, section_object
 from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
 from hlo_lens.questions.report.page import ReportedModules, page_of_module
@@ -185,6 +186,7 @@ def _subject(dump: ModuleDump, title: str, role: str = "") -> Subject:
         analysis=dump,
         title=title,
         role=role,
+        devices=devices_line(dump) if dump.has_hlo else "",
         command_tail=path_words(dump),
         verdict=verdict,
         fits=fits,

@@ -71,7 +71,7 @@ function head({ made, module, ...page }) {
   const verdict = module && module.verdict;
   return el("header", { class: "head" },
     el("div", { class: "line" }, el("h1", {}, module ? module.title : made.title),
-      module && module.role ? el("span", { class: "role" }, module.role) : null,
+      module ? el("span", { class: "role" }, [module.role, module.devices].filter(Boolean).join("; ")) : null,
       made.modules.length > 1 && module ? modulePicker({ made, module, ...page }) : null,
       made.kind === "ls" && module ? button("all modules", () => openModule({ made, ...page }, undefined)) : null,
       el("span", { class: "brand" }, `hlo-lens \u00b7 ${made.kind}`),

@@ -1,4 +1,4 @@
-// Summary: the lines at the head of the text report, its notes, and findings where there is no picture.
+// Summary: the facts of `report --full`, its notes, and findings where there is no picture.
 
 import { append } from "dom";
 import { findingsList } from "findings";
@@ -8,7 +8,7 @@ import { sectionTables } from "sections";
 export const view = {
   name: "summary",
   title: "Summary",
-  command: (module) => `hlo-lens report ${module.command}`,
+  command: (module) => `hlo-lens report ${module.command} --full`,
   render(container, data, page) {
     append(container, [page.module.views.memory ? null : findingsList(page), factList(data.facts),
       sectionTables(data, page), noteList(data.notes)]);
