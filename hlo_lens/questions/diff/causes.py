@@ -206,10 +206,25 @@ class Changes:
         flow = program.flow.reached
         after: set[str] = set().union(*(flow.get(one, frozenset()) for one in others))
         sided = {*program.new, *program.gone}
+        is_moved = self._is_moved(cause, others)
         return bool(cause.sources) and all(
             source in after
-            and (self.is_following(source) or (source in sided and not sided.isdisjoint(others)))
+            and (
+                is_moved
+                or self.is_following(source)
+                or (source in sided and not sided.isdisjoint(others))
+            )
             for source in cause.sources
+        )
+
+    def _is_moved(self, cause: Cause, others: Iterable[str]) -> bool:
+        """Return whether other lines gained the operations that lines of a cause lost."""
+        own, there = ([self.edits(line) for line in lines] for lines in (cause.sources, [*others]))
+        return all(
+            sum(edits.net(kind)[opcode] for edits in own)
+            <= sum(edits.net(other)[opcode] for edits in there)
+            for kind, other in (("added", "removed"), ("removed", "added"))
+            for opcode in set().union(*(edits.net(kind) for edits in own)) - _FOLLOWING
         )
 
 
@@ -229,6 +244,8 @@ def ranked_causes(changes: Changes) -> list[Cause]:
     for place, cause in enumerate(found):
         for other, candidate in enumerate(found):
             is_free = other != place and _top(other, owner) != place
+            if other > place and cause.explains(candidate, changes):
+                continue  # of two that explain each other the first in rank leads
             if is_free and candidate.explains(cause, changes):
                 owner[place] = other
                 break
@@ -426,6 +443,8 @@ class ArgumentsChanged(Cause):
             return bool(self.names & other.names)
         if isinstance(other, LineChanged | CallsChanged):
             return changes.adapts(other, has_others=self.change in (ADDED, REMOVED, REPLACED))
+        if isinstance(other, ArgumentsChanged):  # another optimizer gives its arrays other names
+            return self.change in (ADDED, REMOVED, REPLACED) and other.change == RENAMED
         return isinstance(other, ResultsChanged | ArgumentsReordered)
 
 
@@ -866,7 +885,10 @@ class LineChanged(Cause):
         if isinstance(other, ResultsChanged):
             is_own = other.change not in (ADDED, REMOVED) or isinstance(self, Retyped)
             return is_own or not all(map(changes.is_following, self.sources))
-        return isinstance(other, LineChanged) and changes.follows(other, *self.sources)
+        if not isinstance(other, LineChanged):
+            return False
+        is_same = other.text == self.text and self.is_constraint_alone(changes)
+        return is_same or changes.follows(other, *self.sources)
 
 
 class Retyped(LineChanged):
@@ -949,11 +971,9 @@ def _lines(changes: Changes) -> Iterator[LineChanged]:
         edits = program.lines.get(source)
         if edits is None or edits.is_recomputation or source in typed:
             continue
-        text = (
-            one_sided_text(program, source)
-            or _constraint_text(edits, annotations)
-            or edits_text(edits)
-        )
+        constraint = _constraint_text(edits, annotations)
+        text = constraint if edits.nets <= {CONSTRAINT} else ""
+        text = text or one_sided_text(program, source) or constraint or edits_text(edits)
         if text not in ("", REWRITTEN):
             reached = flow.reached.get(source, frozenset())
             yield LineChanged(sources=(source,), text=text, reached=reached)

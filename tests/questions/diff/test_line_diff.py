@@ -390,3 +390,14 @@ def test_time_grows_with_the_number_of_lines() -> None:
 def test_bytes_of_a_cause_name_the_figure_that_they_count() -> None:
     cause = LineChanged(sources=("a.py:1",), text="x", delta_bytes=1024, delta_wire_bytes=-2048)
     assert cause_text(cause) == "a.py:1  x  +1.0KiB must fit, -2.0KiB sent"
+
+
+def test_equal_constraints_on_several_lines_are_one_cause() -> None:
+    def constraint(operand: int, line: int) -> Line:
+        call = f'custom-call(${operand}), custom_call_target="Sharding", sharding={{replicated}}'
+        return f"bf16[8,8]{{1,0}} {call}", line, "sharding_constraint"
+
+    tanh = ("bf16[8,8]{1,0} tanh($1)", 3, "tanh")
+    head = text([PARAMETER, constraint(0, 2), tanh, constraint(2, 4)])
+    base = text([PARAMETER, TANH])
+    assert causes(base, head) == [(("p/t.py:2",), "sharding constraint added")]
