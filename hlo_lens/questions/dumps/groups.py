@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+from hlo_lens.program.leading import MOST_OF_LEADING
 from hlo_lens.questions.dumps.listing import ListingFacts, known_listings, processes_of
 from hlo_lens.render.result import Result, Row, Unit, columns_of
 from hlo_lens.text.units import plural
@@ -230,6 +231,18 @@ class Lead:
 
     group: ModuleGroup | None = None
     others: ModuleGroups | None = None
+
+    @property
+    def is_beside_helpers(self) -> bool:
+        """Whether all other modules are helpers, which questions about one program leave out."""
+        if self.group is None or self.others is None or self.group.compiles > 1:
+            return False
+        most = MOST_OF_LEADING * _memory(self.group.largest)
+        others = [one for group in self.others.groups for one in group.modules]
+        return bool(others) and all(
+            one.number is not None and one.total_bytes is not None and one.total_bytes <= most
+            for one in others
+        )
 
     @property
     def role(self) -> str:

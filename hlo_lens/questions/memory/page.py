@@ -124,6 +124,12 @@ def memory_warnings(results: MemoryResults) -> Iterator[str]:
     yield from _range_notes(layout)
 
 
+def missing_texts(results: MemoryResults) -> Iterator[str]:
+    """Yield the texts that the dump lacks, each with the flag that writes it."""
+    for name in results.statement.missing:
+        yield f"missing: {name}; XLA writes it with {WRITERS[name]}"
+
+
 def memory_notes(results: MemoryResults) -> Iterator[str]:
     """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
     statement = results.statement
@@ -133,8 +139,7 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
         is_told = any(n for name, n in statement.memory_analysis.items() if "size_in" in name)
         zeros = "memory_analysis() is all zeros here, so nothing was compared"
         yield "equal to memory_analysis()" if is_told else zeros
-    for name in statement.missing:
-        yield f"missing: {name}; XLA writes it with {WRITERS[name]}"
+    yield from missing_texts(results)
     texts = []
     for peak in results.other_peaks:
         size = "not known" if peak.peak_bytes is None else format_bytes(peak.peak_bytes)

@@ -22,7 +22,7 @@ from hlo_lens.questions.dumps.groups import STEP
 from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import module_findings
 from hlo_lens.questions.memory.grouping import peak_by
-from hlo_lens.questions.memory.page import memory_warnings, verdict_text
+from hlo_lens.questions.memory.page import memory_warnings, missing_texts, verdict_text
 from hlo_lens.questions.memory.peak import instructions_by_name
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import (
@@ -211,7 +211,7 @@ def _memory_part(dump: ModuleDump) -> Section:
         title=f"Memory   {amount}{limit}{estimate}{fullest}",
         command=command_on("memory", dump),
         tables=tuple(tables),
-        notes=tuple(memory_warnings(memory)),
+        notes=(*memory_warnings(memory), *(missing_texts(memory) if peak is None else ())),
     )
 
 

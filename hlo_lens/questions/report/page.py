@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.programs import with_progress
-from hlo_lens.program.leading import with_leading_alone
 from hlo_lens.questions.dumps.groups import lead_of
 from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.memory.results import memory_results
@@ -61,7 +60,6 @@ def report_modules(
         limit_bytes: Memory of a device; None for that of the device that a dump names.
         is_full: Whether people see all facts and tables instead of the first page.
     """
-    with_leading_alone(modules)  # whose commands need no --module
     given = {"limits_estimate": makes != "html", "is_quick": True, "limit_bytes": limit_bytes}
     dumps = with_sifted_findings([dump.stating(**given) for dump in modules])
     pages = [page_of_module(dump) for dump in dumps]
@@ -114,6 +112,7 @@ def _pages_for_people(
     place, lead = lead_of([dumps[k] for k in modules], progress)
     if modules:
         dump, page = dumps[modules[place]], pages[modules[place]]
+        dump.is_only |= lead.is_beside_helpers  # its commands need no --module
         if dump.has_hlo:
             yield full_section(dump, lead) if is_full else first_page(dump, lead)
         else:
