@@ -76,16 +76,16 @@ def test_wording_of_shardings_changes_from_version_to_version_and_shardings_do_n
 
 
 EDITS = [
-    ("edits/tpu_base", "edits/tpu_unroll", ":23", "2 loops unrolled"),
+    ("edits/tpu_base", "edits/tpu_unroll", ":23", "loop unrolled"),
     ("edits/tpu_base", "edits/tpu_ln", ":14", "new line"),
-    ("edits/tpu_base", "edits/tpu_noremat", "", "recomputation gone"),
-    ("edits/tpu_base", "edits/tpu_f32mlp", ":14", "element type bf16 -> f32"),
+    ("edits/tpu_base", "edits/tpu_noremat", "", "rematerialisation gone"),
+    ("edits/tpu_base", "edits/tpu_f32mlp", ":14", "activations are f32, were bf16"),
     ("edits/tpu_base", "edits/tpu_nodonate", "", "donation lost"),
     ("bugs/gpt_good", "bugs/gpt_nodonate", "", "donation lost"),
     ("bugs/gpt_good", "bugs/gpt_badcomm", ":39", "P('fsdp', None, 'tp') -> P('fsdp',)"),
-    ("bugs/gpt_good", "bugs/gpt_noremat", "", "recomputation gone"),
+    ("bugs/gpt_good", "bugs/gpt_noremat", "", "rematerialisation gone"),
     ("bugs/up_good", "bugs/up_bad", ":8", "new line"),
-    ("bugs/remat_good", "bugs/remat_bad", ":113", "sharding constraints added"),
+    ("bugs/remat_good", "bugs/remat_bad", ":113", "sharding constraint added"),
 ]
 
 
