@@ -130,7 +130,7 @@ def lint(
     >>> import hlo_lens
     >>> found = hlo_lens.lint("sample_dumps/cpu/wasteful")
     >>> found.findings[1].code, found.findings[1].saves.bytes
-    ('M003', 12582912)
+    ('M003', 15728640)
 
     Args:
         program: A path, HLO text, or what was read from either.
