@@ -35,6 +35,12 @@ MOST_REFUSED = 50
 """Places of one line at which words begin no message; the rest of the line is then skipped, so that
 a line of megabytes costs no more than its length."""
 
+LEAD = re.compile(
+    r"(?:\((?:[^()\n]{1,60} )?pid=[^()\n]{1,60}\)[ ]|\[[\w.-]+/?\w*\]:?[ ]"
+    r"|[^\n\]]{1,120}\.cc:\d{1,6}\][ ]|[\w.-]{1,40}[ ]*\|[ ]|\d{1,5}:[ ]|E[ ]{3}|>[ ]|\#[ ])?+"
+)
+"""Prefixes that schedulers, test runners and quotations put before each line."""
+
 
 class MessageRule(LineRule):
     """A line rule whose words any white space may separate, also the end of a line."""
@@ -56,7 +62,7 @@ class MessageRule(LineRule):
         return None if match is None else (self.fields(match), match.end())
 
     def read_line(self, text: str, start: int) -> Fields | None:
-        """Return the fields of the line that begins at an offset."""
+        """Return the fields of the line that begins at an offset, without what is put before it."""
         found = self.read(text, _first_word(text, start), line_end(text, start))
         return None if found is None else found[0]
 
@@ -164,8 +170,13 @@ class Lines:
 
 
 def _first_word(text: str, position: int) -> int:
+    """Return the offset of the next word, after what is put before lines."""
     blank = _BLANK.match(text, position)
-    return position if blank is None else blank.end()
+    begin = position if blank is None else blank.end()
+    lead = LEAD.match(text, begin) if begin == 0 or text[begin - 1] == "\n" else None
+    if lead is not None and lead.end() > begin:
+        return _first_word(text, lead.end())
+    return begin
 
 
 _BLANK = re.compile(r"\s*+")
