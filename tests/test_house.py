@@ -39,7 +39,7 @@ MOST = {
     "grammar": Size(555, 6),
     "hlo": Size(3811, 17),
     "load": Size(2534, 13),
-    "logs": Size(2800, 11),
+    "logs": Size(2808, 11),
     "program": Size(3631, 16),
     "pytest_plugin": Size(256, 3),
     "questions": Size(0, 1),
