@@ -8,7 +8,7 @@ on, the first in the order of execution is where the axis is lost.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -148,6 +148,9 @@ def lost_axis(
             if bits >> number + 1 & 1:
                 explained[number] += product.repeated_flops
     if not every & 1:
+        mapped = _shard_map_around(module, axis, products)
+        if mapped is not None:
+            return LostAxis(loss=Loss.SHARD_MAP, place=mapped)
         used = [n for k, n in enumerate(marks.inputs) if every >> _MOST + 1 + k & 1]
         return LostAxis(loss=Loss.INPUT, inputs=tuple(used))
     least = _SHARE * max(explained, default=0)
@@ -157,6 +160,33 @@ def lost_axis(
     place = origins(module).place(row)
     stated = None if place is None else _annotation(module, axis, place)
     return stated or LostAxis(loss=Loss.OPERATION, place=place)
+
+
+def _shard_map_around(
+    module: ModuleDump, axis: str, products: Sequence[RepeatedProduct]
+) -> SourceLocation | None:
+    """Return the line of the shard_map over an axis whose body has most of the products.
+
+    Its specs decide what devices along the axis compute, whatever the sharding of the inputs is.
+    """
+    before = module.before
+    if before is None:
+        return None
+    places, lines = InstructionPlaces(before), set()
+    for row in before.columns.rows_with_attribute_text("custom_call_target="):
+        instruction = before.instruction(row)
+        target, said = custom_call_target(instruction), instruction.frontend_attributes
+        is_manual = axis in shardy_axes(said.get(MANUAL_AXES, ""))
+        if target == "SPMDFullToShardShape" or ("GlobalToLocalShape" in target and is_manual):
+            lines.add(places.innermost(row))
+    inside: Counter[SourceLocation] = Counter()
+    known = origins(module)
+    for product in products:
+        for place in lines.intersection(known.stack(known.of_row(product.row))):
+            if place is not None:
+                inside[place] += product.repeated_flops
+    most = sum(product.repeated_flops for product in products)
+    return next((place for place, flops in inside.most_common(1) if flops > _SHARE * most), None)
 
 
 def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxis | None:

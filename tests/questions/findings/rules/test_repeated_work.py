@@ -61,3 +61,12 @@ def test_the_gathers_of_the_same_constraint_are_saved_too() -> None:
     (one,) = found.findings
     assert one.saves.sent_bytes == 384 << 10
     assert one.evidence[0].startswith("C014 follows: the sharding constraint leaves out data")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "tpu", "gpu"])
+def test_the_specs_of_the_shard_map_around_the_products_are_blamed(backend: str) -> None:
+    """Dividing an input changes nothing of what its body computes."""
+    (module,) = hlo_lens.load(SAMPLES / backend / "wasteful").modules
+    (found,) = repeated_work(module)
+    assert "specs of shard_map leave model out" in found.message
+    assert (found.source_line, found.changes) == (102, ())
