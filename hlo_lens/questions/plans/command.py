@@ -147,6 +147,7 @@ _sieve_options = option_group(
     metavar="NAME",
     help="Device to compile for, if the dump does not name it: v5e:2x4, h100_sxm.",
 )
+@click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
 @compiling_options(
     "Time for all compiles.",
     default=10.0,
@@ -161,6 +162,7 @@ def lint(
     prove: int | None,
     no_prove: bool,
     target: str | None,
+    limit: str | None,
     compiling: Compiling,
     sieve: Sieve,
     reading: Reading,
@@ -178,9 +180,12 @@ def lint(
     from hlo_lens.questions.findings.findings import module_findings
     from hlo_lens.questions.plans.lint import lint_modules
     from hlo_lens.questions.plans.proof import MOST_PROOFS, proven_findings
+    from hlo_lens.text.units import parse_size
 
     with progress_bar("reading") as progress:
         modules = reading.meant(reading.read(path, progress))
+    if limit is not None:
+        modules = [one.stating(limit_bytes=parse_size(limit)) for one in modules]
     targets = () if target is None else (target,)
 
     def prove_(modules: Sequence[ModuleDump]) -> list[Findings]:

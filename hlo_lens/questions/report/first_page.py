@@ -48,7 +48,7 @@ from hlo_lens.render.result import Column, Unit
 from hlo_lens.render.table import Section, Table
 from hlo_lens.text.dump_kinds import AFTER
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import exact_size_text, format_bytes, listed, plural
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,9 +105,7 @@ def _head_lines(dump: ModuleDump, lead: Lead) -> Iterator[str]:
     yield f"{role}{devices_line(dump)}"
     memory = memory_results(dump)
     if memory is not None and (verdict := verdict_text(memory.statement)):
-        limit = dump.given.limit_bytes
-        stated = "" if limit is None else f"--limit {exact_size_text(limit)}"
-        yield f"{verdict}: {command_on('fit', dump, stated)}"
+        yield f"{verdict}: {command_on('fit', dump)}"
     if summary(dump).coverage.problem:
         yield coverage_text(summary(dump))
     unknown = [*opcodes(dump).unknown_opcodes, *hlo_text(dump).unknown_attributes]

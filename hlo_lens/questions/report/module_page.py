@@ -61,7 +61,14 @@ from hlo_lens.render.table import Section, Sections, Table, table_of
 from hlo_lens.render.to_json import JoinedObjects, RowObjects
 from hlo_lens.text.dump_kinds import BEFORE, TEXT_FLAGS
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import flops_text, format_bytes, format_ratio, listed, plural
+from hlo_lens.text.units import (
+    exact_size_text,
+    flops_text,
+    format_bytes,
+    format_ratio,
+    listed,
+    plural,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -182,8 +189,14 @@ def path_words(dump: ModuleDump) -> str:
 
 
 def command_on(name: str, dump: ModuleDump, options: str = "") -> str:
-    """Return a command on a module alone."""
-    return f"hlo-lens {name} {path_words(dump)} {options}".rstrip()
+    """Return a command on a module alone, with the limit that its user stated."""
+    limit = dump.given.limit_bytes if name in _WITH_LIMIT else None
+    stated = "" if limit is None else f" --limit {exact_size_text(limit)}"
+    return f"hlo-lens {name} {path_words(dump)}{stated} {options}".rstrip()
+
+
+_WITH_LIMIT = {"fit", "lint", "report"}
+"""Commands that take the memory of a device."""
 
 
 def leading_tables(dump: ModuleDump, words: str) -> Iterator[Table]:

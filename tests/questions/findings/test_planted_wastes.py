@@ -49,3 +49,11 @@ def test_a_planted_waste_is_the_first_finding(backend: str, name: str) -> None:
 def test_a_twin_has_no_warning(backend: str, name: str) -> None:
     found = hlo_lens.lint(SAMPLES / "plants" / backend / f"{name}_clean.tar.xz")
     assert [one.message for one in found if one.severity is not Severity.INFO] == []
+
+
+def test_f32_values_of_a_cpu_promise_no_saving() -> None:
+    """CPU computes bf16 in f32 whatever the program says; a GPU does not."""
+    for backend, bytes_ in (("cpu", None), ("gpu", 128 << 20)):
+        plant = SAMPLES / "plants" / backend / "carried.tar.xz"
+        (found, *_) = hlo_lens.lint(plant, select=["M006"]).findings
+        assert (found.severity, found.saves.bytes) == ("warning", bytes_)

@@ -43,6 +43,15 @@ def test_text_has_saving_line_fix_and_command() -> None:
     assert max(len(line) for line in lines if "hlo-lens what-if" not in line) <= 100
 
 
+def test_the_limit_of_a_report_is_that_of_its_lint() -> None:
+    sample = str(ROOT / "sample_dumps" / "gpu" / "tp_mlp")
+    first = _run("report", sample, "--limit", "256MiB")[1]
+    assert f"hlo-lens lint {sample} --limit 256MiB" in first
+    assert "M007 warning" in first
+    assert "M007 warning" in _run("lint", sample, "--limit", "256MiB")[1]
+    assert "M007 warning" not in _run("lint", sample)[1]
+
+
 def test_commands_are_whole_at_any_width() -> None:
     specs = {"embedding": "P('model')", "params['w_down']": "P('model')"}
     options = " ".join(f'--shard "{name}={spec}"' for name, spec in specs.items())

@@ -81,7 +81,9 @@ def accumulated_all_reduce(known: ModuleDump) -> Iterator[Finding]:
         if one.collective.kind == "all-reduce" and one.collective.loop_path and one.parts:
             sums = [_sum(known, part.result) for part in one.parts]
             if sums[0] is not None and {one and one.loop for one in sums} == {sums[0].loop}:
-                place = origins(known).place(sums[0].addition)
+                is_written = (one.collective.op_name or "").endswith("psum")
+                row = one.parts[0].result.row if is_written else sums[0].addition
+                place = origins(known).place(row)
                 _, summed, found = groups.setdefault(str(place), (place, [], []))
                 summed.append(one.collective)
                 found.append(sums[0])

@@ -35,7 +35,7 @@ from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import PEAK, ModuleRule
 from hlo_lens.questions.memory.contents import Content, ContentKind, contents
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.roles import memory_roles
+from hlo_lens.questions.memory.roles import SAVED, memory_roles
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.units import format_bytes, listed, plural
 
@@ -74,6 +74,10 @@ _FIXES = {
 _NO_CONTENT_FIX = (
     "divide it with jax.lax.with_sharding_constraint where it is made, or make it in parts with "
     "jax.lax.map"
+)
+_SAVED_FIX = (
+    "compute it again in the backward pass: jax.checkpoint around the function that makes it, with "
+    "flax nn.remat"
 )
 
 
@@ -164,7 +168,7 @@ def _value_finding(
             f"{one.value} {_shape(one)} holds {format_bytes(one.owned_bytes)}, "
             f"{one.owned_bytes / peak.total_bytes:.0%} of the memory at the peak"
         ),
-        fix=_NO_CONTENT_FIX,
+        fix=_SAVED_FIX if role == SAVED else _NO_CONTENT_FIX,
         **at(origin.place),
         values=(one.value,),
         evidence=(

@@ -15,8 +15,9 @@ Fix:
     better: hlo-lens bisect compares versions.
 
 Fine when:
-    The program fits. Below 64 MiB, or below a quarter of the memory, it is an info: no change of
-    the program is known to avoid it.
+    The program fits: where it takes at most four fifths of the memory of a device that is known,
+    nothing is said. Below 64 MiB, or below a quarter of the memory, it is an info: no change of the
+    program is known to avoid it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _LEAST_SHARE = 0.1
 _LEAST_BYTES = 1 << 20
 _WARNING_BYTES, _WARNING_SHARE = 64 << 20, 0.25
+_ROOMY = 0.8
+"""Share of the memory of a device up to which a program fits with room."""
 
 
 def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
@@ -52,6 +55,9 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
         (one.fragmentation_bytes for one in statement.spaces if one.color == peak.color), None
     )
     total = statement.total_bytes
+    limit = statement.limit_bytes
+    if limit is not None and total <= _ROOMY * limit:
+        return
     least = max(_WARNING_BYTES, int(_WARNING_SHARE * total))
     if lost is None or lost < max(_LEAST_BYTES, _LEAST_SHARE * total):
         return

@@ -190,13 +190,14 @@ class _Case:
         """Return the finding about plain data parallelism, which is by design."""
         held = sum(one.value.padded_device_bytes or 0 for one in savings)
         roles = dict.fromkeys(self.role(one.value) for one in savings)
+        way = "optimizer state (ZeRO)" if STATE in roles else "weights (FSDP)"
         return Finding(
             message=(
                 f"{plural(len(savings), 'array')} of {' and '.join(roles)} ({format_bytes(held)}) "
                 f"{'are' if len(savings) > 1 else 'is'} whole along {savings[0].axis}, as data "
                 "parallelism has it"
             ),
-            fix=f"if memory is short, divide optimizer state over {savings[0].axis} too (ZeRO)",
+            fix=f"if memory is short, divide {way} over {savings[0].axis} too",
             values=tuple(map(_name, savings)),
             saves=Saves.up_to(sum(one.saved_bytes for one in savings)),
             severity=Severity.INFO,

@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from hlo_lens.program.origins import Origin
     from hlo_lens.questions.memory.peak import LiveValue
 
-_LEAST_SHARE, _WARNING_SHARE = 0.2, 0.5
-"""Least share of the memory at the peak that the fix saves; least of a warning."""
+_LEAST_SHARE, _WARNING_SHARE, _TOO_LARGE_SHARE = 0.2, 0.5, 0.02
+"""Least share of the memory at the peak that the fix saves; least of a warning; least of both where
+the program does not fit."""
 
 _MOST_VALUES = 200
 """Limit on the values at the peak that are examined, largest first."""
@@ -78,8 +79,7 @@ def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
             if loop and shape is not None and len(shape.dimensions) > 1:
                 loops.setdefault(loop, []).append(_Stack(value, shape, origin))
     for loop, stacks in loops.items():
-        if sum(one.value.owned_bytes for one in stacks) >= _LEAST_SHARE * peak.total_bytes:
-            yield from _finding(known, loop, stacks, peak.total_bytes)
+        yield from _finding(known, loop, stacks, peak.total_bytes)
 
 
 def _loop_of(op_name: str | None) -> str | None:
@@ -105,8 +105,12 @@ def _finding(
     size = sum(one.value.owned_bytes for one in stacks)
     inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]
     freed = (size - max(inputs, default=0)) * (trips - 1) // trips
-    if row is None or freed < _LEAST_SHARE * peak_bytes:
+    memory = memory_results(known)
+    is_too_large = memory is not None and memory.statement.fits is False
+    least = _TOO_LARGE_SHARE if is_too_large else _LEAST_SHARE
+    if row is None or freed < least * peak_bytes:
         return
+    is_grave = is_too_large or freed >= _WARNING_SHARE * peak_bytes
     yield Finding(
         message=(
             f"{plural(len(stacks), 'stack')} {'is' if len(stacks) == 1 else 'are'} saved for the "
@@ -119,8 +123,8 @@ def _finding(
         **at(origins(known).place(row)),
         values=tuple(one.value.value for one in stacks),
         evidence=tuple(_by_line(stacks)),
-        saves=Saves.up_to(size),
-        severity=None if freed >= _WARNING_SHARE * peak_bytes else Severity.INFO,
+        saves=Saves.up_to(size - max(inputs, default=0)),  # the inputs of iterations stay
+        severity=None if is_grave else Severity.INFO,
         has_cost=True,
     )
 

@@ -260,9 +260,19 @@ def _product_finding(known: ModuleDump, upcast: _Upcast, made: Sequence[LiveValu
             *_cpu_note(known),
             *_doubt(upcast),
         ),
-        saves=Saves.up_to(size),
-        severity=Severity.INFO if is_small or not upcast.is_sure else None,
+        saves=_saves(known, size),
+        severity=Severity.INFO if is_small or not upcast.is_sure else _severity(known),
     )
+
+
+def _saves(known: ModuleDump, size: int) -> Saves:
+    """Return the saving of f32 values; not known on a CPU, which makes most of them in any case."""
+    return Saves() if backend_of_dump(known) == "cpu" else Saves.up_to(size)
+
+
+def _severity(known: ModuleDump) -> Severity | None:
+    """Return the severity of f32 values on a CPU; None where their saving decides."""
+    return Severity.WARNING if backend_of_dump(known) == "cpu" else None
 
 
 def _slow_finding(known: ModuleDump, upcast: _Upcast) -> Finding:
@@ -357,7 +367,8 @@ def _carried_finding(
             listed([f"{one.value} {_shape(one)}" for one in made], _MOST_SHOWN),
             *_cpu_note(known),
         ),
-        saves=Saves.up_to(size // 2),
+        saves=_saves(known, size // 2),
+        severity=_severity(known),
     )
 
 

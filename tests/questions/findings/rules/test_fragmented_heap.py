@@ -26,15 +26,20 @@ ENTRY main {
 """
 
 
-def _known(lost: int) -> ModuleDump:
+def _known(lost: int, limit: int | None = None) -> ModuleDump:
     """Return a program whose heap has some free bytes at the peak."""
     known = analysis_of_text(TEXT)
     memory = memory_results(known)
     assert memory is not None
     spaces = tuple(replace(one, fragmentation_bytes=lost) for one in memory.statement.spaces)
-    statement = replace(memory.statement, spaces=spaces, is_exact=True)
+    statement = replace(memory.statement, spaces=spaces, is_exact=True, limit_bytes=limit)
     plant(known, memory_results, replace(memory, statement=statement))
     return known
+
+
+def test_a_program_that_fits_with_room_has_no_finding() -> None:
+    assert not [*fragmented_heap(_known(64 << 20, limit=16 << 30))]
+    assert [*fragmented_heap(_known(64 << 20, limit=9 << 20))]
 
 
 @pytest.mark.parametrize(("lost", "severity"), [(2 << 20, Severity.INFO), (64 << 20, None)])
