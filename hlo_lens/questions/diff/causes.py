@@ -635,11 +635,14 @@ class ResultsChanged(Cause):
             return is_line and all(map(changes.is_following, other.sources))
         if not isinstance(other, DonationChanged):
             return False
-        outputs = (
-            {row.base_output for row in changes.donations.entries} if changes.donations else ()
-        )
+        donations = () if changes.donations is None else changes.donations.entries
+        before = {row.base_output for row in donations} - {None}
+        after = {row.head_output for row in donations} - {None}
+        shapes = {row.device_shape for row in donations} - {None}  # JAX pairs them by shape
         return any(
-            row.base is not None and row.base.index in outputs for row in changes.entries("output")
+            one is not None and (one.index in indices or one.device_shape in shapes)
+            for row in changes.entries("output")
+            for one, indices in ((row.base, before), (row.head, after))
         )
 
 

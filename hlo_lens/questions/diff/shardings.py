@@ -213,7 +213,9 @@ def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Entrie
     by_index = {entry.index: entry for entry in mine}, {entry.index: entry for entry in yours}
     indices = ((b.aliased_with, h.aliased_with) for b, h in arguments if b and h)
     aliased = ((by_index[0].get(one or ""), by_index[1].get(other or "")) for one, other in indices)
-    results: list[tuple[EntryFact, EntryFact]] = [(b, h) for b, h in aliased if b and h]
+    results = [*_of_one_path(mine, yours)]
+    used = {id(one) for pair in results for one in pair}
+    results += [(b, h) for b, h in aliased if b and h and not used & {id(b), id(h)}]
     results += [*_by_path(*_unpaired(results, mine, yours))]
     return [*arguments, *results, *_match_outputs(*_unpaired(results, mine, yours))]
 
@@ -231,10 +233,17 @@ def _by_path(base: list[EntryFact], head: list[EntryFact]) -> Iterator[tuple[Ent
 
     Most pairs decide which name became which.
     """
+    pairs = [*_of_one_path(base, head)]
+    yield from pairs
+    yield from _renamed(*_unpaired(pairs, base, head))
+
+
+def _of_one_path(
+    base: list[EntryFact], head: list[EntryFact]
+) -> Iterator[tuple[EntryFact, EntryFact]]:
     named = (lambda entry: entry.name and (entry.name, entry.index),)
     pairs = pair_items(base, head, named, attrgetter("number", "index"))
     yield from ((b, h) for b, h in pairs if b is not None and h is not None)
-    yield from _renamed([b for b, h in pairs if b and not h], [h for b, h in pairs if h and not b])
 
 
 def _renamed(

@@ -163,6 +163,8 @@ def _facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _reproduced_text(row: Recompiled) -> str:
+    if not row.base_versions and not row.refusal and not any(one.applies for one in row.changes):
+        return "not compiled: no change applies"
     equal, by = row.reproduction, _versions_text(row.base_versions, row.base_seconds)
     if equal.is_equal is None and row.refusal and not row.changes:
         return f"not possible: {row.refusal}{by}"
