@@ -108,10 +108,10 @@ def _weight(collective: Collective) -> tuple[int, str]:
 def asked_collectives(found: Collectives, name: str) -> tuple[list[Collective], list[Collective]]:
     """Return the collectives of a name, and the others of a kind that was named instead.
 
-    Of a kind (``all-gather``) the largest is asked for, unless one has that very name.
+    Of a kind (``all-gather``) the largest is asked for; one of that very name is ``%all-gather``.
     """
     of_kind = sorted((one for one in found.collectives if one.kind == name), key=_weight)
-    chosen = find_collectives(found, name) or of_kind[:1]
+    chosen = of_kind[:1] or find_collectives(found, name)
     return chosen, [one for one in of_kind if one not in chosen]
 
 
