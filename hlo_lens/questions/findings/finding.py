@@ -152,6 +152,10 @@ class Finding:
         return f"{self.source_file}:{self.source_line}"
 
 
+_TRIVIAL = 4 << 10
+"""Bytes of memory that are not worth a word beside a mebibyte sent, or as much work."""
+
+
 def savings_text(saves: Saves, share: float | None) -> str:
     """Return what a fix brings and costs: ``saves up to 1.64GiB (11%)``; empty if not known.
 
@@ -167,7 +171,8 @@ def savings_text(saves: Saves, share: float | None) -> str:
         (saves.flops, flops_text(abs(saves.flops or 0)), "", "computes {} more"),
         (saves.seconds, format_seconds(abs(saves.seconds or 0)), "", "takes {} longer"),
     )
-    for amount, text, what, cost in figures:
+    is_large = any(abs(one or 0) >= 1 << 20 for one in (saves.bytes, saves.sent_bytes, saves.flops))
+    for amount, text, what, cost in figures[is_large and abs(saves.bytes or 0) < _TRIVIAL :]:
         if amount is not None and amount > 0:
             gains.append(f"{text}{what}")
         elif amount:
