@@ -423,14 +423,17 @@ class _Roles:
         return _Role(text, general, is_in_loop, not traits.is_control_flow, node)
 
     def caller_in(self, computation: int, nodes: Set[int]) -> int:
-        """Return the outermost of some nodes that came or went with a computation, or -1."""
+        """Return the outermost of some nodes that came or went with a computation, or -1.
+
+        A damaged text may call in a circle, which has no outermost.
+        """
         caller = -1
         for _ in range(_DEEPEST):
             role = self.of(computation)
             if not role.is_embedded or role.caller not in nodes:
-                break
+                return caller
             caller, computation = role.caller, self._graph.owner[role.caller]
-        return caller
+        return -1
 
 
 def _edit_groups(

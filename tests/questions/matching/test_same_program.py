@@ -171,3 +171,14 @@ def test_program_with_one_other_instruction_is_not_the_same(
     found = program_diff(base, head)
     assert not found.identical
     assert found.changed + found.added + found.removed + found.moved > 0
+
+
+def test_a_computation_that_calls_itself_is_compared() -> None:
+    entry = "HloModule m\n\nENTRY main {\n  ROOT p = f32[2] parameter(0)\n}\n"
+    circle = (
+        "\nloop {\n  p = f32[2] parameter(0)\n"
+        "  s = ((f32[2]), f32[2], s32[]) call-start(p), to_apply=loop\n"
+        "  ROOT d = f32[2] call-done(s)\n}\n"
+    )
+    found = program_diff(parse_hlo(entry + circle), parse_hlo(entry))
+    assert (found.unchanged, found.removed, found.added) == (1, 3, 0)
