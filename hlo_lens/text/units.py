@@ -191,7 +191,7 @@ def parse_size(size: int | str) -> int:
     return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " "))
 
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d{1,60}(?:\.\d{1,60})?)\s*([KMGTPE]?)(i)?B?\s*", re.IGNORECASE)
 
 
 MARGIN = 0.15

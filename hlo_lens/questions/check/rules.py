@@ -8,7 +8,6 @@ it: ``jit_train:memory.temp_bytes>4GiB``.
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 import tomllib
@@ -50,6 +49,10 @@ _QUANTITY = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})\s*(%|[kKMGT
 _PREFIXES = "KMGTPE"
 
 
+_TOO_LARGE = 1e300
+"""Numbers from which a budget is refused: no figure comes near."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number and its unit: ``14.5GiB``, ``2%``, ``48``.
@@ -73,8 +76,10 @@ class Quantity:
         Raises:
             UsageError: If it is none.
         """
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-            return cls(Fraction(str(value)), text=str(value))
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if abs(value) < _TOO_LARGE:  # false for a NaN
+                return cls(Fraction(str(value)), text=str(value))
+            raise UsageError("not an amount: a number that no figure comes near")
         match = _QUANTITY.fullmatch(value.strip().replace("_", "")) if type(value) is str else None
         if match is None or not isinstance(value, str):
             raise UsageError(f"not an amount: {value!r}; write it like 48, 14.5GiB or 2%")
