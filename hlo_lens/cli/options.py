@@ -232,6 +232,11 @@ module_option = click.option(
 )
 """The option that selects modules; the command gets it as ``pattern``."""
 
+limit_option = click.option(
+    "--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]"
+)
+"""The option for the memory of a device, as text."""
+
 force_option = click.option(
     "--force",
     is_flag=True,

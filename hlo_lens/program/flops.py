@@ -636,7 +636,7 @@ class WorkFinder:
             return Work(self._moved(row), _flops_or_none(self._table, row))
         for below in self._bodies([row]):
             if below not in self._work:  # texts nest computations deep, and damaged ones in circles
-                bodies = _post_order(
+                bodies = post_order(
                     below,
                     lambda body: self._bodies(self._table.module.computations[body.place].rows),
                 )
@@ -740,7 +740,7 @@ class WorkFinder:
         def users(row: int) -> Iterator[int]:
             yield from (user for user, _ in self._links.users_of(row) if opcodes[user] in views)
 
-        for row in _post_order(parameter, users):
+        for row in post_order(parameter, users):
             parts: list[int | None] = []
             for user, position in self._links.users_of(row):
                 traits = opcode_traits(opcodes[user])
@@ -762,7 +762,7 @@ class WorkFinder:
             listed = self._links.operands_of(row)[:count] if opcodes[row] in _WRITTEN_ALIKE else ()
             yield from (operand for operand in listed if operand != NOTHING)
 
-        for row in () if root == NOTHING else _post_order(root, operands):
+        for row in () if root == NOTHING else post_order(root, operands):
             traits, own = opcode_traits(opcodes[row]), self._operands(row)
             if traits.opcode in _WRITTEN_ALIKE and (own or traits.opcode == "tuple"):
                 parts = (
@@ -785,8 +785,8 @@ class WorkFinder:
 T = TypeVar("T")
 
 
-def _post_order(start: T, below: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return what a start leads to, each after all that it leads to itself; the start is last."""
+def post_order(start: T, below: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return the nodes reached from a start, each after all that it reaches; the start is last."""
     order: dict[T, None] = {}
     opened: set[T] = set()
     waiting = [start]

@@ -1,4 +1,4 @@
-"""The module that a question about one program means: the one beside which others are helpers.
+"""Choice of the module that a command about one program uses; small ones around it are helpers.
 
 A process compiles many small programs around its step: constants, random keys, conversions.
 """

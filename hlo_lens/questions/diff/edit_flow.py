@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import InstructionTable
+from hlo_lens.program.flops import post_order
 from hlo_lens.program.trip_counts import trip_counts
 from hlo_lens.program.value_flow import Value, value_flow
 
@@ -236,7 +237,12 @@ def nests(module: HloModule) -> list[tuple[Nest, int]]:
     counts = trip_counts(InstructionTable(module), derives_printed=False).loops if rows else ()
     trips = {row: loop.trip_count for row, loop in zip(rows, counts, strict=True)}
     found: dict[int, tuple[Nest, int]] = {module.entry.place: ((), 1)}
-    for place in reversed(_callees_first(module)):
+
+    def called(place: int) -> list[int]:
+        calls = links.calls.of_rows(module.computations[place].rows)
+        return [call.place for call in calls if call.place >= 0]
+
+    for place in reversed(post_order(module.entry.place, called)):
         calls = [call for call in links.calls.of_computation(place) if call.role != "condition"]
         outer = [found[links.owners[call.row]] for call in calls if links.owners[call.row] in found]
         if outer and place not in found:
@@ -244,22 +250,6 @@ def nests(module: HloModule) -> list[tuple[Nest, int]]:
             nest = (*nest, trips[row]) if row in trips else nest
             found[place] = nest, min(_MOST_STEPS, sum(times for _, times in outer))
     return [found.get(place, ((), 1)) for place in range(len(module.computations))]
-
-
-def _callees_first(module: HloModule) -> list[int]:
-    """Return the places of computations, those that are called before their callers."""
-    links, done, order = module.links, set[int](), list[int]()
-    stack = [(module.entry.place, False)]
-    while stack:
-        place, is_left = stack.pop()
-        if is_left:
-            order.append(place)
-        elif place not in done:
-            done.add(place)
-            stack.append((place, True))
-            called = links.calls.of_rows(module.computations[place].rows)
-            stack += [(call.place, False) for call in called if call.place >= 0]
-    return order
 
 
 Nested: TypeAlias = "Mapping[str, Counter[tuple[Nest, bool]]]"

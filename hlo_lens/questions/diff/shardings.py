@@ -216,7 +216,7 @@ def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Entrie
     results = [*_of_one_path(mine, yours)]
     used = {id(one) for pair in results for one in pair}
     results += [(b, h) for b, h in aliased if b and h and not used & {id(b), id(h)}]
-    results += [*_by_path(*_unpaired(results, mine, yours))]
+    results += [*_renamed(*_unpaired(results, mine, yours))]
     return [*arguments, *results, *_match_outputs(*_unpaired(results, mine, yours))]
 
 

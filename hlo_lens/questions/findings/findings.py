@@ -253,7 +253,7 @@ def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
     """Return the sort key: root causes and errors of unknown saving, then by severity and share.
 
     Of a program that does not fit, findings that free memory come first, the most bytes first. A
-    warning of unknown saving is sorted as one that saves a tenth. What a program means comes last.
+    warning of unknown saving is sorted as one that saves a tenth. Intended design comes last.
     """
     share, severity = finding.share, finding.severity or Severity.INFO
     is_grave = share is None and severity is Severity.ERROR

@@ -1,6 +1,6 @@
 """Proofs of fixes: what compiles with them saved, kept in the user's cache by digest.
 
-Whoever prints findings reads the proofs that are there; only ``lint`` compiles and adds new ones.
+Commands that print findings read stored proofs; only ``lint`` compiles and stores new ones.
 """
 
 from __future__ import annotations

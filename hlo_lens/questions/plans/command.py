@@ -11,6 +11,7 @@ from hlo_lens.cli.options import (
     Reading,
     comma_separated,
     compiling_options,
+    limit_option,
     module_option,
     read_meant,
     reading_options,
@@ -147,7 +148,7 @@ _sieve_options = option_group(
     metavar="NAME",
     help="Device to compile for, if the dump does not name it: v5e:2x4, h100_sxm.",
 )
-@click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
+@limit_option
 @compiling_options(
     "Time for all compiles.",
     default=10.0,
@@ -172,10 +173,10 @@ def lint(
     """Find what a program wastes: what the fix saves, the line to blame, what to write instead.
 
     PATH is a file, a folder or archive of dumps, or - for standard input. Findings of each module
-    are sorted by what they save. Where jax is, the program is compiled with the first fixes: their
-    savings are exact, others are at most. A comment "# hlo-lens: ignore[M003]" at the line of a
-    finding suppresses it. Exit codes: 0; 1 with --fail-level, 4 if that cannot be
-    decided.
+    are sorted by what they save. If jax is installed, the program is compiled with the first
+    fixes, whose savings are then exact; others ("up to") are sizes of values. A comment
+    "# hlo-lens: ignore[M003]" at the line of a finding suppresses it. Exit codes: 0; 1 with
+    --fail-level, 4 if that cannot be decided.
     """
     from hlo_lens.questions.findings.findings import module_findings
     from hlo_lens.questions.plans.lint import lint_modules
@@ -240,7 +241,7 @@ Example:
 
 @click.command(epilog=_FIT_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
+@limit_option
 @click.option(
     "--target",
     "targets",

@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from hlo_lens.cli.options import Reading, answer, reading_options
+from hlo_lens.cli.options import Reading, answer, limit_option, reading_options
 from hlo_lens.cli.output import Output, output_options
 
 _EXAMPLE = """\b
@@ -25,7 +25,7 @@ Example:
     metavar="LOG",
     help="Standard error of its compilation or run, to join with the dump.",
 )
-@click.option("--limit", metavar="SIZE", help="Memory of one device: 16GiB.  [default: target's]")
+@limit_option
 @click.option(
     "--full", "is_full", is_flag=True, help="Print all facts and tables instead of the first page."
 )

@@ -177,7 +177,9 @@ def _shard_map_around(
         instruction = before.instruction(row)
         target, said = custom_call_target(instruction), instruction.frontend_attributes
         is_manual = axis in shardy_axes(said.get(MANUAL_AXES, ""))
-        if target == "SPMDFullToShardShape" or ("GlobalToLocalShape" in target and is_manual):
+        if target == "SPMDFullToShardShape" or (
+            target == "xla.sdy.GlobalToLocalShape" and is_manual
+        ):
             lines.add(places.innermost(row))
     inside: Counter[SourceLocation] = Counter()
     known = origins(module)

@@ -70,6 +70,7 @@ def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
     peak = None if memory is None else memory.peak
     if peak is None or BACKWARD not in hlo_text(known).columns.source.text:
         return
+    is_too_large = memory is not None and memory.statement.fits is False
     loops: dict[str, list[_Stack]] = {}
     for value in peak.live[:_MOST_VALUES]:
         if value.category == "temp":
@@ -79,7 +80,7 @@ def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
             if loop and shape is not None and len(shape.dimensions) > 1:
                 loops.setdefault(loop, []).append(_Stack(value, shape, origin))
     for loop, stacks in loops.items():
-        yield from _finding(known, loop, stacks, peak.total_bytes)
+        yield from _finding(known, loop, stacks, peak.total_bytes, is_too_large)
 
 
 def _loop_of(op_name: str | None) -> str | None:
@@ -91,7 +92,7 @@ def _loop_of(op_name: str | None) -> str | None:
 
 
 def _finding(
-    known: ModuleDump, loop: str, found: Sequence[_Stack], peak_bytes: int
+    known: ModuleDump, loop: str, found: Sequence[_Stack], peak_bytes: int, is_too_large: bool
 ) -> Iterator[Finding]:
     trips, carried, row = _loop(known, loop, {one.shape.dimensions[0] for one in found})
     roles = memory_roles(known)
@@ -105,8 +106,6 @@ def _finding(
     size = sum(one.value.owned_bytes for one in stacks)
     inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]
     freed = (size - max(inputs, default=0)) * (trips - 1) // trips
-    memory = memory_results(known)
-    is_too_large = memory is not None and memory.statement.fits is False
     least = _TOO_LARGE_SHARE if is_too_large else _LEAST_SHARE
     if row is None or freed < least * peak_bytes:
         return
