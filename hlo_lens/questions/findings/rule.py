@@ -1,4 +1,4 @@
-"""A rule: its code, its function, and its description, which is the docstring of its file."""
+"""A rule: its code, its function, and its description, which is the docstring of the function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -54,7 +53,7 @@ class RuleText:
 
     @classmethod
     def of(cls, docstring: str) -> RuleText:
-        """Return the description in the docstring of a rule's file."""
+        """Return the description in the docstring of a rule's function."""
         head, *rest = _HEADING.split(inspect.cleandoc(docstring))
         pairs = zip(rest[::2], rest[1::2], strict=True)
         return cls(
@@ -67,24 +66,20 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Code of a rule; its name is that of its function."""
+    """Code and function of a rule, whose name is that of the function."""
 
     code: str
-
-    @property
-    def function(self) -> Callable[..., object]:
-        """The function that finds."""
-        raise NotImplementedError
+    find: Callable[..., object]
 
     @property
     def name(self) -> str:
         """Name of the rule: ``undonated-argument``."""
-        return self.function.__name__.replace("_", "-")
+        return self.find.__name__.replace("_", "-")
 
     @property
     def text(self) -> RuleText:
-        """Description, from the docstring of the file."""
-        return RuleText.of(sys.modules[self.function.__module__].__doc__ or "")
+        """Description, from the docstring of the function."""
+        return RuleText.of(self.find.__doc__ or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +96,6 @@ class ModuleRule(_Rule):
     needs: str = ""
     is_root: bool = False
 
-    @property
-    def function(self) -> Callable[..., object]:
-        """The function that finds."""
-        return self.find
-
 
 @dataclass(frozen=True, slots=True)
 class DumpRule(_Rule):
@@ -113,21 +103,46 @@ class DumpRule(_Rule):
 
     find: FindInDump
 
-    @property
-    def function(self) -> Callable[..., object]:
-        """The function that finds."""
-        return self.find
-
 
 Rule: TypeAlias = ModuleRule | DumpRule
+
+_RULES: list[Rule] = []
+
+
+def module_rule(
+    code: str, *, needs: str = "", is_root: bool = False
+) -> Callable[[FindInModule], FindInModule]:
+    """Register a function as the rule of a code about one module.
+
+    Args:
+        code: Its code.
+        needs: `MEMORY` or `PEAK`, without which it is not called; empty for neither.
+        is_root: Whether findings of other rules on its mesh axes are symptoms of its findings.
+    """
+
+    def register(find: FindInModule) -> FindInModule:
+        _RULES.append(ModuleRule(code, find, needs, is_root))
+        return find
+
+    return register
+
+
+def dump_rule(code: str) -> Callable[[FindInDump], FindInDump]:
+    """Register a function as the rule of a code about the modules of a dump together."""
+
+    def register(find: FindInDump) -> FindInDump:
+        _RULES.append(DumpRule(code, find))
+        return find
+
+    return register
 
 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
     """Return all rules, by code."""
-    names = (one.name for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."))
-    found: list[Rule] = [importlib.import_module(name).RULE for name in names]
-    return tuple(sorted(found, key=lambda rule: rule.code))
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return tuple(sorted(_RULES, key=lambda rule: rule.code))
 
 
 @functools.cache

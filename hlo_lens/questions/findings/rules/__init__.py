@@ -1,1 +1,1 @@
-"""Rules: one file each, with its code, its description and its function."""
+"""Rules, a file for each topic: `module_rule` registers one, and its docstring describes it."""

@@ -1,0 +1,253 @@
+"""Rules about how a program was compiled: again and again, for another device or network."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hlo_lens.load.devices import TARGET_ARGUMENTS, tpu_target
+from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.findings.finding import Finding, Severity
+from hlo_lens.questions.findings.rule import dump_rule, module_rule
+from hlo_lens.text.dump_kinds import AS_TEXT
+from hlo_lens.text.names import shell_word
+from hlo_lens.text.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.dumps.listing import ListingFacts
+
+
+# ---- X001 ----------------------------------------------------------------------------------------
+
+
+_RECOMPILED_LEAST, _MANY = 3, 8
+"""Fewest shapes of a finding, and of a warning."""
+
+_LEAST_INSTRUCTIONS = 100
+_MOST_SHOWN = 4
+
+
+@dump_rule("X001")
+def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
+    """One function was compiled several times, for arguments of different shapes.
+
+    What:
+        The dump of one process has three compiles or more of a function of the same name, whose
+        arguments differ in shape or element type.
+
+    Why it costs:
+        Each new shape costs a whole compile, seconds to minutes, and memory for another executable.
+        In serving or evaluation this happens at each new length of a batch or sequence.
+
+    Fix:
+        Pad inputs to a few sizes (buckets), or to the largest one; keep the last, smaller batch out
+        (drop_remainder); pass Python numbers as arrays.
+        jax.config.update("jax_explain_cache_misses", True) prints the reason of each compile.
+
+    Fine when:
+        The shapes are the buckets that are wanted, compiled once at the start. Below eight compiles
+        it is an info. Functions of less than 100 instructions, such as jnp.ones, are not looked at.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, one in enumerate(modules):
+        is_large = (one.instructions or 0) >= _LEAST_INSTRUCTIONS
+        if is_large and one.number is not None and one.signature is not None:
+            groups.setdefault((_process(one), one.name), []).append(place)
+    for (_, name), places in groups.items():
+        different = dict.fromkeys(modules[place].signature or () for place in places)
+        if len(different) >= _RECOMPILED_LEAST:
+            yield places[-1], _finding(name, len(places), list(different))
+
+
+def _process(module: ListingFacts) -> str:
+    """Return the folder of the dump; newer dumps have a folder of its own for each module."""
+    folder, _, last = module.folder.rpartition("/")
+    return folder if last == module.key else module.folder
+
+
+def _finding(name: str, count: int, shapes: Sequence[tuple[str, ...]]) -> Finding:
+    width = min(map(len, shapes))
+    changing = [n for n in range(width) if len({one[n] for one in shapes}) > 1]
+    evidence = tuple(
+        f"parameter {number}: {', '.join(dict.fromkeys(one[number] for one in shapes))}"
+        for number in changing[:_MOST_SHOWN]
+    )
+    return Finding(
+        message=f"{name} was compiled {count} times, for {len(shapes)} different shapes",
+        fix="pad the inputs to a few sizes, or to the largest one",
+        values=(name,),
+        evidence=evidence or ("the number of parameters differs",),
+        severity=Severity.WARNING if len(shapes) >= _MANY else Severity.INFO,
+    )
+
+
+# ---- X006 ----------------------------------------------------------------------------------------
+
+
+_LEAST_BYTES = 1 << 20
+"""Least bytes of copies that are worth a word."""
+
+_SLICES = {
+    **{2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"},
+    **{128: "v5e:8x16", 256: "v5e:16x16"},
+}
+"""Slice of as many chips as devices."""
+
+
+@dump_rule("X006")
+def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
+    """Memory of a program that was compiled for CPU devices is not that of a TPU or GPU.
+
+    What:
+        The dump is of a program for several CPU devices, as
+        XLA_FLAGS=--xla_force_host_platform_device_count=8 makes them.
+
+    Why it costs:
+        Nothing at run time. But CPU's compiler computes bf16 in f32 and keeps both, fuses less, and
+        does not rematerialise: its memory may be twice that of a TPU, or less where tiles are
+        padded. The message has the bytes of the f32 copies of 16-bit values at the peak, which only
+        CPU makes.
+
+    Fix:
+        Compile the same program for the hardware, without having it: hlo-lens what-if DIR --target
+        v5e:2x4, or --target h100_sxm. It needs the text from before optimizations, which
+        --xla_dump_hlo_as_text writes next to the others.
+
+    Fine when:
+        The program is meant for CPU, or only collectives and shardings are of interest. It is an
+        info, once for a dump.
+    """
+    programs = [place for place, one in enumerate(modules) if one.instructions is not None]
+    # a text without number repeats a compile, if others have numbers
+    programs = [place for place in programs if modules[place].number is not None] or programs
+    if not programs or any(modules[place].backend != "cpu" for place in programs):
+        return
+    largest = max(programs, key=lambda place: (modules[place].total_bytes or 0, -place))
+    devices = modules[largest].devices or 1
+    if devices < 2 or modules[largest].total_bytes is None:
+        return
+    yield (
+        largest,
+        Finding(
+            message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU"
+            f"{_copies(modules[largest].copied_bytes)}",
+            fix=_fix(modules[largest], devices),
+            severity=Severity.INFO,
+        ),
+    )
+
+
+def _copies(size_bytes: int) -> str:
+    """Return the bytes of copies that a TPU or GPU does not make; empty for few."""
+    if size_bytes < _LEAST_BYTES:
+        return ""
+    return f", {format_bytes(size_bytes)} at the peak are f32 copies of 16-bit values"
+
+
+def _fix(module: ListingFacts, devices: int) -> str:
+    """Return the command that compiles a program for hardware, or what that needs."""
+    if not module.has_program:
+        return (
+            f"dump again with {AS_TEXT} and keep the text from before optimizations, which "
+            "hlo-lens what-if compiles for a TPU or GPU"
+        )
+    words = [shell_word(module.path) if module.path else "DIR"]
+    words += [module.module_option] if module.module_option else []
+    target = _SLICES.get(devices, "h100_sxm")
+    return f"hlo-lens what-if {' '.join(words)} --target {target}"
+
+
+# ---- X004 ----------------------------------------------------------------------------------------
+
+
+_DIMENSIONS, _TOPOLOGY_LEAST = 3, 4
+_SIZES = re.compile(r"\d+")
+
+
+@module_rule("X004")
+def mesh_topology(known: ModuleDump) -> Iterator[Finding]:
+    """The program was compiled for a TPU mesh without wraparound links, which real slices have.
+
+    What:
+        target_arguments of the dump describe a slice of 4x4x4 chips or more whose axes do not wrap.
+        Slices of v4, v5p and 7x of this size are tori: each axis is a ring.
+
+    Why it costs:
+        Nothing in memory; but XLA chooses the algorithms of collectives for another network, and
+        each of them takes up to twice as long as on the torus. Code and estimates of time are not
+        those of the real slice.
+
+    Fix:
+        Name the wraparound in the topology: jax.experimental.topologies.get_topology_desc(
+        "v5p:4x4x4", "tpu", wrap=(True, True, True)). what-if --target v5p:4x4x4 does so.
+
+    Fine when:
+        Only memory is of interest; or the slice really has no wraparound. Without collectives it is
+        an info.
+    """
+    text = known.setting(TARGET_ARGUMENTS)
+    target = None if text is None else tpu_target(text)
+    if target is None or "wrap" in target.options:
+        return
+    kind, _, shape = target.topology.partition(":")
+    sizes = [int(one) for one in _SIZES.findall(shape)]
+    if (
+        len(sizes) != _DIMENSIONS
+        or min(sizes) < _TOPOLOGY_LEAST
+        or any(one % _TOPOLOGY_LEAST for one in sizes)
+    ):
+        return
+    options = f'"{kind}:{shape}", "tpu", wrap=(True, True, True)'
+    yield Finding(
+        message=f"compiled for {target.name} without wraparound links; a real slice is a torus",
+        fix=f"get_topology_desc({options})",
+        evidence=(f"{TARGET_ARGUMENTS} of the dump has no axis that wraps",),
+        severity=Severity.WARNING if collectives(known).collectives else Severity.INFO,
+    )
+
+
+# ---- X005 ----------------------------------------------------------------------------------------
+
+
+@dump_rule("X005")
+def different_hosts(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
+    """Processes of one job compiled different programs.
+
+    What:
+        The folders of several processes have a compile of the same name and order whose
+        instructions differ.
+
+    Why it costs:
+        Processes of one job must run the same program. Collectives that do not match wait for each
+        other forever, or mix up data: a job that hangs in its first step.
+
+    Fix:
+        Remove what depends on the process: jax.process_index() in shapes, the iteration order of
+        sets and dictionaries, random seeds from time, files or flags that only one host has.
+        hlo-lens ls DIR prints the first instruction that differs.
+
+    Fine when:
+        The processes are stages of a pipeline, which run programs of their own on purpose.
+    """
+    if len({one.folder for one in modules}) < 2:
+        return  # without importing the comparison
+    from hlo_lens.questions.dumps.listing import has_processes
+    from hlo_lens.questions.dumps.processes import DIFFERENT, across_processes
+
+    for program in across_processes(modules).programs if has_processes(modules) else ():
+        if program.verdict != DIFFERENT or program.modules is None:
+            continue
+        yield (
+            program.modules[1],
+            Finding(
+                message=f"{program.name} of {program.odd} is not that of {program.having[0]}",
+                fix="remove what depends on the process: jax.process_index() in shapes, the order "
+                "of sets, seeds from time",
+                values=(program.name,),
+                evidence=(f"{program.processes} processes have it",),
+                severity=Severity.ERROR,
+            ),
+        )

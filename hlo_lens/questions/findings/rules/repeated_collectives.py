@@ -1,0 +1,588 @@
+"""Rules about collectives that send more than the program needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.hlo.columns import NOTHING
+from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
+from hlo_lens.program.origins import origins
+from hlo_lens.program.runs import call_counts
+from hlo_lens.program.summary import backend_of_dump, hlo_text
+from hlo_lens.program.value_flow import COPIES, ENDS, TUPLES, Route, Value, value_flow
+from hlo_lens.questions.collectives.collective import WIRE, collectives, run_sum
+from hlo_lens.questions.findings.finding import Saves, Severity, at
+from hlo_lens.questions.findings.rule import module_rule
+from hlo_lens.questions.findings.values import (
+    Transfer,
+    by_line,
+    finding_of,
+    is_cut_to_own_part,
+    maker_of,
+    operands_of,
+    shape_of,
+    subject,
+    transfers,
+    uses_of,
+)
+from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.render.result import sum_of
+from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
+from hlo_lens.text.units import format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.hlo.metadata import SourceLocation
+    from hlo_lens.hlo.module import HloComputation, HloModule
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.value_flow import Use, ValueFlow
+    from hlo_lens.questions.collectives.collective import Collective
+    from hlo_lens.questions.findings.finding import Finding
+    from hlo_lens.shapes.shape import ShapeIndex
+
+
+# ---- C007 ----------------------------------------------------------------------------------------
+
+
+_REMAT = ".remat"
+"""Part of the names of instructions that XLA computes again to save memory."""
+
+_AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")
+"""Parts of the operation paths of the backward pass."""
+
+
+@module_rule("C007")
+def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
+    """The same value is gathered more than once.
+
+    What:
+        Two all-gathers of one computation have the same operand, dimension and groups: the second
+        makes what the first made.
+
+    Why it costs:
+        The bytes of the second all-gather on the wire. XLA merges equal all-gathers, unless
+        something keeps them apart: different channels or metadata of the partitioner, a barrier, a
+        copy or a conversion between operand and gather.
+
+    Fix:
+        Give the value its gathered sharding once, before its uses, with all other axes that divide
+        it: y = jax.lax.with_sharding_constraint(x, P(None, "model")), and use y. It is in memory
+        from the first use to the last then.
+
+    Fine when:
+        XLA gathers it again to save memory (``.remat`` in the name), or one is of the forward and
+        one of the backward pass (fully sharded parameters are gathered again on purpose, since the
+        gathered ones do not fit): those are no findings. The two are so far apart that keeping the
+        result costs more memory than there is.
+    """
+    groups: dict[object, list[Transfer]] = {}
+    for one in transfers(known):
+        is_own = _REMAT not in one.collective.name
+        if one.collective.kind == "all-gather" and len(one.parts) == 1 and is_own:
+            groups.setdefault(_repeated_key(known, one), []).append(one)
+    for found in groups.values():
+        if len(found) < 2:
+            continue
+        gathers = [one.collective for one in found]
+        first = gathers[0]
+        what = first.argument or _name(hlo_text(known), found[0].parts[0].operand)
+        shape = shape_of(hlo_text(known), found[0].parts[0].result)
+        held = None if shape is None else shape.padded_size_bytes
+        cost = "" if held is None else f"; gathered once, it takes {format_bytes(held)} meanwhile"
+        made = finding_of(
+            gathers[1:],
+            f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}{cost}",
+            f"gather it once before its uses, over {first.axis} alone: "
+            f"y = jax.lax.with_sharding_constraint(x, {_spec(known, first)}), use y",
+        )
+        yield replace(made, has_cost=True)
+
+
+def _spec(known: ModuleDump, gather: Collective) -> str:
+    """Return the spec of a gathered argument without the axes of the gather."""
+    shardings = sharding_results(known)
+    values = () if shardings is None else shardings.table.parameters
+    own = next((one.spec for one in values if one.value.name == gather.argument), None)
+    if own is None or gather.axes is None:
+        return f"its PartitionSpec without {gather.axis}"
+    kept = [tuple(a for a in axes_of_entry(one) if a not in gather.axes) for one in own]
+    return written_spec(spec_of_axes(kept))
+
+
+def _repeated_key(known: ModuleDump, one: Transfer) -> object:
+    """Return the key that all-gathers of one result share."""
+    made = maker_of(hlo_text(known), one.parts[0].operand)
+    shape = shape_of(hlo_text(known), one.parts[0].result)
+    path = one.collective.op_name or ""
+    is_again = any(word in path for word in _AGAIN)
+    if made is None:
+        return one
+    collective = one.collective
+    dimensions = None if shape is None else (shape.element_type, shape.dimensions)
+    return collective.computation, made, dimensions, collective.groups, is_again
+
+
+def _name(module: HloModule, operand: Value) -> str:
+    """Return the name of what an array is made by; an element as XLA prints it, ``w#1``."""
+    made = maker_of(module, operand)
+    if made is None:
+        return "one value"
+    source = module.instruction(made.row)
+    if source.opcode == "parameter" and not made.element and source.op_name:
+        return source.op_name
+    return "#".join([source.name, *map(str, made.element)])
+
+
+# ---- C005 ----------------------------------------------------------------------------------------
+
+
+_KEEP = (
+    "keep the sharded dimension through the reshape, or give the sharding before and after it with "
+    "jax.lax.with_sharding_constraint"
+)
+_EXCHANGE = (
+    "exchange the parts instead of gathering all: jax.lax.all_to_all(x, axis, split_axis, "
+    "concat_axis, tiled=True)"
+)
+
+
+@module_rule("C005")
+def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
+    """A value is gathered and then cut into parts at once: it could not be resharded directly.
+
+    What:
+        Each use of an all-gather's result is a slice at an offset that depends on the device, or
+        another all-gather of which this holds. Where the gathers reach all devices, the value is
+        whole on every one of them: the partitioner warns of an "involuntary full
+        rematerialization".
+
+    Why it costs:
+        The bytes of the whole value on the wire, and in memory, where an all-to-all, or a slice of
+        what the device has, would do. Typical causes: a reshape that splits or merges a sharded
+        dimension so that the wanted tiling is no regular part of it; a constraint that moves an
+        axis to another dimension; jax.lax.all_gather of tokens in a shard_map, of which each device
+        takes those of its experts.
+
+    Fix:
+        Keep the sharded dimension through the reshape (shard the part that stays major), or give
+        the sharding with jax.lax.with_sharding_constraint before and after it. In a shard_map:
+        jax.lax.all_to_all.
+
+    Fine when:
+        The value is small.
+    """
+    module = hlo_text(known)
+    chains: dict[str | None, list[list[Transfer]]] = {}
+    for chain in _chains(module, transfers(known)):
+        chains.setdefault(chain[-1].collective.source, []).append(chain)
+    devices = module.num_partitions * module.replica_count
+    for found in chains.values():
+        gathers = [one.collective for chain in found for one in chain]
+        size = max(one.payload_bytes or 0 for one in gathers)
+        is_full = any(
+            math.prod(one.collective.group_size or 0 for one in chain) == devices for chain in found
+        )
+        whole = " whole on every device (involuntary full rematerialization)" if is_full else ""
+        subject = plural(len(gathers), "all-gather")
+        is_asked = (gathers[-1].op_name or "").endswith("/all_gather")
+        yield finding_of(
+            gathers,
+            f"{subject}: up to {format_bytes(size)}{whole}, then cut into each device's part",
+            _EXCHANGE if is_asked else _KEEP,
+        )
+
+
+def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Transfer]]:
+    """Yield chains of all-gathers, each the only use of the one before, the last only sliced."""
+    gathers = [one for one in found if one.collective.kind == "all-gather" and len(one.parts) == 1]
+    by_name = {(one.collective.computation, one.collective.name): one for one in gathers}
+    before: dict[tuple[str, str], Transfer] = {}
+    ends: list[Transfer] = []
+    for one in gathers:
+        uses = uses_of(module, one.parts[0].result)
+        if is_cut_to_own_part(module, one.parts[0].result):
+            ends.append(one)
+        elif uses and len(uses) == 1:
+            user = uses[0].instruction
+            key = (user.computation.name, user.name)
+            if key in by_name:
+                before[key] = one
+    for end in ends:
+        chain = [end]
+        while (first := before.get(_sliced_key(chain[0]))) is not None and first not in chain:
+            chain.insert(0, first)
+        yield chain
+
+
+def _sliced_key(one: Transfer) -> tuple[str, str]:
+    return one.collective.computation, one.collective.name
+
+
+# ---- C004 ----------------------------------------------------------------------------------------
+
+
+@module_rule("C004")
+def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
+    """The result of an all-reduce is cut to the device's own part at once.
+
+    What:
+        Each use of an all-reduce's result is a slice at an offset that depends on the device: a
+        reduce-scatter that was not formed.
+
+    Why it costs:
+        An all-reduce sends 2(n-1)/n of its payload, a reduce-scatter half as much; and the whole
+        result is in memory for a while.
+
+    Fix:
+        Ask for the divided result where it is made: with_sharding_constraint on the gradient with
+        the sharding of its parameter, out_shardings of the step, or lax.psum_scatter in a
+        shard_map.
+
+    Fine when:
+        The dump is of a CPU, whose compiler forms no reduce-scatter: TPU's and GPU's do, also
+        behind this text. Then it is an info, and what-if --target shows it.
+    """
+    module = hlo_text(known)
+    sliced = [
+        one
+        for one in transfers(known)
+        if one.collective.kind == "all-reduce"
+        and one.parts
+        and all(is_cut_to_own_part(module, part.result) for part in one.parts)
+    ]
+    asked = _asked(known) if sliced else frozenset()
+    for group in by_line(one.collective for one in sliced if _dimensions(module, one) not in asked):
+        yield finding_of(
+            group,
+            f"{subject(group)}: each device uses only its own part of the result",
+            "divide the result where it is made: with_sharding_constraint, or lax.psum_scatter",
+            saved_share=0.5,
+            severity=Severity.INFO if backend_of_dump(known) == "cpu" else None,
+        )
+
+
+def _asked(known: ModuleDump) -> frozenset[object]:
+    """Return the dimensions of the operands of reduce-scatters that the program asks for.
+
+    XLA may perform them as an all-reduce and a slice, which is its choice.
+    """
+    before = known.before
+    if before is None:
+        return frozenset()
+    rows = (row for row, opcode in enumerate(before.opcodes) if opcode == "reduce-scatter")
+    shapes = (before.instruction(row).operand_shape(0) for row in rows)
+    return frozenset(one.dimensions for one in shapes if one is not None)
+
+
+def _dimensions(module: HloModule, one: Transfer) -> object:
+    shape = shape_of(module, one.parts[0].operand)
+    return None if shape is None else shape.dimensions
+
+
+# ---- C003 ----------------------------------------------------------------------------------------
+
+
+_MOST_STEPS = 500
+_COPIED = Route(TUPLES | COPIES)
+
+
+@module_rule("C003")
+def invariant_collective(known: ModuleDump) -> Iterator[Finding]:
+    """A collective in a loop has the same operand in every trip.
+
+    What:
+        All operands of a collective in the body of a loop are computed from values that the loop
+        carries unchanged, and constants: each trip gets the same result.
+
+    Why it costs:
+        Its bytes on the wire in every trip but one.
+
+    Fix:
+        Do it before the loop: compute the value outside of the function that lax.scan or fori_loop
+        runs, with the wanted sharding (jax.lax.with_sharding_constraint), and close over it.
+
+    Fine when:
+        The result is so large that it should not be in memory during the whole loop, as parameters
+        that are gathered for each layer on purpose.
+    """
+    trips = {one.loop: one.trip_count for one in collectives(known).trips.loops}
+    carried: dict[int, _Carried] = {}
+    found: list[Collective] = []
+    for one in transfers(known):
+        count = trips.get(one.collective.loop_path[-1]) if one.collective.loop_path else None
+        if count is not None and count > 1 and _is_invariant(hlo_text(known), one, carried):
+            found.append(one.collective)
+    for group in by_line(found):
+        count = max(trips[one.loop_path[-1]] or 1 for one in group)
+        wire = sum_of(
+            None
+            if one.wire_bytes_per_run is None
+            else one.wire_bytes_per_run - one.wire_bytes_per_run // (trips[one.loop_path[-1]] or 1)
+            for one in group
+        )
+        yield finding_of(
+            group,
+            f"{subject(group)} in the loop {group[0].loop_path[-1]}: the same operands in each of "
+            f"{count} trips",
+            "compute it before the loop and close over the result",
+            saves=Saves.up_to(sent_bytes=wire),
+        )
+
+
+class _Carried(NamedTuple):
+    """Elements that a loop's body hands on unchanged, by their number in the carried tuple."""
+
+    parameter: int
+    numbers: frozenset[int]
+
+
+def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, _Carried]) -> bool:
+    """Return whether all operands are the same in every trip of the innermost loop.
+
+    Not those of constants alone, such as the zeros that the partitioner starts a windowed product
+    with: the program has no value that could be made before the loop.
+    """
+    if not one.parts:
+        return False
+    place = module.links.owners[one.parts[0].operand.row]
+    if not any(call.role == "body" for call in module.links.calls.of_computation(place)):
+        return False
+    if place not in carried:
+        carried[place] = _carried(module, module.computations[place])
+    waiting = [part.operand for part in one.parts]
+    seen = set(waiting)
+    is_carried = False
+    while waiting:
+        value = _passed(module, waiting.pop())
+        if value.row == NOTHING or len(seen) > _MOST_STEPS:
+            return False
+        if value.row == carried[place].parameter and value.element[:1]:
+            if value.element[0] not in carried[place].numbers:
+                return False
+            is_carried = True
+            continue
+        traits = opcode_traits(module.opcodes[value.row])
+        if traits.is_impure or traits.is_control_flow or traits.opcode == "parameter":
+            return False
+        new = set(operands_of(module, value.row)) - seen
+        seen |= new
+        waiting += new
+    return is_carried
+
+
+def _carried(module: HloModule, body: HloComputation) -> _Carried:
+    """Return the elements that each trip of a loop hands on unchanged."""
+    root, opcodes = body.root_row, module.opcodes
+    parameters = [row for row in body.rows if opcodes[row] == "parameter"]
+    if root == NOTHING or opcodes[root] != "tuple" or len(parameters) != 1:
+        return _Carried(NOTHING, frozenset())
+    (parameter,) = parameters
+    results = enumerate(operands_of(module, root))
+    same = (k for k, value in results if _passed(module, value) == (parameter, (k,)))
+    return _Carried(parameter, frozenset(same))
+
+
+def _passed(module: HloModule, value: Value) -> Value:
+    """Return the value before copies and views of it, and elements of tuples."""
+    flow = value_flow(module)
+    before = None if value.row == NOTHING else value
+    for _ in range(_MOST_STEPS):
+        if before is None:
+            break
+        value, before = before, flow.before(before, _COPIED)
+    return value
+
+
+# ---- C015 ----------------------------------------------------------------------------------------
+
+_PASSING = TUPLES | ENDS | opcodes_where(lambda traits: traits.is_moving)
+_PASSING |= {"negate", "fusion", "call"}
+"""Opcodes that hand a value on, as a whole or changed as its sum is."""
+
+_CHANGING = ("multiply", "divide", "convert", "dynamic-update-slice")
+"""Opcodes after which compilers keep an all-reduce in its loop."""
+
+_BACK = Route(TUPLES | COPIES | {"convert", "reshape"}, frozenset({"fusion"}))
+
+
+class _Sum(NamedTuple):
+    """A loop that adds up a value.
+
+    Attributes:
+        loop: Its row.
+        trips: Its trips.
+        addition: Row of the addition.
+        is_plain: Whether the value itself is added, as the compilers for TPU and GPU move it.
+    """
+
+    loop: int
+    trips: int
+    addition: int
+    is_plain: bool
+
+
+@module_rule("C015")
+def accumulated_all_reduce(known: ModuleDump) -> Iterator[Finding]:
+    """A loop adds up what all-reduces give in each trip: one after the loop would do.
+
+    What:
+        All uses of an all-reduce in a loop, scaled and moved at most, add it to a value that the
+        loop carries: gradients of microbatches that are summed over devices in every trip, not
+        once.
+
+    Why it costs:
+        Its bytes on the wire in every trip but one. The sum over devices of a sum over trips is the
+        sum over trips of sums over devices, so the result is the same but for rounding.
+
+    Fix:
+        Let each device add up its own gradients, and sum over devices after the loop: run the loop
+        in jax.shard_map over the data axes, with params = jax.lax.pcast(params, axes, to="varying")
+        before jax.grad, and gradients = jax.lax.psum(total, axes) after lax.scan. --prove cannot
+        apply it.
+
+    Fine when:
+        The gradients are kept divided (a reduce-scatter, which is no finding), or the compiler for
+        TPU or GPU moves it out of the loop, which a dump of CPU does not show: there it is an info
+        where the result is added as it is, and what-if --target shows it.
+    """
+    groups: dict[str, tuple[SourceLocation | None, list[Collective], list[_Sum]]] = {}
+    for one in transfers(known):
+        if one.collective.kind == "all-reduce" and one.collective.loop_path and one.parts:
+            sums = [_sum(known, part.result) for part in one.parts]
+            if sums[0] is not None and {one and one.loop for one in sums} == {sums[0].loop}:
+                is_written = (one.collective.op_name or "").endswith("psum")
+                row = one.parts[0].result.row if is_written else sums[0].addition
+                place = origins(known).place(row)
+                _, summed, found = groups.setdefault(str(place), (place, [], []))
+                summed.append(one.collective)
+                found.append(sums[0])
+    for place, summed, found in groups.values():
+        yield _finding(known, place, summed, found)
+
+
+def _finding(
+    known: ModuleDump,
+    place: SourceLocation | None,
+    summed: Sequence[Collective],
+    sums: Sequence[_Sum],
+) -> Finding:
+    trips = min(one.trips for one in sums)
+    is_moved = backend_of_dump(known) == "cpu" and all(one.is_plain for one in sums)
+    wire = run_sum(summed, WIRE)
+    once = None if wire is None else wire.most // trips
+    found = finding_of(
+        summed,
+        f"{subject(summed)} in each of {trips} trips of a loop that only adds them up"
+        + ("" if once is None else f": one after it sends {format_bytes(once)}"),
+        "add up the gradients of each device in the loop, in jax.shard_map with params = "
+        'jax.lax.pcast(params, axes, to="varying"), and jax.lax.psum(total, axes) after it',
+        saves=Saves.up_to(sent_bytes=None if wire is None or once is None else wire.most - once),
+        severity=Severity.INFO if is_moved else None,
+    )
+    note = "the compilers for TPU and GPU move it: hlo-lens what-if --target shows it"
+    return replace(found, **at(place), evidence=(*found.evidence, *[note] * is_moved))
+
+
+def _sum(known: ModuleDump, value: Value) -> _Sum | None:
+    """Return the loop of several trips that all uses of a value add it up in; None without one."""
+    module, flow = hlo_text(known), value_flow(hlo_text(known))
+    found: dict[int, int] = {}
+    waiting, seen = [value], {value}
+    while waiting:
+        one = waiting.pop()
+        returned, uses = flow.returned(one), list(flow.uses(one))
+        ahead = set() if returned is None else {returned}
+        if returned is None and not uses:
+            return None
+        for use in uses:
+            if flow.opcodes[use.row] == "add":
+                found[_carrying_loop(module, use)] = use.row
+            elif _is_passed(flow, use):
+                ahead |= set(flow.after(use))
+            else:
+                return None
+        waiting += ahead - seen
+        seen |= ahead
+        if len(seen) > _MOST_STEPS:
+            return None
+    loop = next(iter(found), NOTHING)
+    trips = None if loop == NOTHING else call_counts(known).trip_count(module.instruction(loop))
+    is_plain = {flow.opcodes[one.row] for one in seen}.isdisjoint(_CHANGING)
+    return (
+        _Sum(loop, trips, found[loop], is_plain)
+        if len(found) == 1 and trips and trips > 1
+        else None
+    )
+
+
+def _is_passed(flow: ValueFlow, use: Use) -> bool:
+    """Return whether a use hands a value on, as a whole or scaled, also as a part of a stack."""
+    opcode = flow.opcodes[use.row]
+    if opcode == "dynamic-update-slice":
+        return use.position == 1
+    if opcode in ("multiply", "divide"):
+        other = flow.operand(use.row, 1 - use.position)
+        shape = None if other is None else flow.module.operand_shape(other.row, 0)
+        is_scale = other is not None and flow.opcodes[other.row] in ("broadcast", "constant")
+        return is_scale and (shape is None or shape.rank == 0)
+    return opcode in _PASSING
+
+
+def _carrying_loop(module: HloModule, use: Use) -> int:
+    """Return the loop that carries the other operand of an addition, and its result in its place.
+
+    The other operand may be reset in the first trip. `NOTHING` without such a loop.
+    """
+    flow = value_flow(module)
+    other = flow.operand(use.row, 1 - use.position)
+    for _ in range(_MOST_STEPS):
+        if other is None:
+            return NOTHING
+        call = flow.caller(other.row)
+        if flow.opcodes[other.row] == "parameter" and call is not None and call.role == "body":
+            break
+        is_reset = flow.opcodes[other.row] == "select"
+        other = flow.operand(other.row, 2) if is_reset else flow.before(other, _BACK)
+    else:
+        return NOTHING
+    root = flow.root(call.row, "body")
+    made = None if root is None else maker_of(module, Value(root, other.element))
+    while made is not None and flow.opcodes[made.row] == "convert":
+        operand = flow.operand(made.row, 0)
+        made = None if operand is None else maker_of(module, operand)
+    if made is None or made.row != use.row:
+        return NOTHING
+    is_sum = _is_only_read_by(module, other, use.row) and root is not None
+    is_sum = is_sum and _is_only_read_by(module, Value(use.row), root, other.element)
+    return call.row if is_sum else NOTHING
+
+
+def _is_only_read_by(
+    module: HloModule, value: Value, reader: int | None, element: ShapeIndex = ()
+) -> bool:
+    """Return whether nothing in a loop reads a value but one instruction, as one of its elements.
+
+    What only hands the value on, or resets it, does not count.
+    """
+    flow = value_flow(module)
+    waiting, seen = [value], {value}
+    while waiting:
+        one = waiting.pop()
+        returned = flow.returned(one)
+        if returned is not None and returned not in seen:
+            seen.add(returned)
+            waiting.append(returned)
+        for use in flow.uses(one):
+            opcode = flow.opcodes[use.row]
+            if use.row == reader and element in ((), (use.position,)):
+                continue
+            if opcode != "select" and not _is_passed(flow, use):
+                return False
+            ahead = {Value(use.row)} if opcode == "select" else set(flow.after(use))
+            waiting += ahead - seen
+            seen |= ahead
+    return True

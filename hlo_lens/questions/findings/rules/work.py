@@ -1,0 +1,434 @@
+"""Rules about work: products that devices repeat, compute again, or have in many copies."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.query import tabulate
+from hlo_lens.program.flops import flops, flops_of
+from hlo_lens.program.origins import InstructionPlaces, Origins, origins
+from hlo_lens.program.runs import CallCounts
+from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
+from hlo_lens.program.value_flow import Value
+from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
+from hlo_lens.questions.findings.rule import MEMORY, module_rule
+from hlo_lens.questions.findings.values import dropping_constraints, first_use
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.roles import (
+    BACKWARD,
+    RECOMPUTED,
+    STATE,
+    WEIGHTS,
+    Differentiation,
+    argument_roles,
+)
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.work.lost_axis import Loss, LostAxis, lost_axis
+from hlo_lens.questions.work.work import mesh_axes, work
+from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
+from hlo_lens.text.source_files import is_library_file
+from hlo_lens.text.units import flops_text, format_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hlo_lens.hlo.metadata import SourceLocation
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.sharding.placement import ShardedValue
+    from hlo_lens.questions.work.work import RepeatedProduct, Work
+
+
+# ---- W001 ----------------------------------------------------------------------------------------
+
+
+_REPEATED_LEAST_SHARE = 0.05
+"""Share of a device's FLOP below which repeating them is by design."""
+
+_LEAST_OF_WEIGHTS = 0.15
+"""The same for an axis that divides weights alone."""
+
+_ERROR_SHARE = 0.25
+_MOST_LINES = 4
+
+
+@module_rule("W001", is_root=True)
+def repeated_work(known: ModuleDump) -> Iterator[Finding]:
+    """Devices along a mesh axis compute the same products.
+
+    What:
+        The axis divides an input of the program, or nothing, and matrix products whose operands are
+        the same on all devices along it: each device computes what the others do.
+
+    Why it costs:
+        With an axis of n devices, a repeated product takes n times the share of the time that it
+        needs, and its operands and results take n times their memory. What is saved for the
+        backward pass is whole as well, and often what is sent.
+
+    Fix:
+        Name the axis again after the first value that has lost it: x =
+        jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). An axis is lost where another
+        sharding takes its place (a table P("model", "fsdp") that tokens divided over fsdp are
+        looked up in), in a reshape that merges dimensions, a gather along the batch, a constraint
+        P() left from debugging, specs of shard_map without the axis, or in_shardings without the
+        batch.
+
+    Fine when:
+        The axis divides weights only, and values between blocks are whole on purpose, as in tensor
+        parallelism: what is repeated then is small.
+    """
+    found = work(known)
+    if not found.flops or not found.repeated_flops:
+        return
+    by_axis: dict[str, list[RepeatedProduct]] = defaultdict(list)
+    for product in found.products:
+        for axis in product.axis.split(",") if product.axis else ():
+            by_axis[axis].append(product)
+    inputs, weights = _parameters(known)
+    for axis, products in by_axis.items():
+        size = mesh_axes(known).sizes[axis]
+        most = found.flops * (size - 1) // size  # of branches, only the largest runs
+        repeated = min(most, sum(one.flops * (size - 1) // size for one in products))
+        only_weights = axis in weights and axis not in inputs
+        least = _LEAST_OF_WEIGHTS if only_weights else _REPEATED_LEAST_SHARE
+        if repeated >= least * found.flops:
+            yield _repeated_finding(known, found, axis, products, repeated)
+
+
+def _parameters(known: ModuleDump) -> tuple[dict[str, list[ShardedValue]], set[str]]:
+    """Return the inputs that each axis divides, and the axes of weights and optimizer state."""
+    shardings = sharding_results(known)
+    inputs: dict[str, list[ShardedValue]] = defaultdict(list)
+    weights: set[str] = set()
+    for value in () if shardings is None else shardings.table.values:
+        if value.value.kind != "parameter":
+            continue
+        for entry in value.spec or ():
+            for axis in axes_of_entry(entry):
+                if _is_input(known, value.value.number):
+                    inputs[axis].append(value)
+                else:
+                    weights.add(axis)
+    return inputs, weights
+
+
+def _is_input(known: ModuleDump, number: int | None) -> bool:
+    return number is not None and argument_roles(known).of_number(number).role not in (
+        WEIGHTS,
+        STATE,
+    )
+
+
+def _repeated_finding(
+    known: ModuleDump, found: Work, axis: str, products: Sequence[RepeatedProduct], repeated: int
+) -> Finding:
+    size = mesh_axes(known).sizes[axis]
+    lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
+    if lost is not None and lost.loss is Loss.INPUT:
+        dropped = (one for one in dropping_constraints(known) if axis in one.axes)
+        place = next((one.place for one in dropped if one.argument is not None), None)
+        if place is not None:  # it makes weights whole that the axis divides
+            lost = LostAxis(loss=Loss.CONSTRAINT, place=place)
+    inputs = [] if lost is None else _undivided_inputs(known, axis, lost.inputs)
+    place = None if lost is None else lost.place
+    if inputs:
+        place = first_use(known, inputs[0].value.number)
+    share = found.equal_share_flops
+    change, fix = _fix(known, axis, lost, inputs)
+    line = "here" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
+    loss = _UNKNOWN_LOSS if lost is None else _LOSSES[lost.loss]
+    return Finding(
+        message=(
+            f"{loss.format(axis=axis, line=line)}: {size} devices compute "
+            f"{flops_text(repeated)} of {flops_text(found.flops or 0)} alike"
+        ),
+        fix=fix,
+        **at(place),
+        axes=(axis,),
+        values=tuple(one.value.name or "" for one in inputs) or tuple(one.name for one in products),
+        evidence=(
+            *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
+            *_lines(known, products),
+        ),
+        changes=() if change is None else (change,),
+        saves=Saves.up_to(flops=repeated),
+        severity=(
+            Severity.ERROR if repeated >= _ERROR_SHARE * (found.flops or 0) else Severity.WARNING
+        ),
+    )
+
+
+_LOSSES = {
+    Loss.OPERATION: "from {line} on, values are not divided over {axis}",
+    Loss.CONSTRAINT: "the constraint leaves {axis} out",
+    Loss.SHARD_MAP: "the specs of shard_map leave {axis} out",
+    Loss.INPUT: "no input is divided over {axis}",
+}
+_UNKNOWN_LOSS = "operands of products are not divided over {axis}"
+
+
+def _undivided_inputs(known: ModuleDump, axis: str, numbers: Sequence[int]) -> list[ShardedValue]:
+    """Return those of some inputs whose first dimension an axis could divide, largest first."""
+    shardings = sharding_results(known)
+    size = mesh_axes(known).sizes[axis]
+    found = [
+        value
+        for value in (() if shardings is None else shardings.table.values)
+        if value.value.kind == "parameter"
+        and value.value.number in numbers
+        and value.device_shape is not None
+        and value.device_shape.dimensions
+        and (value.device_shape.dimensions[0] or 1) % size == 0
+    ]
+    return sorted(found, key=lambda value: -(value.device_bytes or 0))
+
+
+def _fix(
+    known: ModuleDump, axis: str, lost: LostAxis | None, inputs: Sequence[ShardedValue]
+) -> tuple[Remedy | None, str]:
+    """Return the change that names the axis again, and its text."""
+    if inputs:
+        name = inputs[0].value.name or ""
+        first, *rest = [*map(axes_of_entry, inputs[0].spec or ())] or [()]
+        divided = spec_of_axes([(*first, axis), *rest])
+        rank = 0 if inputs[0].device_shape is None else inputs[0].device_shape.rank
+        spec = partition_spec_text((*divided, *(None,) * (rank - len(divided))))
+        return Remedy(kind="shard", target=f"{name}={spec}"), f"in_shardings of {name}: {spec}"
+    if lost is None or lost.place is None:
+        return None, f"divide the values between products over {axis}"
+    line = f"{lost.place.file.rpartition('/')[2]}:{lost.place.line}"
+    if lost.loss is Loss.SHARD_MAP:
+        return None, f"name {axis} in in_specs and out_specs of shard_map at {line}"
+    if lost.loss is Loss.CONSTRAINT:
+        return Remedy(kind="constraint", target=f"drop {line}"), (
+            f"name {axis} in the PartitionSpec of with_sharding_constraint at {line}, or drop it"
+        )
+    spec = _spec_after(known, axis, lost.place)
+    return Remedy(kind="constraint", target=f"add {line}={spec}"), (
+        f"after {line}: x = jax.lax.with_sharding_constraint(x, {spec})"
+    )
+
+
+def _spec_after(known: ModuleDump, axis: str, place: SourceLocation) -> str:
+    """Return the spec that divides the batch of the largest value of a line.
+
+    The batch is the dimension that has the size of the one which the axis divides in an input, at
+    the same position if there are several; else the first.
+    """
+    before, size = known.before, mesh_axes(known).sizes[axis]
+    inputs, _ = _parameters(known)
+    batches = [
+        (number, value.global_shape.dimensions[number])
+        for value in inputs.get(axis, ())
+        for number, entry in enumerate(value.spec or ())
+        if axis in axes_of_entry(entry) and value.global_shape is not None
+    ]
+    places = None if before is None else InstructionPlaces(before)
+    shapes = [
+        one.shape
+        for one in (() if before is None else before.instructions)
+        if places is not None and places.innermost(one.row) == place
+    ]
+    arrays = [one for one in shapes if one is not None and not one.is_tuple and one.dimensions]
+    if not arrays:
+        return partition_spec_text((axis,))
+    sizes = max(arrays, key=lambda one: one.element_count or 0).dimensions
+    likely = [n for n, length in batches if n < len(sizes) and sizes[n] == length]
+    likely += [n for _, length in batches for n, one in enumerate(sizes) if one == length]
+    likely += [n for n, one in enumerate(sizes) if (one or 1) % size == 0]
+    number = likely[0] if likely else 0
+    return partition_spec_text((*(None,) * number, axis, *(None,) * (len(sizes) - number - 1)))
+
+
+def _lines(known: ModuleDump, products: Sequence[RepeatedProduct]) -> tuple[str, ...]:
+    lines: dict[str, int] = defaultdict(int)
+    for one in products:
+        place = origins(known).place(one.row)
+        lines["[no source line]" if place is None else str(place)] += one.flops
+    ordered = sorted(lines.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(f"{line}: {flops_text(flops)}" for line, flops in ordered[:_MOST_LINES])
+
+
+# ---- W002 ----------------------------------------------------------------------------------------
+
+
+_MOST_ROWS = 100_000
+"""Most instructions of a text that is searched."""
+
+_RECOMPUTED_LEAST_SHARE = 0.5
+"""Least share of the FLOP of the forward pass that are computed again."""
+
+_SAFETY = 2
+"""How often the values that are computed again must fit."""
+
+
+@module_rule("W002", needs=MEMORY)
+def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
+    """The forward pass is computed again, though its values would fit into memory.
+
+    What:
+        jax.checkpoint (nn.remat) computes half or more of the products of the forward pass again
+        for the backward pass, and twice the bytes that it computes again would fit into what the
+        device has free. Decided where the memory of the device is known: from a log, the dump or
+        --limit.
+
+    Why it costs:
+        Up to a third more arithmetic: forward and backward pass are three units of work, with the
+        forward pass again four.
+
+    Fix:
+        Leave jax.checkpoint away, or let it keep the results of products: jax.checkpoint(block,
+        policy=jax.checkpoint_policies.dots_saveable). --prove cannot apply it: what is computed
+        again is decided when JAX differentiates.
+
+    Fine when:
+        The batch is to grow, or other programs share the device. It is an info.
+    """
+    memory, before = memory_results(known), known.before
+    limit = None if memory is None else memory.statement.limit_bytes
+    if memory is None or limit is None or memory.statement.total_bytes is None:
+        return
+    if before is None or RECOMPUTED not in before.columns.source.text:
+        return
+    if len(before.columns) > _MOST_ROWS:
+        return
+    again = _Again(before)
+    size = again.size_bytes // num_devices(known)
+    free = limit - memory.statement.total_bytes
+    total = flops(known).total
+    if again.share_of_forward < _RECOMPUTED_LEAST_SHARE or _SAFETY * size > free or total is None:
+        return
+    saved = int(total * again.share)
+    room = format_bytes(free)
+    yield Finding(
+        message=(
+            f"{again.share_of_forward:.0%} of the forward pass is computed twice, "
+            f"{flops_text(saved)} of {flops_text(total)}, though {room} of the device are free"
+        ),
+        fix="leave jax.checkpoint away, or keep products: jax.checkpoint(block, "
+        "policy=jax.checkpoint_policies.dots_saveable)",
+        **at(again.place),
+        evidence=(f"what is computed again has about {format_bytes(size)} on each device",),
+        saves=Saves.up_to(flops=saved),
+        severity=Severity.INFO,
+    )
+
+
+class _Again:
+    """What a program computes again for its backward pass, in the text before optimizations.
+
+    Attributes:
+        share: Its share of the FLOP of all products.
+        share_of_forward: Its FLOP over those of the forward pass.
+        size_bytes: Bytes of its results on all devices, of all trips of loops.
+        place: Line of the first call of a computation that is computed again; None if not known.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        origins, self._module = Origins(module), module
+        self._runs, passes = CallCounts(tabulate(module)), Differentiation(module, origins.places)
+        rows = range(len(module.columns))
+        self.again = [row for row in rows if RECOMPUTED in (passes.path(row) or "")]
+        products = [row for row in rows if opcode_traits(module.opcodes[row]).is_contraction]
+        forward = self._flops([row for row in products if passes.is_forward(row)])
+        repeated = set(self.again)
+        own = self._flops([row for row in products if row in repeated])
+        self.share = own / max(1, self._flops(products))
+        self.share_of_forward = own / max(1, forward)
+        self.size_bytes = sum(
+            origins.steps.size(Value(row)) * self._times(row)
+            for row in self.again
+            if not opcode_traits(module.opcodes[row]).is_formatting
+        )
+        self.place = self._called(origins)
+
+    def _times(self, row: int) -> int:
+        return self._runs.at(self._module.links.owners[row]).times or 1
+
+    def _flops(self, rows: Sequence[int]) -> int:
+        return sum(
+            (flops_of(self._module.instruction(row)) or 0) * self._times(row) for row in rows
+        )
+
+    def _called(self, origins: Origins) -> SourceLocation | None:
+        """Return the outermost line of the program that all of it shares: the loop or the call."""
+        for row in self.again:
+            call = origins.steps.caller(row)
+            place = None if call is None else origins.places.innermost(call.row)
+            if place is not None:
+                return place
+        return next(filter(None, map(origins.places.innermost, self.again)), None)
+
+
+# ---- X002 ----------------------------------------------------------------------------------------
+
+
+_LEAST, _MANY = 8, 16
+"""Fewest copies of a finding, and of a warning."""
+
+_MANY_INSTRUCTIONS = 5000
+_MOST_PRODUCTS = 5_000
+"""Products of the largest program that is looked at."""
+
+_DIGITS = re.compile(r"\d+")
+
+
+@module_rule("X002")
+def unrolled_computation(known: ModuleDump) -> Iterator[Finding]:
+    """The same computation is in the program many times instead of in a loop.
+
+    What:
+        Products of one line of the program and one shape occur eight times or more outside of each
+        other's loop, as a Python loop over layers makes them. Lines of libraries do not count: all
+        dense layers share them.
+
+    Why it costs:
+        Time to compile, which grows with the number of instructions, and the size of the program's
+        code. Memory is often larger too: XLA may run what it likes first.
+
+    Fix:
+        Stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan. unroll=
+        of scan keeps a few iterations together where the loop itself costs.
+
+    Fine when:
+        It compiles fast enough. Below 16 copies, or in programs of less than 5,000 instructions, it
+        is an info.
+    """
+    names = {one.name: (one.flops, one.times) for one in flops(known).products if one.flops}
+    if not _LEAST <= len(names) <= _MOST_PRODUCTS:
+        return
+    groups: dict[tuple[SourceLocation, str, object], list[str]] = {}
+    for row in instruction_table(known).rows_where(lambda traits: traits.is_product):
+        name = hlo_text(known).columns.name(row)
+        path = origins(known).places.op_name(row) if name in names else None
+        if path is None or BACKWARD in path or RECOMPUTED in path:
+            continue
+        place = origins(known).places.innermost(row)
+        if place is not None and not is_library_file(place.file):
+            groups.setdefault((place, _DIGITS.sub("#", path), names[name]), []).append(name)
+    most = max(groups.items(), key=lambda pair: len(pair[1]), default=None)
+    if most is not None and len(most[1]) >= _LEAST:
+        yield _unrolled_finding(
+            known, most[0][0], most[1], sum(len(n) >= _LEAST for n in groups.values())
+        )
+
+
+def _unrolled_finding(
+    known: ModuleDump, place: SourceLocation, names: Sequence[str], lines: int
+) -> Finding:
+    count = len(hlo_text(known).columns)
+    is_large = len(names) >= _MANY and count >= _MANY_INSTRUCTIONS
+    return Finding(
+        message=(
+            f"{len(names)} equal products of one line: the computation is unrolled "
+            f"({count:,} instructions)"
+        ),
+        fix="stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan",
+        **at(place),
+        values=tuple(names),
+        evidence=(f"{plural(lines, 'product')} of the program unrolled in this way",),
+        severity=Severity.WARNING if is_large else Severity.INFO,
+    )

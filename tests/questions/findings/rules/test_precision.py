@@ -1,0 +1,346 @@
+"""Tests of rules about element types."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pytest
+
+from hlo_lens.questions.findings.finding import SavingBasis, Severity
+from hlo_lens.questions.findings.findings import all_findings
+from tests.questions.findings.programs import analysis_of_text, findings_of, with_lines
+from tests.timing import cpu_seconds
+
+# ---- M006: values of 16 bits converted to f32 ----------------------------------------------------
+
+
+BEFORE = with_lines("""HloModule jit_step
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  xf = f32[256,256]{1,0} convert(x), @jvp()/convert_element_type:8
+  h = f32[256,256]{1,0} tanh(xf), @jvp()/tanh:9
+  wf = f32[256,256]{1,0} convert(w), @jvp()/convert_element_type:10
+  d = f32[256,256]{1,0} dot(h, wf), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:11
+  ROOT y = bf16[256,256]{1,0} convert(d), @jvp()/convert_element_type:12
+}
+""")
+
+AFTER = with_lines("""HloModule jit_step, is_scheduled=true
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  h = f32[256,256]{1,0} tanh(x), @jvp()/tanh:9
+  d = f32[256,256]{1,0} dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:11
+  ROOT y = bf16[256,256]{1,0} convert(d), @jvp()/convert_element_type:12
+}
+""")
+
+ELSEWHERE = re.sub(r"source_line=\d+", "source_line=30", AFTER)
+"""The same, but no value is of a line that computes from a conversion."""
+
+PAIR = with_lines("""HloModule jit_step, is_scheduled=true
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  a = bf16[256,256]{1,0} negate(x), @neg:5
+  f = f32[256,256]{1,0} convert(a), @convert_element_type:6
+  s = f32[256,256]{1,0} sine(f), @sin:7
+  t = bf16[256,256]{1,0} convert(s), @convert_element_type:8
+  u = f32[256,256]{1,0} convert(t), @other:8
+  v = f32[256,256]{1,0} add(u, f), @add:9
+  w = bf16[256,256]{1,0} convert(v), @convert_element_type:9
+  z = bf16[256,256]{1,0} add(w, a), @add:9
+  ROOT y = bf16[128,256]{1,0} slice(z), slice={[0:128], [0:256]}
+}
+""")
+"""A value of 16 bits that is used again after its conversion."""
+
+_BLOCK = """HloModule jit_step
+
+block {
+  a = bf16[256,256]{1,0} parameter(0)
+  k = bf16[256,256]{1,0} parameter(1)
+  FORWARD
+}
+
+block_2 {
+  g = bf16[256,256]{1,0} parameter(0)
+  k = bf16[256,256]{1,0} parameter(1)
+  gf = f32[256,256]{1,0} convert(g), metadata={op_name="checkpoint/convert_element_type" \
+source_file="m.py" source_line=14}
+  kf = f32[256,256]{1,0} convert(k), metadata={op_name="checkpoint/dot_general" \
+source_file="m.py" source_line=14}
+  b = f32[256,256]{1,0} dot(gf, kf), lhs_contracting_dims={1}, rhs_contracting_dims={1}, \
+metadata={op_name="checkpoint/dot_general" source_file="m.py" source_line=13}
+  ROOT n = bf16[256,256]{1,0} convert(b), metadata={op_name="checkpoint/convert_element_type" \
+source_file="m.py" source_line=13}
+}
+
+LOOP
+
+ENTRY main {
+  x = bf16[256,256]{1,0} parameter(0)
+  w = bf16[256,256]{1,0} parameter(1)
+  zero = s32[] constant(0)
+  t1 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) tuple(zero, x, w)
+  l1 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) while(t1), condition=cond, body=body, \
+@jvp()/while:20
+  y = bf16[256,256]{1,0} get-tuple-element(l1), index=1, @jvp()/while:20
+  t2 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) tuple(zero, y, w)
+  l2 = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) while(t2), condition=cond_2, \
+body=body_2, @transpose(jvp())/while:20
+  ROOT z = bf16[256,256]{1,0} get-tuple-element(l2), index=1, @transpose(jvp())/while:20
+}
+"""
+
+_LOOP = """body {
+  t = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  v = bf16[256,256]{1,0} get-tuple-element(t), index=1
+  k = bf16[256,256]{1,0} get-tuple-element(t), index=2
+  c = bf16[256,256]{1,0} call(v, k), to_apply=block, @jvp()/while/body/closed_call:20
+  ROOT n = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) tuple(next, c, k)
+}
+
+cond {
+  t = (s32[], bf16[256,256]{1,0}, bf16[256,256]{1,0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  end = s32[] constant(6)
+  ROOT c = pred[] compare(i, end), direction=LT
+}
+"""
+
+_CLEAN = """d = f32[256,256]{1,0} dot(a, k), lhs_contracting_dims={1}, \
+rhs_contracting_dims={0}, metadata={op_name="dot_general" source_file="m.py" source_line=13}
+  ROOT n = bf16[256,256]{1,0} convert(d), metadata={op_name="convert_element_type" \
+source_file="m.py" source_line=14}"""
+
+_FAULT = """af = f32[256,256]{1,0} convert(a), metadata={op_name="convert_element_type" \
+source_file="m.py" source_line=9}
+  u = f32[256,256]{1,0} tanh(af), metadata={op_name="tanh" source_file="m.py" source_line=9}
+""" + _CLEAN.replace("d = ", "  d = ", 1).replace("dot(a, k)", "dot(u, k)")
+
+
+def _scanned(forward: str) -> str:
+    """Return a scan and its transpose, whose called computations have relative paths."""
+    backward = _LOOP.replace("block", "block_2").replace("jvp()", "transpose(jvp())")
+    backward = backward.replace("body {", "body_2 {").replace("cond {", "cond_2 {")
+    text = _BLOCK.replace("FORWARD", forward).replace("LOOP", f"{_LOOP}\n{backward}")
+    return with_lines(text)
+
+
+def test_values_in_f32_because_of_a_conversion_are_found_at_its_line() -> None:
+    (found,) = findings_of(AFTER, "M006", BEFORE)
+    assert (found.source_file, found.source_line) == ("m.py", 8)
+    assert found.values == ("d{}", "h{}")
+    assert (found.saves.bytes, found.saves.basis) == (2 * 256 * 256 * 4, SavingBasis.UP_TO)
+    assert found.severity is Severity.WARNING
+    assert "reach 1 product: 512.0KiB of f32" in found.message
+
+
+def test_conversion_back_before_the_product_has_no_finding() -> None:
+    before = BEFORE.replace("dot(h, wf)", "dot(x, w)")
+    assert findings_of(AFTER, "M006", before) == ()
+
+
+def test_a_conversion_alive_beside_its_operand_is_found() -> None:
+    pairs = findings_of(PAIR, "M006", is_decided=False)  # no text before optimizations
+    found = [one for one in pairs if one.source_line == 6]
+    assert [one.values for one in found] == [("f{}",)]
+    assert found[0].evidence == ("f{} f32[256,256] is a{}, converted",)
+
+
+def test_conversions_that_the_compiler_of_a_cpu_makes_are_no_findings() -> None:
+    text = PAIR.replace("sine(f)", 'sine(f), backend_config={"outer_dimension_partitions":["2"]}')
+    assert findings_of(text, "M006", is_decided=False) == ()
+
+
+def test_a_program_without_values_of_16_bits_is_decided_without_the_text_before() -> None:
+    assert findings_of(PAIR.replace("bf16[", "f32["), "M006") == ()
+
+
+def test_products_in_f32_without_values_at_the_peak_are_found() -> None:
+    (found,) = findings_of(ELSEWHERE, "M006", BEFORE)
+    assert (found.source_line, found.saves.bytes, found.severity) == (8, None, Severity.WARNING)
+    assert found.message.endswith("reach 1 product with 100% of the FLOP of the forward pass")
+    marked = ELSEWHERE.replace(
+        "dot(h, w),", 'dot(h, w), backend_config={"outer_dimension_partitions":["2"]},'
+    )
+    (found,) = findings_of(marked, "M006", BEFORE)
+    assert found.severity is Severity.INFO  # CPU computes in f32 in any case
+
+
+def test_a_small_product_in_f32_is_no_warning() -> None:
+    lines = """
+  v = bf16[256,16384]{1,0} parameter(2)
+  z = bf16[256,16384]{1,0} dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:13
+  d ="""
+    (found,) = findings_of(AFTER, "M006", BEFORE.replace("\n  d =", with_lines(lines)))
+    assert found.severity is Severity.INFO
+
+
+def test_the_backward_pass_of_a_scan_has_no_finding() -> None:
+    assert findings_of(AFTER, "M006", _scanned(_CLEAN)) == ()
+
+
+def test_a_conversion_in_a_scan_is_found_with_its_share_of_the_forward_pass() -> None:
+    (found,) = findings_of(ELSEWHERE, "M006", _scanned(_FAULT))
+    assert (found.source_line, found.severity) == (9, Severity.WARNING)
+    assert found.message.endswith("reach 1 product with 100% of the FLOP of the forward pass")
+
+
+def test_what_products_in_f32_make_is_at_the_peak_too() -> None:
+    stacked = AFTER.replace("jit(step)/jvp()/tanh", "jit(step)/while/body/add").replace("=9", "=13")
+    (found,) = findings_of(stacked, "M006", _scanned(_FAULT))
+    assert (found.source_line, found.values) == (9, ("h{}",))
+
+
+def test_products_of_an_unknown_pass_are_no_warning() -> None:
+    names = r'op_name="jit\(step\)/(transpose\()?jvp\(\)+/while[^"]*"'
+    before = re.sub(names, "", _scanned(_FAULT))
+    last = 'op_name="checkpoint/convert_element_type" source_file="m.py" source_line=13'
+    before = before.replace(last, last.replace("checkpoint", "transpose(jvp())"))
+    found = findings_of(ELSEWHERE, "M006", before)
+    assert {one.source_line for one in found} == {9, 14}
+    assert {one.severity for one in found} == {Severity.INFO}
+    assert all("may be of the forward pass" in one.message for one in found)
+
+
+def test_products_count_once_for_each_trip() -> None:
+    lines = """
+  v = bf16[256,256]{1,0} parameter(2)
+  p = bf16[256,256]{1,0} dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, @dot:21
+  zero ="""
+    before = _scanned(_FAULT).replace("\n  zero =", with_lines(lines))
+    (found,) = findings_of(ELSEWHERE, "M006", before)
+    assert "with 86% of the FLOP" in found.message  # six of seven
+
+
+# ---- C010: collectives of f32 values between conversions -----------------------------------------
+
+
+WIDE_TEXT = """HloModule m, is_scheduled=true, num_partitions=4,\
+ frontend_attributes={fingerprint_before_lhs="a"}
+
+ENTRY main {
+  x = TYPE[1024]{0} parameter(0)
+  w = f32[1024]{0} CONVERT(x)
+  g = f32[4096]{0} all-gather(w), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0},\
+ use_global_device_ids=true, backend_config={"operation_queue_id":"0"}
+  ROOT c = USE
+}
+"""
+NARROW = "bf16[4096]{0} convert(g)"
+
+
+def test_a_gather_between_conversions_is_found() -> None:
+    text = WIDE_TEXT.replace("TYPE", "bf16").replace("CONVERT", "convert").replace("USE", NARROW)
+    (found,) = findings_of(text, "C010")
+    assert found.message == (
+        "all-gather over axis_0 moves f32, converted from 16 bits before and to 16 bits after"
+    )
+    assert found.saves.sent_bytes == 3 * 1024 * 4 // 2
+
+
+@pytest.mark.parametrize(
+    ("type_", "opcode", "use"),
+    [("f32", "negate", NARROW), ("bf16", "convert", "f32[4096]{0} negate(g)")],
+)
+def test_a_value_that_is_f32_before_or_after_is_not(type_: str, opcode: str, use: str) -> None:
+    text = WIDE_TEXT.replace("TYPE", type_).replace("CONVERT", opcode).replace("USE", use)
+    assert findings_of(text, "C010") == ()
+
+
+def test_a_program_of_cpu_or_of_an_unknown_backend_is_not_judged() -> None:
+    text = WIDE_TEXT.replace("TYPE", "bf16").replace("CONVERT", "convert").replace("USE", NARROW)
+    assert findings_of(text.replace("operation_queue_id", "other"), "C010") == ()
+
+
+# ---- C009: sums of 16 bits whose result is converted at once -------------------------------------
+
+
+LOW_TEXT = """HloModule m, is_scheduled=true, num_partitions=4
+
+add {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT s = bf16[] add(a, b)
+}
+
+ENTRY main {
+  x = bf16[4096]{0} parameter(0)
+  r = bf16[4096]{0} all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}},\
+ use_global_device_ids=true, to_apply=add
+  ROOT c = USE
+}
+"""
+
+
+def test_a_sum_that_is_converted_to_f32_is_found() -> None:
+    (found,) = findings_of(LOW_TEXT.replace("USE", "f32[4096]{0} convert(r)"), "C009")
+    assert found.message == (
+        "all-reduce over axis_0 adds bf16 values, converted to f32 at once: sums in f32 are more "
+        "precise and send 12.0KiB more"
+    )
+
+
+def test_a_sum_that_stays_bf16_is_not() -> None:
+    assert findings_of(LOW_TEXT.replace("USE", "bf16[4096]{0} negate(r)"), "C009") == ()
+
+
+COMBINED = """HloModule m, is_scheduled=true, num_partitions=4
+
+add {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT s = bf16[] add(a, b)
+}
+
+ENTRY main {
+  x = bf16[4096]{0} parameter(0)
+  y = bf16[64]{0} parameter(1)
+  r = (bf16[4096]{0}, bf16[64]{0}) all-reduce(x, y), channel_id=1, replica_groups={{0,1,2,3}},\
+ use_global_device_ids=true, to_apply=add
+  p = bf16[4096]{0} get-tuple-element(r), index=0
+  q = bf16[64]{0} get-tuple-element(r), index=1
+  c = f32[4096]{0} convert(p)
+  d = USE
+  ROOT t = (f32[4096]{0}, f32[64]{0}) tuple(c, d)
+}
+"""
+
+
+def test_all_sums_that_xla_combined_must_be_converted() -> None:
+    assert len(findings_of(COMBINED.replace("USE", "f32[64]{0} convert(q)"), "C009")) == 1
+    kept = COMBINED.replace("USE", "bf16[64]{0} negate(q)").replace("0}, f32[64]", "0}, bf16[64]")
+    assert findings_of(kept, "C009") == ()
+
+
+def combined(count: int) -> str:
+    """Return a program with a sum of many arrays, each of which is converted."""
+    numbers = range(count)
+    lines = [
+        *(f"x{n} = bf16[64]{{0}} parameter({n})" for n in numbers),
+        f"r = ({', '.join('bf16[64]{0}' for _ in numbers)}) all-reduce("
+        f"{', '.join(f'x{n}' for n in numbers)}), channel_id=1, replica_groups={{{{0,1,2,3}}}}, "
+        "use_global_device_ids=true, to_apply=add",
+        *(f"p{n} = bf16[64]{{0}} get-tuple-element(r), index={n}" for n in numbers),
+        *(f"c{n} = f32[64]{{0}} convert(p{n})" for n in numbers),
+        "ROOT t = f32[64]{0} add(c0, c1)",
+    ]
+    return COMBINED[: COMBINED.index("  x = ")] + "  " + "\n  ".join(lines) + "\n}\n"
+
+
+def test_time_grows_with_the_arrays_that_xla_combined() -> None:
+    assert len(findings_of(combined(3), "C009")) == 1
+    seconds = []
+    for count in (250, 2000):
+        runs = [partial(all_findings, analysis_of_text(combined(count))) for _ in range(3)]
+        seconds.append(min(map(cpu_seconds, runs)))
+    assert seconds[1] < 24 * seconds[0], "8 times is linear, 64 times quadratic"
