@@ -21,11 +21,11 @@ from hlo_lens.buffers.memory_usage import (
     MemoryUsageReport as MemoryUsageReport,
     parse_memory_usage_report as parse_memory_usage_report,
 )
-from hlo_lens.call_trees.reader import parse_call_trees as parse_call_trees
 from hlo_lens.call_trees.tree import (
     CallFrame as CallFrame,
     CallTree as CallTree,
     CallTrees as CallTrees,
+    parse_call_trees as parse_call_trees,
 )
 from hlo_lens.hlo.graph_export import (
     def_use_graph as def_use_graph,

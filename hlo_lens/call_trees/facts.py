@@ -1,20 +1,29 @@
-"""Groups of calls, equal subtrees, outline, folded stacks, and differences of two trees."""
+"""Groups of calls, equal subtrees, outline, folded stacks, and calls that communicate.
+
+A function communicates by its name, one with an ambiguous name also by its file; the handbook has
+the table. The caller of such a call is the innermost function above it that neither communicates
+nor dispatches, often the operator's method; its operators are those whose sharding rule (a function
+in a folder ``ops`` or ``_ops``) was called last before it, in the same dispatch; its model line is
+the innermost function above it in the program: files that are not installed, in other folders than
+those with communication.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from hlo_lens.call_trees.tree import BYTE_MEASURES, NO_PARENT, Places, path_text, with_below
+from hlo_lens.call_trees.tree import BYTE_MEASURES, NO_PARENT, Places, path_text
 from hlo_lens.render.result import Column, Records, Row, Unit, columns_of
 from hlo_lens.text.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hlo_lens.call_trees.tree import CallTree
+    from hlo_lens.call_trees.tree import CallFrame, CallTree
 
 # ---- groups -------------------------------------------------------------------------------------
 
@@ -298,32 +307,10 @@ def _below(line: OutlineLine) -> list[OutlineLine]:
     return lines
 
 
-# ---- nodes by path ------------------------------------------------------------------------------
+# ---- folded stacks ------------------------------------------------------------------------------
 
 PathNodes = dict[tuple[int, int], int]
 """Nodes of a tree in which equal calls of one caller are one: caller and function to number."""
-
-
-def merge_paths(
-    nodes: PathNodes, tree: CallTree, frames: Sequence[int], depth: int | None = None
-) -> list[int]:
-    """Add the nodes of a tree to nodes by path; return the number of each.
-
-    Args:
-        nodes: The nodes by path so far.
-        tree: The tree.
-        frames: Number of each of its functions.
-        depth: Deepest level with nodes of its own; deeper ones are their caller there.
-    """
-    numbers: list[int] = []
-    for node, parent in enumerate(tree.parents):
-        above = numbers[parent] if parent >= 0 else NO_PARENT
-        if depth is not None and parent >= 0 and tree.depths[node] >= depth:
-            numbers.append(above)
-        else:
-            numbers.append(nodes.setdefault((above, frames[tree.frame_ids[node]]), len(nodes)))
-    return numbers
-
 
 MOST_FOLDED = 1 << 30
 """Most characters of folded stacks; for a deep tree they grow with the square of its depth."""
@@ -348,7 +335,12 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
     names = [printable(" ".join(text.replace(";", ":").split())) for text in texts]
     nodes: PathNodes = {}
     own: dict[int, int] = {}
-    for node, number in enumerate(merge_paths(nodes, tree, range(len(names)), depth)):
+    numbers: list[int] = []
+    for node, (parent, frame_id) in enumerate(zip(tree.parents, tree.frame_ids, strict=True)):
+        number = numbers[parent] if parent >= 0 else NO_PARENT
+        if depth is None or parent < 0 or tree.depths[node] < depth:
+            number = nodes.setdefault((number, frame_id), len(nodes))
+        numbers.append(number)
         own[number] = own.get(number, 0) + tree.own[node]
 
     lengths: list[int] = []
@@ -370,147 +362,285 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
     return folded + [f"{label} {amount}" for label, amount in tree.residuals if amount]
 
 
-# ---- differences --------------------------------------------------------------------------------
+# ---- kinds --------------------------------------------------------------------------------------
+
+COLLECTIVE, REDISTRIBUTION = "collective", "redistribution"
+
+_OPERATIONS = (
+    "all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|ragged_all_to_all|collective_permute"
+    "|collective_broadcast|psum|psum_scatter|pmean|pmax|pmin|ppermute|pshuffle|pbroadcast"
+    "|batch_isend_irecv"
+)
+_FORMS = (
+    "into_tensor|tensors?|single|coalesced|base|object|list|async|autograd|inplace|out|start|bind"
+    "|invariant|reduced|v|vdim|multigpu|in_group|internal|p|impl|sum|max|min|avg|fwd|bwd"
+)
+_FRAMEWORKS = "mesh|nccl|c10d|dist|functional|xla|mpi|gloo|ring|p2p|comm|torch|lax"
+
+_COLLECTIVE = re.compile(
+    rf"(?:{_FRAMEWORKS})?_*(?:{_OPERATIONS})(?:_+(?:{_FORMS}))*_*\Z", re.IGNORECASE
+)
+_SHORT = re.compile(
+    rf"(?:(?P<sure>mesh|nccl|mpi|c10d|dist|p2p)_+)?i?(?:broadcast|scatter|gather|reduce|send|recv"
+    rf"|barrier|permute)(?:_+(?:{_FORMS}))*_*\Z",
+    re.IGNORECASE,
+)
+"""Ambiguous names: they count only with the prefix or the file given."""
+
+_DISTRIBUTED = re.compile(
+    r"distributed|c10d|nccl|gloo|(?:^|[/_.])(?:collectives?|mpi|mpi4py|comms?)(?:[/_.]|$)"
+)
+_REDISTRIBUTION = re.compile(
+    r"(?:redistribute(?:_\w+)?|reshard(?:_\w+)?|unshard|distribute_(?:tensor|module|parameters?)"
+    r"|replicate_tensor|scatter_tensor_by_shard|reduce_scatter_to_shard\w*)\Z",
+    re.IGNORECASE,
+)
+_REDISTRIBUTE_FILE = re.compile(r"(?:^|/)_?redistribute\.py\Z")
+_STEPS = ("forward", "backward", "apply")
+_NEVER = re.compile(
+    r"costs?|rules?|plans?|strateg(?:y|ies)|infos?|specs?|schemas?|hooks?|placements?|sizes?|meta",
+)
+"""Last words of names that concern communication but do not communicate."""
 
 
-class CallChange(NamedTuple):
-    """One difference.
+def communication_kind(frame: CallFrame) -> str | None:
+    """Return the kind of communication of a function; None if it does not communicate."""
+    parts = frame.function.split(".")
+    name = parts[-1] if parts[-1] not in ("default", "out") or len(parts) == 1 else parts[-2]
+    name = name.lstrip("_")
+    file = (frame.file or "").replace("\\", "/")
+    if name and not _NEVER.fullmatch(name.rstrip("_").rpartition("_")[2].lower()):
+        short = _SHORT.match(name)
+        if _COLLECTIVE.match(name) or (
+            short and (short["sure"] or _DISTRIBUTED.search(f"{file}/{frame.function}"))
+        ):
+            return COLLECTIVE
+        is_step = name in _STEPS and (_REDISTRIBUTE_FILE.search(file) or "Redistribute" in parts)
+        if is_step or _REDISTRIBUTION.match(name):
+            return REDISTRIBUTION
+    return None
 
-    ``added`` and ``removed`` stand for a whole subtree, ``changed`` for one path. The place is that
-    in the head tree, of a removed path that in the base tree.
-    """
 
-    status: Annotated[Literal["added", "removed", "changed"], "added, removed, changed"]
-    base: Annotated[int, Unit.COUNT, "amount in the base tree"]
-    head: Annotated[int, Unit.COUNT, "amount in the head tree"]
-    delta: Annotated[int, Unit.COUNT, "head minus base"]
+# ---- calls --------------------------------------------------------------------------------------
+
+_DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
+_RULES = re.compile(r"(?:^|/)_?ops/")
+
+
+class CommunicationFunction(NamedTuple):
+    """A function that communicates."""
+
+    calls: Annotated[int, Unit.COUNT, "calls, repeats counted"]
+    outermost: Annotated[int, Unit.COUNT, "calls below no other such function"]
+    kind: Annotated[str, "collective or redistribution"]
     function: Annotated[str, "function"]
-    place: Annotated[str | None, "file and line of the function"]
-    path: Annotated[str, "functions from the outermost one to it"]
-    base_line: Annotated[int | None, "line of the base text"]
-    head_line: Annotated[int | None, "line of the head text"]
+    place: Annotated[str | None, "file and line, relative to the program's folder"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallTreeDiff(Records[CallChange]):
-    """All differences, the largest first.
+class CommunicationFunctions(Records[CommunicationFunction]):
+    """Functions that communicate, collectives first, the most frequent first."""
+
+    KIND: ClassVar[str] = "communication-functions"
+    TOTALS: ClassVar[tuple[str, ...]] = ("outermost",)  # they include the calls inside them
+    found: tuple[CommunicationFunction, ...]
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Return the calls of each function of a kind, the most frequent first."""
+        counts: Counter[str] = Counter()
+        for row in self.found:
+            if row.kind == kind:
+                counts[row.function] += row.calls
+        return _ranked(counts)
+
+
+class Communication(NamedTuple):
+    """Calls of one communicating function by one caller, from one line of the model.
+
+    Caller and model have the last part of their places: ``name, file:line``; the places are
+    relative to the program's folder.
+    """
+
+    calls: Annotated[int, Unit.COUNT, "number of calls"]
+    collectives: Annotated[int, Unit.COUNT, "collectives at or below them"]
+    idle: Annotated[int, Unit.COUNT, "calls that lead to no collective"]
+    function: Annotated[str, "function that triggers communication"]
+    caller: Annotated[str | None, "innermost function above that is no communication"]
+    model: Annotated[str | None, "innermost function of the program above it"]
+    operator: Annotated[str | None, "sharding rules called before it"]
+    leads_to: Annotated[str, "collectives with their numbers of calls"]
+    path: Annotated[str, "functions from the model line to it"]
+    kind: Annotated[str, "collective or redistribution"]
+    line: Annotated[int | None, "line of the text that draws the first of them"]
+    function_place: Annotated[str | None, "file and line of the function"]
+    model_place: Annotated[str | None, "file and line of the model function"]
+    caller_place: Annotated[str | None, "file and line of the caller"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommunicationPaths(Records[Communication]):
+    """Calls that trigger communication: those below no other such call.
+
+    Those with the most collectives come first.
 
     Attributes:
-        changes: The differences.
-        residuals: Sums of the amounts without a node in the base tree and in the head tree.
+        found: The calls in groups.
+        functions: All functions that communicate, nested ones too.
     """
 
-    KIND: ClassVar[str] = "call-tree-diff"
-    TOTALS: ClassVar[tuple[str, ...]] = ("delta",)
-    changes: tuple[CallChange, ...]
-    residuals: tuple[int, int] = (0, 0)
-
-    def residual_rows(self) -> tuple[Row, ...]:
-        """Return the difference of the amounts without a node."""
-        base, head = self.residuals
-        if base == head:
-            return ()
-        return (("changed", base, head, head - base, "[without a stack]", None, None, None, None),)
+    KIND: ClassVar[str] = "communication-paths"
+    TOTALS: ClassVar[tuple[str, ...]] = ("calls", "idle", "collectives")
+    found: tuple[Communication, ...]
+    functions: CommunicationFunctions
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallTreeBytesDiff(CallTreeDiff):
-    """The same for amounts that are bytes."""
+def communication_paths(tree: CallTree) -> CommunicationPaths:
+    """Return the calls of a tree that trigger communication, by caller and model line."""
+    places, frames = tree.places, tree.frames
+    kinds = [communication_kind(frame) for frame in frames]
+    outermost = _outermost(tree, 0, len(tree), lambda frame: kinds[frame] is not None)
+    functions = _functions(tree, kinds, outermost, places)
+    dispatches = [bool(_DISPATCH.match(frame.function)) for frame in frames]
+    outside = [not k and not d for k, d in zip(kinds, dispatches, strict=True)]
+    callers = _nearest_above(tree, outside)
+    models = _nearest_above(tree, _in_program(tree, kinds, places))
+    dispatch_of = _nearest_above(tree, dispatches)
+    rule_of = _rules_before(tree, places, outermost)
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = _in_bytes(CallChange, "base", "head", "delta")
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for node in outermost:
+        near = (tree.frame_ids[at] if at >= 0 else at for at in (callers[node], models[node]))
+        groups.setdefault((tree.frame_ids[node], *near), []).append(node)
+    found = []
+    for (function_id, caller_id, model_id), nodes in groups.items():
+        function, first = frames[function_id], nodes[0]
+        caller = frames[caller_id] if caller_id >= 0 else None
+        model = frames[model_id] if model_id >= 0 else None
+        collectives: Counter[str] = Counter()
+        idle = 0
+        for node in nodes:
+            # a collective that another one calls is part of it
+            below = _outermost(tree, node, tree.ends[node], lambda f: kinds[f] == COLLECTIVE)
+            idle += 0 if below else tree.own[node]
+            for at in below:
+                collectives[tree.frame(at).function] += tree.own[at]
+        rules = {
+            tree.frame(rule_of[node]).function
+            for node in nodes
+            if rule_of[node] > dispatch_of[node] >= 0
+        }
+        leads_to = [f"{name} x{count}" for name, count in _ranked(collectives).items()]
+        found.append(
+            Communication(
+                calls=sum(tree.own[node] for node in nodes),
+                idle=idle,
+                function=function.function,
+                kind=kinds[function_id] or "",
+                operator=", ".join(sorted(rules)) or None,
+                caller=_short(caller),
+                model=_short(model),
+                function_place=places.place(function),
+                caller_place=None if caller is None else places.place(caller),
+                model_place=None if model is None else places.place(model),
+                collectives=collectives.total(),
+                leads_to=", ".join(leads_to),
+                path=path_text(tree, first, models[first]),
+                line=tree.line(first),
+            )
+        )
+    found.sort(key=lambda one: (-one.collectives, -one.calls, one.function, one.line or 0))
+    return CommunicationPaths(found=tuple(found), functions=functions)
 
 
-def call_tree_diff(base: CallTree, head: CallTree) -> CallTreeDiff:
-    """Return the differences of two trees.
-
-    Both are first merged by path: equal calls of one caller are one, in any order. A function is
-    the same in both if name, file and line are equal; where the lines of a name in a file differ,
-    the k-th of one is the k-th of the other if both have as many, so that a function may move
-    within its file. Files are compared as written if the trees share one, else relative to the
-    folder of each, so that traces of two checkouts can be compared.
-
-    A path of one tree only is one row for its whole subtree; a path of both is a row with the
-    change of its own amount. The deltas of all rows sum to the difference of the totals, and the
-    diff of b and a is that of a and b with base and head exchanged.
-
-    Raises:
-        UsageError: If their measures differ.
-    """
-    if base.measure != head.measure:
-        raise UsageError(f"trees of {base.measure} and of {head.measure} cannot be compared")
-    changes = sorted(
-        _changes((base, head)),
-        key=lambda change: (-abs(change.delta), change.path, change.place or "", change.status),
-    )
-    make = CallTreeBytesDiff if base.measure in BYTE_MEASURES else CallTreeDiff
-    base_rest, head_rest = (sum(amount for _, amount in tree.residuals) for tree in (base, head))
-    return make(changes=tuple(changes), residuals=(base_rest, head_rest))
-
-
-def _changes(trees: tuple[CallTree, CallTree]) -> Iterator[CallChange]:
-    nodes: PathNodes = {}
-    numbers = [
-        merge_paths(nodes, tree, frames)
-        for tree, frames in zip(trees, _common_frames(*trees), strict=True)
+def _functions(
+    tree: CallTree, kinds: Sequence[str | None], outermost: Iterable[int], places: Places
+) -> CommunicationFunctions:
+    calls: Counter[int] = Counter()
+    outer: Counter[int] = Counter()
+    for node, frame_id in enumerate(tree.frame_ids):
+        if kinds[frame_id]:
+            calls[frame_id] += tree.own[node]
+    for node in outermost:
+        outer[tree.frame_ids[node]] += tree.own[node]
+    rows = [
+        CommunicationFunction(
+            calls[number], outer[number], kind, frame.function, places.place(frame)
+        )
+        for number, (frame, kind) in enumerate(zip(tree.frames, kinds, strict=True))
+        if kind
     ]
-    own, totals, first = [], [], []
-    parents = [parent for parent, _ in nodes]
-    for tree, of_nodes in zip(trees, numbers, strict=True):
-        amounts, firsts = [0] * len(nodes), dict[int, int]()
-        for node, number in enumerate(of_nodes):
-            amounts[number] += tree.own[node]
-            firsts.setdefault(number, node)
-        own.append(amounts)
-        totals.append(with_below(amounts, parents))
-        first.append(firsts)
-
-    for number, parent in enumerate(parents):
-        nodes_of = first[0].get(number), first[1].get(number)
-        sides = [side for side in (0, 1) if nodes_of[side] is not None]
-        status: Literal["added", "removed", "changed"] = "changed"
-        amounts_of = own
-        if len(sides) == 1:
-            if parent >= 0 and not (parent in first[0] and parent in first[1]):
-                continue  # in the subtree of another row
-            status, amounts_of = ("added" if sides[0] else "removed"), totals
-        base, head = amounts_of[0][number], amounts_of[1][number]
-        if status == "changed" and base == head:
-            continue
-        side = sides[-1]
-        tree, node = trees[side], first[side][number]
-        base_line, head_line = (
-            None if at is None else one.line(at) for one, at in zip(trees, nodes_of, strict=True)
-        )
-        frame = tree.frame(node)
-        yield CallChange(
-            *(status, base, head, head - base, frame.function, frame.place),
-            *(path_text(tree, node), base_line, head_line),
-        )
+    rows.sort(key=lambda row: (row.kind, -row.calls, row.function, row.place or ""))
+    return CommunicationFunctions(found=tuple(rows))
 
 
-def _common_frames(base: CallTree, head: CallTree) -> tuple[list[int], list[int]]:
-    """Return a number for each function of both trees, equal for the same function."""
-    trees = (base, head)
-    places = [Places([*base.frames, *head.frames])] * 2
-    if not {f.file for f in base.frames} & {f.file for f in head.frames} - {None}:
-        places = [base.places, head.places]
-    lines: dict[tuple[str, str | None], tuple[set[int], set[int]]] = defaultdict(
-        lambda: (set(), set())
-    )
-    for side, tree in enumerate(trees):
-        for frame in tree.frames:
-            lines[frame.function, places[side].file(frame)][side].add(frame.line or 0)
-    moved = {}  # base line of each head line of a name, where both are the same function
-    for name, (before, after) in lines.items():
-        old, new = sorted(before - after), sorted(after - before)
-        if len(old) == len(new):
-            moved.update({(name, line): at for line, at in zip(new, old, strict=True)})
+def _outermost(tree: CallTree, node: int, end: int, chosen: Callable[[int], bool]) -> list[int]:
+    """Return the nodes of chosen functions from a node to an end that are below no other such."""
+    nodes = []
+    frame_ids = tree.frame_ids
+    while node < end:
+        if chosen(frame_ids[node]):
+            nodes.append(node)
+            node = tree.ends[node]
+        else:
+            node += 1
+    return nodes
 
-    numbers: dict[tuple[tuple[str, str | None], int], int] = {}
-    frame_numbers: tuple[list[int], list[int]] = ([], [])
-    for side, tree in enumerate(trees):
-        for frame in tree.frames:
-            name, line = (frame.function, places[side].file(frame)), frame.line or 0
-            key = name, moved.get((name, line), line) if side else line
-            frame_numbers[side].append(numbers.setdefault(key, len(numbers)))
-    return frame_numbers
+
+def _in_program(tree: CallTree, kinds: Sequence[str | None], places: Places) -> list[bool]:
+    """Return for each function whether it belongs to the program."""
+    busy = [frame for frame, kind in zip(tree.frames, kinds, strict=True) if kind]
+    machinery = {places.top(frame) for frame in busy}
+    own = [places.is_own(f) and places.top(f) not in machinery for f in tree.frames]
+    if any(own):
+        return own
+    homes = {places.package(tree.frame(root)) for root in tree.roots}
+    files = {frame.file for frame in busy}
+    return [
+        places.is_own(f) and places.package(f) in homes and f.file not in files for f in tree.frames
+    ]
+
+
+def _nearest_above(tree: CallTree, chosen: Sequence[bool]) -> list[int]:
+    """Return for each node the innermost node of a chosen function above it."""
+    nearest = [NO_PARENT] * len(tree)
+    for node, parent in enumerate(tree.parents):
+        if parent >= 0:
+            nearest[node] = parent if chosen[tree.frame_ids[parent]] else nearest[parent]
+    return nearest
+
+
+def _rules_before(tree: CallTree, places: Places, outermost: Iterable[int]) -> list[int]:
+    """Return for each node the operator's rule that was called last before it.
+
+    A rule calls other rules: the operator's own is the first below a function that is no rule.
+    After a redistribution the next rule may come from a cache, so none is known then.
+    """
+    is_rule = [bool(_RULES.search(places.file(frame) or "")) for frame in tree.frames]
+    frame_ids, parents = tree.frame_ids, tree.parents
+    rules = [NO_PARENT] * len(tree)
+    first: dict[int, int] = {}  # rule called first by each node
+    used_up = {tree.ends[node] for node in outermost}
+    last = NO_PARENT
+    for node, frame_id in enumerate(frame_ids):
+        parent = parents[node]
+        if node in used_up:
+            last = NO_PARENT
+            first.clear()
+        if is_rule[frame_id]:
+            is_inside = parent >= 0 and is_rule[frame_ids[parent]]
+            last = rules[parent] if is_inside else first.setdefault(parent, node)
+        rules[node] = last
+    return rules
+
+
+def _ranked(counts: Counter[str]) -> dict[str, int]:
+    """Return the counts, largest first, then by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _short(frame: CallFrame | None) -> str | None:
+    """Return a function with the last part of its path."""
+    if frame is None:
+        return None
+    place = (frame.place or "").replace("\\", "/").rpartition("/")[2]
+    return ", ".join(part for part in (frame.function, place) if part)

@@ -1,23 +1,19 @@
-"""Pages of ``hlo-lens tree``: call trees, or the differences of pairs of them."""
+"""Page of ``hlo-lens tree``: call trees as outlines and tables."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hlo_lens.call_trees.communication import (
-    COLLECTIVE,
-    FOUND,
-    REDISTRIBUTION,
-    communication_paths,
-)
 from hlo_lens.call_trees.facts import (
+    COLLECTIVE,
     OTHERS,
+    REDISTRIBUTION,
     call_tree_by,
     call_tree_outline,
     call_tree_repeats,
+    communication_paths,
 )
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS
 from hlo_lens.render.envelope import envelope
@@ -27,10 +23,8 @@ from hlo_lens.text.units import Amount, Kind, format_bytes, format_count, format
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.call_trees.communication import CommunicationPaths
-    from hlo_lens.call_trees.facts import CallTreeDiff, OutlineLine
+    from hlo_lens.call_trees.facts import CommunicationPaths, OutlineLine
     from hlo_lens.call_trees.tree import CallTree, CallTrees
-    from hlo_lens.text.patterns import NamePattern
 
 OUTLINE_LINES = 30
 """Default number of nodes of the outline."""
@@ -44,16 +38,12 @@ class TreeView:
         by: One table only: ``function``, ``file``, ``package``, ``communication`` or ``repeats``;
             None for the page.
         sort: ``own`` or ``total``.
-        find: Functions that count as communication too.
-        program: Files of the program.
         lines: Nodes of the outline, 0 for all; None for `OUTLINE_LINES`.
         depth: Levels of the outline; None for all.
     """
 
     by: str | None = None
     sort: str = "own"
-    find: NamePattern | None = None
-    program: NamePattern | None = None
     lines: int | None = None
     depth: int | None = None
 
@@ -75,7 +65,7 @@ class TitledTree:
     @cached_property
     def paths(self) -> CommunicationPaths:
         """Calls that trigger communication, by caller and model line."""
-        return communication_paths(self.tree, find=self.view.find, program=self.view.program)
+        return communication_paths(self.tree)
 
 
 def drawn_trees(name: str, text: CallTrees, view: TreeView | None = None) -> Iterator[TitledTree]:
@@ -139,17 +129,16 @@ def _facts(titled: TitledTree) -> Iterator[tuple[str, str]]:
 def _communication_text(paths: CommunicationPaths) -> str:
     """Return the number of collectives, and of redistributions without one."""
     parts = []
-    for kind, noun in ((COLLECTIVE, "collective"), (FOUND, "call matched by --find")):
-        counts = paths.functions.counts(kind)
-        if counts:
-            names = ", ".join(f"{count} {name}" for name, count in counts.items())
-            parts.append(f"{plural(sum(counts.values()), noun)}: {names}")
+    counts = paths.functions.counts(COLLECTIVE)
+    if counts:
+        names = ", ".join(f"{count} {name}" for name, count in counts.items())
+        parts.append(f"{plural(sum(counts.values()), 'collective')}: {names}")
     triggers = [group for group in paths.found if group.kind == REDISTRIBUTION]
     if triggers:
         calls = plural(sum(group.calls for group in triggers), "redistribution")
         idle = format_count(sum(group.idle for group in triggers))
         parts.append(f"{calls}, {idle} of them without a collective")
-    return "; ".join(parts) or "none with a known name; --find REGEX adds names"
+    return "; ".join(parts) or "none with a known name"
 
 
 _SHOWN = {
@@ -286,45 +275,6 @@ def _fitted(text: str, room: int) -> str:
         return text
     start = len(text) - len(text.lstrip("│├└─ "))
     return text[:start] + shorten(text[start:], max(_LEAST, room - start))
-
-
-# ---- differences --------------------------------------------------------------------------------
-
-
-def tree_diff_page(pairs: Iterable[tuple[TitledTree, TitledTree, CallTreeDiff]]) -> Report:
-    """Return the report on the differences of pairs of trees: base, head, difference."""
-    sections, objects = [], []
-    for base, head, diff in pairs:
-        counts: Counter[str] = Counter(change.status for change in diff.changes)
-        words = ("added", "removed", "changed")
-        parts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
-        sections.append(
-            Section(
-                title=base.title
-                if base.title == head.title
-                else f"{base.title} against {head.title}",
-                facts=(
-                    ("base", _total_text(base.tree)),
-                    ("head", _total_text(head.tree)),
-                    ("paths", parts or "no difference"),
-                ),
-                tables=(Table.of(diff, title="Added, removed and changed calls, largest first"),),
-                notes=(*base.notes, *head.notes),
-            )
-        )
-        objects.append(
-            {
-                "name_base": base.title,
-                "name_head": head.title,
-                "measure": base.tree.measure,
-                "total": {"base": base.tree.total, "head": head.tree.total},
-                "upper_bound": {"base": base.tree.upper_bound, "head": head.tree.upper_bound},
-                "unknown": {"base": base.tree.unknown_total, "head": head.tree.unknown_total},
-                "changes": diff.objects(),
-            }
-        )
-    data = envelope("tree-diff", trees=objects)
-    return Report(kind="tree-diff", sections=tuple(sections), data=data)
 
 
 # ---- JSON ---------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ ROWS = (
         flag="--xla_dump_hlo_as_proto",
     ),
     KindRow(kind=DumpKind.LOG, parser="hlo_lens.logs.log:parse_log"),
-    KindRow(kind=DumpKind.CALL_TREE, parser="hlo_lens.call_trees.reader:parse_call_trees"),
+    KindRow(kind=DumpKind.CALL_TREE, parser="hlo_lens.call_trees.tree:parse_call_trees"),
     KindRow(
         kind=DumpKind.MLIR,
         signs=(r"^(?:#loc|module @|module attributes|module \{|func\.func )",),

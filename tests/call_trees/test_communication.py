@@ -6,16 +6,13 @@ import re
 
 import pytest
 
-from hlo_lens.call_trees.communication import (
+from hlo_lens.call_trees.facts import (
     COLLECTIVE,
-    FOUND,
     REDISTRIBUTION,
     communication_kind,
     communication_paths,
 )
-from hlo_lens.call_trees.reader import parse_call_trees
-from hlo_lens.call_trees.tree import CallFrame
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.call_trees.tree import CallFrame, parse_call_trees
 from tests.call_trees.trees import tree_of
 from tests.corpus import SAMPLES, SHARED
 
@@ -109,21 +106,6 @@ main, /w/m.py:1
   redistribute, /lib/r.py:1
 """)
     assert [one.operator for one in communication_paths(alone).found] == [None]
-
-
-def test_more_functions_and_other_program_files_on_request() -> None:
-    tree = tree_of("""
-main, /w/m.py:1
-  step, /w/lib/s.py:3
-    exchange, /w/lib/e.py:4
-""")
-    assert communication_paths(tree).found == ()
-    (one,) = communication_paths(tree, find=NamePattern("exchange, .*e.py")).found
-    assert (one.kind, one.model) == (FOUND, "main, m.py:1")
-    found = communication_paths(
-        tree, find=NamePattern("exchange"), program=NamePattern(r"/s\.py$")
-    ).found
-    assert [one.model for one in found] == ["step, s.py:3"]
 
 
 @pytest.mark.skipif(not SEEDS, reason="the documents of the corpus are not beside this checkout")

@@ -7,8 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.call_trees.reader import parse_call_trees, parser
-from hlo_lens.call_trees.tree import CallFrame, CallTree
+from hlo_lens.call_trees.tree import CallFrame, CallTree, parse_call_trees, parser
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from tests.corpus import SHARED
 from tests.timing import cpu_seconds

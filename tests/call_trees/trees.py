@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.call_trees.reader import call_label
-from hlo_lens.call_trees.tree import NO_PARENT, CallFrame, CallTree
+from hlo_lens.call_trees.tree import NO_PARENT, CallFrame, CallTree, call_label
 
 
 def tree_of(text: str, measure: str = "calls") -> CallTree:

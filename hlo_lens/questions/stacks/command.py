@@ -7,8 +7,7 @@ from dataclasses import replace
 import click
 
 from hlo_lens.call_trees.page import TreeView
-from hlo_lens.cli import exit_codes
-from hlo_lens.cli.options import Reading, reading_options, regular_expression
+from hlo_lens.cli.options import Reading, reading_options
 from hlo_lens.cli.output import Output, open_output, option_group, output_options, progress_bar
 from hlo_lens.text.dump_kinds import ROW_OF, TREE_FORMS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
@@ -19,10 +18,9 @@ _BY = ("function", "file", "package", "communication", "repeats")
 _EXAMPLE = """\b
 Example:
   hlo-lens tree trace.txt
-  hlo-lens tree trace.txt --by communication --find 'my_exchange'
+  hlo-lens tree trace.txt --by communication
   hlo-lens tree DIR --measure wire-bytes
   hlo-lens tree trace.txt --folded - | flamegraph.pl > calls.svg
-  hlo-lens tree new.txt --against old.txt --exit-code
 """
 
 
@@ -36,18 +34,6 @@ _view_options = option_group(
         default="own",
         show_default=True,
         help="Order of groups: by their own amounts, or with all nodes below them.",
-    ),
-    click.option(
-        "--find",
-        metavar="REGEX",
-        callback=regular_expression,
-        help="Count functions whose 'function, file:line' matches as communication.",
-    ),
-    click.option(
-        "--program",
-        metavar="REGEX",
-        callback=regular_expression,
-        help="Files of your program; recognized by their folders if not given.",
     ),
     click.option("--depth", type=click.IntRange(min=1), help="Levels of the tree to show."),
 )
@@ -64,8 +50,6 @@ _view_options = option_group(
 @click.option(
     "--folded", metavar="FILE", help="Write folded stacks for flame graphs; - is standard output."
 )
-@click.option("--against", metavar="BASE", help="Show the differences to the tree of this input.")
-@click.option("--exit-code", is_flag=True, help="With --against, exit with 1 if anything differs.")
 @reading_options
 @output_options
 @_view_options
@@ -73,8 +57,6 @@ def tree(
     path: str,
     measure: str | None,
     folded: str | None,
-    against: str | None,
-    exit_code: bool,
     view: TreeView,
     reading: Reading,
     output: Output,
@@ -85,7 +67,7 @@ def tree(
     Python call stacks are then the tree.
     """
     from hlo_lens.call_trees.facts import folded_stacks
-    from hlo_lens.questions.stacks.stacks import call_trees, tree_diff_report, tree_report
+    from hlo_lens.questions.stacks.stacks import call_trees, tree_report
 
     with progress_bar("reading") as progress:
         try:
@@ -101,12 +83,6 @@ def tree(
         lines = [line for one in trees for line in folded_stacks(one.tree, depth=view.depth)]
         with open_output(folded) as out:
             out.writelines(f"{line}\n" for line in lines)
-    elif against is None:
-        output.write(tree_report(trees, modules))
     else:
-        report = tree_diff_report(call_trees(reading.read(against), measure, view), trees)
-        output.write(report)
-        has_changes = any(table.row_count for one in report.sections for table in one.tables)
-        if exit_code and has_changes:
-            click.get_current_context().exit(exit_codes.RULE_FAILED)
+        output.write(tree_report(trees, modules))
     reading.judge(modules)

@@ -12,8 +12,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.call_trees.facts import call_tree_diff
-from hlo_lens.call_trees.page import TitledTree, drawn_trees, tree_diff_page, tree_page
+from hlo_lens.call_trees.page import TitledTree, drawn_trees, tree_page
 from hlo_lens.call_trees.tree import CALLS, NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.program.origins import origins
@@ -24,7 +23,6 @@ from hlo_lens.questions.memory.grouping import PARAMETERS, UNATTRIBUTED, nameles
 from hlo_lens.questions.memory.results import ESTIMATE, memory_results
 from hlo_lens.render.table import Sections
 from hlo_lens.text.errors import MissingDumpError, UsageError
-from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -260,20 +258,3 @@ def tree_report(trees: Sequence[TitledTree], modules: Sequence[ModuleDump]) -> R
         yield from (section for k, section in enumerate(report.sections) if k != rank)
 
     return replace(report, first_page=Sections(first))
-
-
-def tree_diff_report(base: Sequence[TitledTree], head: Sequence[TitledTree]) -> Report:
-    """Return the report on the differences between the trees of two inputs, in their order.
-
-    Raises:
-        UsageError: If the numbers of trees differ, or trees have different measures.
-    """
-    if len(base) != len(head):
-        raise UsageError(
-            f"{plural(len(base), 'tree')} and {plural(len(head), 'tree')} cannot be compared one "
-            "by one; choose with --module"
-        )
-    pairs = zip(base, head, strict=True)
-    return tree_diff_page(
-        [(one, other, call_tree_diff(one.tree, other.tree)) for one, other in pairs]
-    )

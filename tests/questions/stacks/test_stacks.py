@@ -232,32 +232,12 @@ def test_folded_stacks(tmp_path: Path) -> None:
     assert _run("tree", SAMPLE, "--folded", str(tmp_path / "no" / "x"))[0] == 5
 
 
-def test_against_a_base(tmp_path: Path) -> None:
-    base = tmp_path / "base.txt"
-    base.write_text(TRACE, "utf-8")
-    head = tmp_path / "head.txt"
-    head.write_text(TRACE.replace("save", "load"), "utf-8")
-    code, out, _ = _run("tree", str(base), "--against", str(base), "--exit-code")
-    assert code == 0
-    assert "no difference" in out
-    code, out, _ = _run("tree", str(head), "--against", str(base), "--exit-code")
-    assert code == 1
-    assert "1 added, 1 removed" in out
-    _, out, _ = _run("tree", str(head), "--against", str(base), "-f", "json")
-    (tree,) = json.loads(out)["trees"]
-    assert {(c["status"], c["function"]) for c in tree["changes"]} == {
-        ("added", "load"),
-        ("removed", "save"),
-    }
-
-
 def test_measures_of_the_wrong_kind_of_input_are_refused() -> None:
     code, _, err = _run("tree", SAMPLE, "--measure", "memory")
     assert code == 2
     assert "a trace counts calls" in err
     code, _, err = _run("tree", DUMP, "--measure", "calls")
     assert code == 2
-    assert _run("tree", DUMP, "--against", SAMPLE)[0] == 2
 
 
 def test_gap_inside_a_tree_is_reported() -> None:
